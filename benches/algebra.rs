@@ -1,5 +1,5 @@
-//! `cargo bench --bench algebra`: the operators of relational algebra on data that lies on the device, by the bytes of their
-//! inputs and outputs, each counted once, as [D] does; and what crosses the border between the host and the device.
+//! `cargo bench --bench algebra`: the operators of relational algebra on resident data, by the bytes of their inputs
+//! and outputs, each counted once, as [D] does; and transfers between the host and the device.
 //!
 //! ```text
 //! cargo bench --bench algebra                       sizes for a machine without a GPU

@@ -1,4 +1,4 @@
-//! `cargo bench --bench equi`: equi-joins. First sweeps after [W] 5.1 on data that lies on the device, each strategy and way of
+//! `cargo bench --bench equi`: equi-joins. First sweeps after [W] 5.1 on resident data, each strategy and
 //! materialisation; then the same join from SQL to rows, beside DataFusion's hash join on the same cores.
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //! cargo bench --bench equi -- --filter anchors      one sweep; `rows` and `sum` are the queries
 //! ```
 //!
-//! [W]: Wu, Koutsoukos, Alonso: Efficiently Processing Joins and Grouped Aggregations on GPUs, 2024.
+//! [W]: Wu, Koutsoukos, Alonso: Efficiently Processing Joins and Grouped Aggregations on GPUs, 2025.
 
 #[path = "equi/queries.rs"]
 mod queries;

@@ -1,5 +1,6 @@
-//! `cargo bench --bench group`: grouped aggregation. First sweeps after [W] 5.2 on resident data, each strategy (SUM of 8 bytes, where [W] takes MAX of two columns of 4);
-//! then the same aggregation from SQL to rows, beside DataFusion's on the same cores.
+//! `cargo bench --bench group`: grouped aggregation. First sweeps after [W] 5.2 on resident data, each strategy (SUM of
+//! 8 bytes, where [W] takes MAX of two columns of 4); then the same aggregation from SQL to rows, beside DataFusion's
+//! on the same cores.
 //!
 //! ```text
 //! cargo bench --bench group                         sizes for a machine without a GPU
@@ -7,7 +8,7 @@
 //! cargo bench --bench group -- --filter dense       one sweep; `sum` is the query
 //! ```
 //!
-//! [W]: Wu, Koutsoukos, Alonso: Efficiently Processing Joins and Grouped Aggregations on GPUs, 2024.
+//! [W]: Wu, Koutsoukos, Alonso: Efficiently Processing Joins and Grouped Aggregations on GPUs, 2025.
 
 #[path = "group/queries.rs"]
 mod queries;

@@ -1,12 +1,13 @@
-//! `cargo bench --bench sets`: set joins of clones of [B]'s data sets (`sets/clones.rs`), each joined with itself. First by the device's
-//! primitives, `auto` and each technique, beside what [B] published (`sets/published.csv`); then from SQL to rows, beside DataFusion's
-//! nested loops on the same cores.
+//! `cargo bench --bench sets`: self joins of clones of [B]'s data sets (`sets/clones.rs`). First by the device's
+//! primitives, `auto` and each technique, beside the figures that [B] published (`sets/published.csv`); then from SQL
+//! to rows, beside DataFusion's nested loops on the same cores.
 //!
 //! ```text
 //! cargo bench --bench sets                             sizes for a machine without a GPU
-//! cargo bench --bench sets -- --large                  whole where a data set has up to 40M elements, and 100,000 sets of others
-//! cargo bench --bench sets -- --full                   every data set as large as [B] had it
-//! cargo bench --bench sets -- --filter device/         the primitives; device/similarity-AOL, device/containment-BMS-POS/10K, …
+//! cargo bench --bench sets -- --large                  data sets of up to 40M elements whole, 100,000 sets of others
+//! cargo bench --bench sets -- --full                   every data set as large as in [B]
+//! cargo bench --bench sets -- --filter device/         the primitives; device/similarity-AOL,
+//!                                                      device/containment-BMS-POS/10K, …
 //! cargo bench --bench sets -- --filter sql/            the queries; sql/jaccard-0.7/10K, …
 //! cargo bench --bench sets -- --export target/bench/tables    for scripts/rivals_sets.py
 //! ```

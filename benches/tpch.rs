@@ -1,5 +1,5 @@
-//! `cargo bench --bench tpch`: the 22 queries of TPC-H on tables in memory, from the SQL text to the last row: DataFusion alone, with
-//! bowtie as it comes, and with every node that it can serve on the device.
+//! `cargo bench --bench tpch`: the 22 queries of TPC-H on tables in memory, from the SQL text to the last row:
+//! DataFusion alone, with bowtie's defaults, and with every supported operator on the device.
 //!
 //! ```text
 //! cargo bench --bench tpch                          scale factor 1
@@ -145,7 +145,7 @@ async fn run() -> Result<()> {
     Ok(())
 }
 
-/// Each query's time by what DataFusion takes alone, whose own line so is the diagonal.
+/// The time of each query against that of DataFusion alone, whose own line is the diagonal.
 fn plot(
     arguments: &Arguments,
     scale: f64,

@@ -18,8 +18,8 @@ use datafusion_bowtie::BowtieSessionExt;
 
 const FLIGHTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/flights.parquet");
 
-/// A band join. Stock DataFusion hashes on the airport, of which there are three, and tries the
-/// band on each pair that is left: a quarter of a billion of them.
+/// A band join. Stock DataFusion hashes on the airport, of which there are three, and tests the band on each remaining
+/// pair: a quarter of a billion of them.
 const BUSIEST: &str = "\
 SELECT a.flight_id, a.carrier, a.flight, a.origin, a.dest, a.dep,
        count(*) - 1 AS nearby -- each flight is near itself
@@ -31,8 +31,8 @@ GROUP BY a.flight_id, a.carrier, a.flight, a.origin, a.dest, a.dep
 ORDER BY nearby DESC, a.flight_id
 LIMIT 10";
 
-/// Two inequalities, each on columns of its own, and no equality to hash on: stock DataFusion tries
-/// all 729 million pairs.
+/// Two inequalities, each on columns of its own, and no equality to hash on: stock DataFusion tests all 729 million
+/// pairs.
 const OVERTAKEN: &str = "\
 SELECT a.flight_id, a.carrier, a.flight, a.origin, a.dest, a.sched_dep, a.dep,
        count(*) AS overtaken_by

@@ -23,8 +23,8 @@ GROUP BY b.flight_id, b.dep
 ORDER BY under_way DESC, b.flight_id
 LIMIT 5";
 
-/// Pairs of flights of one aircraft: an equality alone, for which the stock hash join is the right
-/// operator already. The quotes are there to be quoted again, below.
+/// Pairs of flights of one aircraft: an equality alone, for which the stock hash join is already the right operator.
+/// The quotes will be doubled below.
 const SAME_AIRCRAFT: &str = "\
 SELECT count(*) AS pairs
 FROM flights a
@@ -79,7 +79,7 @@ async fn print_plans(ctx: &SessionContext, explain: &str) -> Result<()> {
     Ok(())
 }
 
-/// One row for each operator that Bowtie looked at.
+/// One row for each operator that Bowtie considered.
 async fn why(ctx: &SessionContext, query: &str) -> Result<()> {
     // The query is a string inside a query, so its own quotes are doubled.
     let quoted = query.replace('\'', "''");

@@ -1,5 +1,5 @@
-//! A theta join over Parquet in an object store. Bowtie replaces operators, not tables, so a join
-//! does not care where its rows come from.
+//! A theta join over Parquet in an object store. Bowtie replaces operators, not tables, so a join does not depend on
+//! where its rows come from.
 //!
 //! The store is in memory here. One of a cloud is registered in the same way, under its own URL.
 //!

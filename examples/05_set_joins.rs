@@ -1,6 +1,7 @@
-//! Set joins: lists compared as sets, over the aircraft that left New York City in January 2013 and where they went.
+//! Set joins: lists compared as sets, over the aircraft that left New York City in January 2013 and their destinations.
 //!
-//! DataFusion evaluates the function on every pair of aircraft, nine million of them. A set join indexes the destinations.
+//! DataFusion evaluates the function on every pair of aircraft, nine million of them. A set join indexes the
+//! destinations.
 //!
 //! ```text
 //! cargo run --release --example 05_set_joins
@@ -24,7 +25,7 @@ FROM flights
 WHERE tailnum IS NOT NULL
 GROUP BY tailnum";
 
-/// Containment. The join is counted without making its pairs.
+/// Containment. The matches are counted without being materialised.
 const REPLACED: &str = "\
 SELECT a.tailnum, a.carrier, array_length(a.dests) AS destinations,
        count(*) - 1 AS others -- each aircraft went where it went
@@ -35,7 +36,7 @@ GROUP BY a.tailnum, a.carrier, array_length(a.dests)
 ORDER BY others DESC, a.tailnum
 LIMIT 10";
 
-/// Similarity, beside an equality and an inequality.
+/// Similarity, with an equality and an inequality.
 const ALIKE: &str = "\
 SELECT a.carrier, a.tailnum AS one, b.tailnum AS other,
        array_overlap(a.dests, b.dests) AS shared, array_jaccard(a.dests, b.dests) AS jaccard
@@ -77,7 +78,7 @@ async fn main() -> Result<()> {
         println!("{rows}\noff: {stock:.2?}, auto: {bowtie:.2?}, ratio: {ratio:.1}\n");
     }
 
-    // How each join was decided, and why.
+    // The decision for each join, and its reason.
     let explained = format!("SELECT node, decision, reason FROM bowtie_explain('{ALIKE}')");
     ctx.sql(&explained).await?.show().await
 }

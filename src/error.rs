@@ -1,7 +1,7 @@
-//! What can go wrong below the plan, and why a plan node is left as it was.
+//! Errors below the plan, and the reasons why a plan node is not replaced.
 //!
-//! [`BowtieError`] is the error of the layers that know nothing of DataFusion (`device`, `column`, `ops`); it becomes a
-//! `DataFusionError` at the edge of `exec`. A [`Decline`] is no error: the CPU node stays, and the reason is shown.
+//! [`BowtieError`] is the error of the layers without DataFusion's types (`device`, `ops`); `exec` converts it to a
+//! `DataFusionError`. A [`Decline`] is no error: DataFusion's node stays, and the reason is shown.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,10 +35,10 @@ pub(crate) enum BowtieError {
     Arrow(Arc<ArrowError>),
     /// A DataFusion expression or accumulator failed.
     DataFusion(Arc<DataFusionError>),
-    /// A program met a pair that DataFusion's own expressions must decide. Who runs the program leaves the tile to them, so
-    /// nobody sees it.
+    /// A program met a row or a candidate that DataFusion's own expressions have to evaluate. The caller evaluates with
+    /// them instead, so users never see this.
     NeedsHost,
-    /// The stream was dropped while a step ran; nobody sees it.
+    /// The stream was dropped while a step ran; users never see this.
     Cancelled,
     /// A defect of this crate.
     Internal(String),
@@ -102,7 +102,7 @@ impl BowtieError {
         matches!(self, Self::Arrow(_) | Self::DataFusion(_)) && !self.is_out_of_host_memory()
     }
 
-    /// DataFusion's memory pool refused. The caller may take what it can to files and try again.
+    /// Whether DataFusion's memory pool refused. The caller may spill to files and retry.
     pub(crate) fn is_out_of_host_memory(&self) -> bool {
         let Self::DataFusion(error) = self else {
             return false;
@@ -199,7 +199,7 @@ impl From<BowtieError> for DataFusionError {
     }
 }
 
-/// Why a node of the plan is left to DataFusion; shown by `bowtie_explain`.
+/// The reason why a node of the plan is left to DataFusion; `bowtie_explain` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Decline(pub String);
 

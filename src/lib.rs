@@ -1,35 +1,36 @@
-//! ⋈ Range, interval and set joins, equi-joins and grouped aggregation for Apache DataFusion, on a *device*: the host's own cores, or an
-//! NVIDIA GPU.
+//! ⋈ Range, interval and set joins, equi-joins and grouped aggregation for Apache DataFusion, on a *device*: the host's
+//! own cores, or an NVIDIA GPU.
 //!
-//! Registered in a session, the crate replaces join and aggregate nodes of the physical plan. SQL and DataFrame calls stay
-//! as they are, and so do the rows.
+//! Registered in a session, the crate replaces join and aggregate nodes of the physical plan. SQL and DataFrame calls
+//! stay the same, and so do the rows.
 //!
 //! ```text
 //!  SQL, DataFrame
 //!       │  DataFusion parses, plans, optimises
 //!       ▼
-//!  plan/      recognise a node ──► spec/ (plain data: what to join or group, on what, what comes out)
-//!       │                    └──► Decline(reason): the node stays as it was
+//!  plan/      recognise a node ──► spec/ (plain data: what to join or group, by what, which columns to return)
+//!       │                    └──► Decline(reason): the node stays
 //!       ▼
 //!  exec/      Upload ─► Join, Aggregate, Filter, Project, Union on the device ─► Download      ExecutionPlan nodes
 //!       │     host batches │  device batches                             │ host batches
 //!       ▼                  ▼                                             ▼
 //!  ops/       theta and set joins, each algorithm once, as a sequence of device primitives
 //!       ▼
-//!  runtime/   one for a process: devices, their memory, what sessions share of them
+//!  runtime/   one for each process: devices, their memory, what sessions share of them
 //!       ▼
 //!  device/    a trait for each family of primitives ──► host/ (plain Rust, all cores)
 //!                                                  └─► cuda/ (an NVIDIA GPU through its driver; kernels/)
 //!  ground     ir/ (what a device is told), list_sets/, options, error
 //! ```
 //!
-//! Imports go downwards only, and no two files import each other, directly or in a circle: `scripts/module_graph.py` checks it.
+//! Imports go downwards only, and no two files import each other, directly or in a circle: `scripts/module_graph.py`
+//! checks it.
 //!
-//! Start with [`BowtieSessionExt`]; every option is a field of [`BowtieOptions`]. In the comments, **\[T\]** is Bellas and
-//! Gounaris, *GPU processing of theta-joins* (2017), **\[D\]** Diamos and others, *Relational Algorithms for
-//! Multi-Bulk-Synchronous Processors* (2012),
-//! **\[W\]** Wu, Koutsoukos and Alonso, *Efficiently Processing Joins and Grouped Aggregations on GPUs* (2025), and **\[B\]** Bellas,
-//! *Advanced Joins on GPUs* (a doctoral thesis, 2022). ARCHITECTURE.md has the full references.
+//! Start with [`BowtieSessionExt`]; every option is a field of [`BowtieOptions`]. Comments cite papers by a letter and
+//! a section: **\[T\]** Bellas and Gounaris, *GPU processing of theta-joins* (2017); **\[D\]** Diamos, Wu, Lele, Wang
+//! and Yalamanchili, *Relational Algorithms for Multi-Bulk-Synchronous Processors* (2012); **\[W\]** Wu, Koutsoukos and
+//! Alonso, *Efficiently Processing Joins and Grouped Aggregations on GPUs* (2025); **\[B\]** Bellas, *Advanced Joins on
+//! GPUs* (a doctoral thesis, 2022). ARCHITECTURE.md has the full references.
 
 #![deny(unsafe_code)]
 #![warn(missing_docs)]

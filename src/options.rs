@@ -40,7 +40,7 @@ impl ConfigExtension for BowtieOptions {
 }
 
 impl BowtieOptions {
-    /// The options of a session; the defaults where the session was made without them.
+    /// The options of a session, or the defaults if the session was created without them.
     pub(crate) fn of(config: &ConfigOptions) -> Self {
         config
             .extensions
@@ -50,12 +50,12 @@ impl BowtieOptions {
     }
 }
 
-/// Implements `SET` and display for an option's type, by its `FromStr` and `Display`.
+/// Implements `SET` and display for the type of an option, by its `FromStr` and `Display`.
 macro_rules! option_field {
     ($type:ty) => {
         impl ConfigField for $type {
             fn visit<V: Visit>(&self, v: &mut V, key: &str, description: &'static str) {
-                // DataFusion lists an extension's options by the key given here: with the prefix, SHOW finds them.
+                // DataFusion lists an extension's options by this key; with the prefix, SHOW finds them.
                 v.some(
                     &format!("{}.{key}", BowtieOptions::PREFIX),
                     self,
@@ -74,11 +74,11 @@ macro_rules! option_field {
 /// `bowtie.offload`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offload {
-    /// Take no node.
+    /// Replaces no operator.
     Off,
-    /// Take nodes that gain from it.
+    /// Replaces operators that gain from it.
     Auto,
-    /// Take every node that can be served.
+    /// Replaces every operator that is supported.
     Force,
 }
 
@@ -110,9 +110,9 @@ option_field!(Offload);
 /// `bowtie.device`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeviceChoice {
-    /// The best device found.
+    /// The first usable GPU, or the CPU backend.
     Auto,
-    /// The host's own cores.
+    /// The CPU backend, on the host's own cores.
     Host,
     /// An NVIDIA GPU, by its ordinal.
     Cuda(u32),
@@ -155,7 +155,7 @@ option_field!(DeviceChoice);
 pub struct Bytes(pub Option<u64>);
 
 impl Bytes {
-    /// Below this no chunk of a useful size fits.
+    /// With less memory no chunk of a useful size fits.
     const LEAST: u64 = 1 << 20;
 }
 
@@ -176,7 +176,7 @@ impl FromStr for Bytes {
             .find(|c: char| !c.is_ascii_digit() && c != '.')
             .unwrap_or(text.len());
         let (number, unit) = text.split_at(digits);
-        // As DataFusion's own memory limits, a unit is a power of 1024.
+        // A unit is a power of 1024, as in DataFusion's own memory limits.
         let factor: u64 = match unit.trim() {
             "" | "B" => 1,
             "K" | "KB" | "KIB" => 1 << 10,
@@ -314,7 +314,7 @@ impl fmt::Display for JoinStrategy {
 
 option_field!(JoinStrategy);
 
-/// `bowtie.materialization`: a way of materialisation, or automatic.
+/// `bowtie.materialization`: a materialisation, or automatic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaterializationChoice(pub(crate) Option<Materialization>);
 
@@ -348,9 +348,10 @@ option_field!(MaterializationChoice);
 
 /// `bowtie.set_strategy`: a technique of set joins, or automatic.
 ///
-/// In \[B\] (Bellas, *Advanced Joins on GPUs*) `prefix` is PPJoin, `inverted_index` sf-gSSJoin, `signature` the bitmap filter, `bitmap` BI, `matrix`
-/// MM and `intersect` IP-OBS. A technique that cannot serve a predicate or its sets is replaced by the nearest one: `EXPLAIN ANALYZE`
-/// counts as `indexed_…` what was taken.
+/// In \[B\] (Bellas, *Advanced Joins on GPUs*) `prefix` is PPJoin, `inverted_index` sf-gSSJoin, `signature` the bitmap
+/// filter, `bitmap` BI (the naive one), `matrix` MM and `intersect` IP-OBS; `rarest` is none of its techniques. A
+/// technique that does not support a predicate or its sets is replaced by the nearest one. The metrics `indexed_…` of
+/// `EXPLAIN ANALYZE` show which technique ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SetStrategy(pub(crate) Option<SetTechnique>);
 
@@ -381,10 +382,10 @@ option_field!(SetStrategy);
 
 /// `bowtie.group_strategy`: a strategy, or automatic.
 ///
-/// In \[W\] (Wu, Koutsoukos and Alonso, 2025), `hash_shared` is HGB where keys are numbered by hashing, `sort` is SGB (with GFTR for dense keys of
-/// up to 2^16 groups, with GFUR otherwise), and `sort_dict` is SGB-DE. `hash_global` and `partition` are other algorithms. A strategy that a
-/// device does not have, or that does not suit the groups, is replaced by the nearest one: `EXPLAIN ANALYZE` counts the chunks by the
-/// strategy that grouped them.
+/// In \[W\] (Wu, Koutsoukos and Alonso, 2025), `hash_shared` is HGB where keys are numbered by hashing, `sort` is SGB
+/// (with GFTR for dense keys of up to 2^16 groups, with GFUR otherwise), and `sort_dict` is SGB-DE. `hash_global` and
+/// `partition` are other algorithms. A strategy that a device does not have, or that does not suit the groups, is
+/// replaced by the nearest one. `EXPLAIN ANALYZE` counts the chunks by the strategy that grouped them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupStrategy(pub(crate) Option<crate::ir::strategies::GroupStrategy>);
 

@@ -1,5 +1,5 @@
-//! Start reading here: [`BowtieSessionExt::with_bowtie`] registers everything in a `SessionStateBuilder`. Devices are opened when a
-//! query first needs one (`runtime/session_devices.rs`).
+//! Start reading here: [`BowtieSessionExt::with_bowtie`] registers options, rule and functions in a
+//! `SessionStateBuilder`. Devices are opened when a query first needs one (`runtime/session_devices.rs`).
 
 use std::sync::Arc;
 
@@ -17,14 +17,15 @@ use crate::runtime::session_devices::SessionDevices;
 
 /// Registers datafusion-bowtie.
 pub trait BowtieSessionExt: Sized {
-    /// Adds the `bowtie.*` options, the physical optimizer rule, the functions of sets (`array_overlap`, `array_jaccard`, `array_dice`,
-    /// `array_cosine`, `array_containment`), and the table functions `bowtie_explain` and `bowtie_devices`.
+    /// Adds the `bowtie.*` options, the physical optimizer rule, the set functions (`array_overlap`, `array_jaccard`,
+    /// `array_dice`, `array_cosine`, `array_containment`), and the table functions `bowtie_explain` and
+    /// `bowtie_devices`.
     ///
-    /// Options that the session configuration already holds are kept. Call it once, after `with_default_features`, and
+    /// Options that the session configuration already has are kept. Call it once, after `with_default_features`, and
     /// after any call that replaces the physical optimizer rules.
     ///
     /// # Errors
-    /// When the physical optimizer rules lack `EnsureRequirements`, before which bowtie's rule must stand.
+    /// If the physical optimizer rules lack `EnsureRequirements`, before which bowtie's rule is inserted.
     ///
     /// # Example
     /// ```
@@ -45,10 +46,10 @@ pub trait BowtieSessionExt: Sized {
         self.with_bowtie_runtime(BowtieRuntime::shared())
     }
 
-    /// As [`with_bowtie`](BowtieSessionExt::with_bowtie), under a runtime that is not the process's shared one.
+    /// As [`with_bowtie`](BowtieSessionExt::with_bowtie), with a runtime other than the process's shared one.
     ///
     /// # Errors
-    /// As of `with_bowtie`.
+    /// As `with_bowtie`.
     fn with_bowtie_runtime(self, runtime: Arc<BowtieRuntime>) -> Result<Self>;
 }
 

@@ -1,4 +1,4 @@
-//! The join from SQL to rows: what crosses the border is part of it.
+//! The join from SQL to rows, including transfers.
 
 use super::support::Result;
 use super::support::answer::Expected;
@@ -12,7 +12,7 @@ use rand::Rng;
 const BOWTIE: &str = "bowtie";
 const GFTR: &str = "bowtie-gftr";
 
-/// Name, query, and the column of the result whose sum is known.
+/// Name, query, and the result column whose sum is known.
 const QUERIES: [(&str, &str, Option<usize>); 2] = [
     (
         "rows",
@@ -26,7 +26,7 @@ const QUERIES: [(&str, &str, Option<usize>); 2] = [
     ),
 ];
 
-/// `r` of unique keys in random order, and `s`, each row of which has a partner.
+/// `r` with unique keys in random order, and `s`, each row of which has a match.
 fn tables(build: usize, probe: usize) -> Vec<Table> {
     let mut random = seeded(21);
     let mask = build as u64 - 1;
@@ -44,7 +44,7 @@ fn tables(build: usize, probe: usize) -> Vec<Table> {
     ]
 }
 
-/// The sum over all pairs, computed without any engine.
+/// The sum over all matches, computed without any engine.
 fn sum(tables: &[Table]) -> i64 {
     let (keys, values) = (tables[0].column("k"), tables[0].column("x"));
     let mut of_key = vec![0; keys.len()];

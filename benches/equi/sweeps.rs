@@ -1,4 +1,5 @@
-//! Sweeps after [W] 5.1, a parameter at a time. Many-to-many (duplicates) has 4 to 2^20 build rows a key, where [W] figure 14 has 2 to 8.
+//! Sweeps after [W] 5.1, a parameter at a time. Many-to-many (duplicates) has 4 to 2^20 build rows a key, where [W]
+//! figure 14 has 2 to 8.
 
 use datafusion_bowtie::rates::{BY_RANGES, EquiCase, EquiSides};
 
@@ -7,7 +8,7 @@ use super::support::arguments::Arguments;
 use super::support::quantity::short;
 use super::support::sweep::{AUTO, Measured, Sweeps};
 
-/// Strategies and ways of materialisation, as the options name them.
+/// Strategies and materialisations, as the options name them.
 const WAYS: [(&str, &str); 6] = [
     ("direct", "gftr"),
     ("hash", "gftr"),
@@ -17,7 +18,7 @@ const WAYS: [(&str, &str); 6] = [
     ("sort_merge", "gftr"),
 ];
 
-/// A sweep: what it is called, what its parameter is called, and its points.
+/// A sweep: its name, the name of its parameter, and its points.
 struct Sweep {
     name: &'static str,
     what: String,
@@ -130,7 +131,7 @@ fn sweeps(large: bool) -> Vec<Sweep> {
                 .map(|duplicates| {
                     let case = EquiCase {
                         duplicates,
-                        // As many pairs at each point.
+                        // The same number of matches at each point.
                         probe_rows: base.probe_rows / duplicates,
                         ..base
                     };
@@ -231,7 +232,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             for (strategy, materialization, way) in ways.chain([(AUTO, AUTO, AUTO.to_string())]) {
                 match sides.measure(strategy, materialization, arguments.repeat) {
                     Ok(rate) => {
-                        // A materialisation that did not run is no name for the line.
+                        // A materialisation that did not run must not name the line.
                         let way = match way != AUTO && rate.strategy.ends_with(BY_RANGES) {
                             true => format!("{} ({materialization} asked for)", rate.strategy),
                             false => way,

@@ -1,4 +1,4 @@
-//! The aggregation from SQL to rows: what crosses the border is part of it.
+//! The aggregation from SQL to rows, including transfers.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ fn table(rows: usize, groups: usize) -> Table {
         .with("v", Values::Int64(values))
 }
 
-/// How many groups there are, and the sum over all of them, computed without any engine.
+/// The number of groups, and the sum over all of them, computed without any engine.
 fn expected(table: &Table) -> Expected {
     let mut groups: HashMap<i64, ()> = HashMap::new();
     for key in table.column("k") {

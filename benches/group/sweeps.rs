@@ -7,7 +7,7 @@ use super::support::arguments::Arguments;
 use super::support::quantity::short;
 use super::support::sweep::{AUTO, Measured, Sweeps};
 
-/// As the option names them.
+/// Strategies, as the option names them.
 const STRATEGIES: [&str; 5] = [
     "hash_shared",
     "hash_global",
@@ -16,7 +16,7 @@ const STRATEGIES: [&str; 5] = [
     "sort_dict",
 ];
 
-/// A sweep: its name, what it says of all its points, its parameter's name, and the points.
+/// A sweep: its name, the properties of all its points, its parameter's name, and the points.
 type Sweep = (
     &'static str,
     &'static str,
@@ -121,7 +121,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             };
             for way in STRATEGIES.into_iter().chain([AUTO]) {
                 match rows.measure(way, arguments.repeat) {
-                    // What the device took in its place has a line of its own.
+                    // The strategy that ran instead has a line of its own.
                     Ok(rate) if way != AUTO && rate.strategy != way => {
                         report.missing(at, way, &format!("{} in its place", rate.strategy));
                     }

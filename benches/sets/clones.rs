@@ -1,7 +1,8 @@
-//! The data sets of [B] as clones: their published cardinality, mean set size and universe, and nothing else of them. What the thesis
-//! does not say is ours: sizes are geometric, frequencies follow Zipf's distribution with exponent 0.8, a fiftieth is planted. Equal sets
-//! come by chance; AOL and the synthetic sets have two elements at least, as of millions of sets of one most would be equal.
-//! So the equal one-element sets that the real data has are left out.
+//! Clones of the data sets of [B], with their published cardinality, mean set size and universe, and no other property
+//! of them. The thesis does not state more, so sizes have a geometric distribution, frequencies follow Zipf's
+//! distribution with exponent 0.8, and a fiftieth of the sets is planted. Equal sets occur by chance. Sets of AOL and
+//! of the synthetic data sets have at least two elements, as most of millions of one-element sets would be equal; the
+//! equal one-element sets of the real data are missing.
 
 use datafusion_bowtie::rates::SetCase;
 
@@ -9,9 +10,10 @@ use datafusion_bowtie::rates::SetCase;
 #[derive(Clone, Debug)]
 pub struct DataSet {
     pub name: String,
-    /// Where [B] describes it.
+    /// The table of [B] that describes it.
     pub table: &'static str,
-    /// A part, an inflation or a larger one of another of the list: of interest as a whole alone.
+    /// Whether it is a part, an inflation or an extension of another data set of the list. Such variants are measured
+    /// whole or not at all.
     pub variant: bool,
     pub sets: usize,
     least: usize,
@@ -20,7 +22,7 @@ pub struct DataSet {
 }
 
 impl DataSet {
-    /// The first so many sets.
+    /// The first `sets` sets.
     pub fn case(&self, sets: usize) -> SetCase {
         SetCase {
             sets,
@@ -31,13 +33,13 @@ impl DataSet {
         }
     }
 
-    /// Elements of all sets together.
+    /// The number of elements of all sets together.
     pub fn elements(&self) -> f64 {
         self.sets as f64 * self.mean
     }
 }
 
-/// What similarity joins of [B] chapter 5 were measured on: tables 5.2, 5.4 (inflated) and 5.6 (synthetic).
+/// The data sets of the similarity joins of [B] chapter 5: tables 5.2, 5.4 (inflated) and 5.6 (synthetic).
 pub fn similar() -> Vec<DataSet> {
     let of = |table, variant, least| {
         move |(name, sets, mean, universe): (&str, usize, f64, usize)| DataSet {
@@ -88,8 +90,8 @@ pub fn similar() -> Vec<DataSet> {
     all
 }
 
-/// What containment joins of [B] chapter 6 were measured on: table 6.1, the 10,000, 50,000 and 100,000 largest sets of a data set, each
-/// its own list by size.
+/// The data sets of the containment joins of [B] chapter 6: table 6.1, the 10,000, 50,000 and 100,000 largest sets of a
+/// data set, each size as a data set of its own.
 pub fn largest() -> Vec<(&'static str, Vec<DataSet>)> {
     let data_sets = [
         ("BMS", [35.0, 22.0, 17.0], 1_600),
@@ -100,7 +102,8 @@ pub fn largest() -> Vec<(&'static str, Vec<DataSet>)> {
     ];
     data_sets
         .map(|(name, means, universe): (&'static str, [f64; 3], usize)| {
-            // The largest of geometric sizes are geometric from a least one on; the mean excess is how the means fall with ln k.
+            // The largest of geometric sizes have a geometric distribution above a least size. The mean excess is the
+            // decrease of the means with ln k.
             let excess = [
                 (means[0] - means[1]) / 5f64.ln(),
                 (means[1] - means[2]) / 2f64.ln(),
@@ -121,7 +124,7 @@ pub fn largest() -> Vec<(&'static str, Vec<DataSet>)> {
         .to_vec()
 }
 
-/// The clone of this name.
+/// The clone with this name.
 ///
 /// # Panics
 /// If [`similar`] has none.

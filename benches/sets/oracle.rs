@@ -1,14 +1,15 @@
-//! The answers, computed by counting the elements that sets share along lists of who has them, without any engine, and with whole numbers.
+//! The expected results, computed without any engine, in whole numbers: common elements are counted along lists of the
+//! sets with each element.
 
 use rayon::prelude::*;
 
 use super::support::answer::Expected;
 use super::support::table::Table;
 
-/// A pair of sets, as a predicate sees it.
+/// A pair of sets, in the numbers that a predicate depends on.
 #[derive(Clone, Copy)]
 pub struct Pair {
-    /// Elements that both have, those of the first, and those of the second.
+    /// The numbers of common elements, of elements of the first set, and of the second.
     pub shared: u64,
     pub first: u64,
     pub second: u64,
@@ -20,35 +21,35 @@ impl Pair {
         self.shared == self.first
     }
 
-    /// Whether the Jaccard similarity is so many tenths or more.
+    /// Whether the Jaccard similarity is at least `tenths` tenths.
     pub fn jaccard(self, tenths: u64) -> bool {
         10 * self.shared >= tenths * (self.first + self.second - self.shared)
     }
 }
 
-/// What a query asks of a pair beside its sets.
+/// A query's condition on the rows besides their sets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Rows {
-    /// Nothing: each set meets itself, too.
+    /// None: each set matches itself, too.
     All,
-    /// That the first row's id is less.
+    /// The first row's id is less.
     Ascending,
-    /// That, and equal keys.
+    /// The same, and equal keys.
     AscendingOfKey,
 }
 
-/// How the pairs come out.
+/// The output of a query.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// One number.
+    /// The number of matches.
     Count,
-    /// The ids of both; the sum is that of the second.
+    /// The ids of both rows; the sum is that of the second.
     Pairs,
-    /// Each first id that has any with its number of them; the sum is that of the numbers.
+    /// Each first id with matches, and their number; the sum is that of the numbers.
     CountsByFirst,
 }
 
-/// Joins the one table with itself. Sets that share nothing never match.
+/// The self join of a table. Sets without a common element never match.
 pub fn joined(
     table: &Table,
     rows: Rows,
@@ -108,7 +109,7 @@ pub fn joined(
     }
 }
 
-/// Which sets have an element.
+/// The sets with each element.
 struct Holders {
     starts: Vec<usize>,
     sets: Vec<u32>,

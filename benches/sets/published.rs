@@ -1,7 +1,10 @@
-//! What [B] published beside what was measured here: for the same data set (a clone of it), as many sets and the same threshold.
+//! The figures that [B] published beside the measurements: for the same data set (a clone of it), number of sets and
+//! threshold.
 //!
-//! `published.csv` has its tables 5.9, 5.11 and 5.13 (Jaccard similarity) and B.1 and B.2 (all intersections; containment), line by
-//! line, with the processors that it names: an Intel i7-5820K of 6 cores and an NVIDIA Titan XP. Times without a figure are N/A there.
+//! `published.csv` has [B]'s tables 5.9, 5.11 and 5.13 (Jaccard similarity) and B.1 and B.2 (all intersections;
+//! containment), line by line, with the processors that [B] names: an Intel i7-5820K of 6 cores and an NVIDIA Titan XP.
+//! Times without a figure are N/A there. No query here corresponds to B.1. Table 5.5, the whole of DBLP, is not in the
+//! file.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -12,10 +15,10 @@ use super::support::quantity::{digits, short};
 use super::support::sweep::Sweeps;
 
 const PUBLISHED: &str = include_str!("published.csv");
-/// The ways of [B]'s framework HySet.
+/// The variants of [B]'s framework HySet.
 const HYSET: [&str; 2] = ["Queue", "Dichotomy"];
 
-/// What was measured here, by data set, sets and query: what `auto` took, and ms.
+/// The measurements, by data set, number of sets and query: the technique that `auto` chose, and ms.
 pub type Ours = HashMap<(String, usize, String), (String, f64)>;
 
 /// A line of the file.
@@ -50,7 +53,8 @@ fn figures() -> Result<Vec<Figure>> {
         .collect()
 }
 
-/// Prints a line for each point that both have, and writes all of [B]'s figures of them to `sets-published.csv`.
+/// Prints a line for each point that both have, and writes all of [B]'s figures of these points to
+/// `sets-published.csv`.
 pub fn beside(ours: &Ours, report: &mut Sweeps, device: &str, out: &Path) -> Result<()> {
     let figures = figures()?;
     let mut csv = String::from(

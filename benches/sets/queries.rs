@@ -1,5 +1,5 @@
-//! Set joins from SQL to rows: what crosses the border is part of it. `scripts/rivals_sets.py` asks DuckDB the same of the tables
-//! that `--export` writes.
+//! Set joins from SQL to rows, including transfers. `scripts/rivals_sets.py` runs the same queries in DuckDB, on the
+//! tables that `--export` writes.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -22,7 +22,7 @@ const KEYS: u64 = 100;
 /// Tables of more rows are measured with `--large` only.
 const LARGE: usize = 100_000;
 
-/// A query, and the sizes of one clone that it climbs.
+/// A query, and the ascending sizes of one clone.
 struct Case {
     name: &'static str,
     data_set: &'static str,
@@ -38,7 +38,7 @@ impl Case {
         oracle::joined(table, self.rows, self.output, self.matches)
     }
 
-    /// Pairs that a nested loop looks at, or a hash join where there is an equality.
+    /// The number of pairs that a nested loop tests, or a hash join if there is an equality.
     fn pairs(&self, size: usize) -> u64 {
         let pairs = (size as u64).pow(2);
         match self.rows {
@@ -59,7 +59,8 @@ impl Case {
     }
 }
 
-/// Sizes of the clone of small sets, and of that of large ones; a nested loop is extrapolated from the first ones.
+/// Sizes of the clone of small sets, and of the clone of large ones. The first sizes are measured with a nested loop,
+/// which is extrapolated from there.
 const SMALL: &[usize] = &[1_000, 3_000, 10_000, 50_000, 100_000, 510_000];
 const WIDE: &[usize] = &[1_000, 3_000, 10_000, 50_000];
 
@@ -165,7 +166,7 @@ const CASES: [Case; 11] = [
     },
 ];
 
-/// `sets`: `id`, `k`, `tags`, the first so many sets of a clone.
+/// `sets`: `id`, `k`, `tags`, the first `rows` sets of a clone.
 fn table(data_set: &str, rows: usize) -> Table {
     let mut random = seeded(41);
     let keys = (0..rows).map(|_| random.random_range(0..KEYS as i32));
@@ -176,7 +177,7 @@ fn table(data_set: &str, rows: usize) -> Table {
         .with("tags", Values::Lists(lists))
 }
 
-/// Writes `<clone>-<size>-sets.parquet` for each table that a selected query is of.
+/// Writes `<clone>-<size>-sets.parquet` for each table of a selected query.
 pub async fn export(arguments: &Arguments, dir: &Path) -> Result<()> {
     let mut written = HashSet::new();
     for case in &CASES {

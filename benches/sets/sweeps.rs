@@ -1,5 +1,5 @@
-//! Containment and similarity on the device, each clone joined with itself: what `auto` takes, and each technique by force as far as its
-//! time can matter.
+//! Containment and similarity on the device, each clone joined with itself: the technique that `auto` chooses, and
+//! every forced technique whose time can matter.
 
 use datafusion_bowtie::rates::{SetQuery, SetSides};
 
@@ -20,14 +20,15 @@ const TECHNIQUES: [&str; 7] = [
     "intersect",
 ];
 
-/// A technique that would take so many times as long as the fastest one is left out of a line: it says nothing of the regret.
+/// A technique that is estimated to take this many times the fastest one's time is not measured: it does not affect the
+/// regret.
 const HOPELESS: f64 = 16.0;
-/// Unless it takes no longer than so many ms anyway.
+/// It is measured anyway if it takes at most this time.
 const SHORT_MS: f64 = 50.0;
-/// More sets than these are forecast from parts of them, each so many times as large as the one before.
+/// The time for more sets is extrapolated from smaller parts, each `STEP` times as large as the previous one.
 const FEW: usize = 300;
 const STEP: usize = 4;
-/// `--large` takes data sets of so many elements whole.
+/// `--large` measures data sets of at most this number of elements whole.
 const LARGE_ELEMENTS: f64 = 4e7;
 
 /// A point of a sweep.
@@ -46,7 +47,7 @@ struct Sweep {
     points: Vec<Point>,
 }
 
-/// How many of its sets are taken: `None` where it is to be left out.
+/// The number of sets that are measured; `None` to skip the data set.
 fn taken(data_set: &DataSet, arguments: &Arguments) -> Option<usize> {
     let most = match (arguments.full, arguments.large, arguments.quick) {
         (true, _, _) => usize::MAX,
@@ -140,7 +141,7 @@ fn sweeps(arguments: &Arguments) -> Vec<Sweep> {
     sweeps
 }
 
-/// As `published.csv` names it.
+/// The name in `published.csv`.
 fn query_name(query: SetQuery) -> String {
     match query {
         SetQuery::Contained => "contained".to_string(),
@@ -149,7 +150,7 @@ fn query_name(query: SetQuery) -> String {
     }
 }
 
-/// The clone that was asked for last, in the sizes that were.
+/// The clone that was last used, in the sizes that were used.
 #[derive(Default)]
 struct Made {
     name: String,
@@ -177,17 +178,17 @@ impl Made {
     }
 }
 
-/// What a technique did last, at fewer sets.
+/// The last measurement of a technique, with fewer sets.
 #[derive(Clone, Copy)]
 struct Last {
     sets: usize,
     ms: f64,
-    /// How its time grows with the sets: 1 is linear, 2 is by pairs.
+    /// The exponent of its growth with the number of sets: 1 is linear, 2 is quadratic.
     power: f64,
 }
 
 impl Last {
-    /// The growth is that since `before`; until there is one, the least.
+    /// The growth since `before`; without an earlier measurement, linear.
     fn new(sets: usize, ms: f64, before: Option<Self>) -> Self {
         let power = match before {
             Some(before) => (ms / before.ms).ln() / (sets as f64 / before.sets as f64).ln(),
@@ -205,7 +206,7 @@ impl Last {
     }
 }
 
-/// Measures a point by each technique that may be the fastest. Growing parts of the sets tell which cannot.
+/// Measures a point by each technique that may be the fastest. Measurements of growing parts exclude the others.
 fn measure(
     sweep: &Sweep,
     point: &Point,
@@ -276,7 +277,7 @@ fn measure(
                 continue;
             }
             match sides.measure(point.query, technique, runs) {
-                // What was taken in its place has a line of its own.
+                // The technique that ran instead has a line of its own.
                 Ok(rate) if rate.strategy != technique => {
                     if whole {
                         let why = format!("{} in its place", rate.strategy);

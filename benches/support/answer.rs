@@ -1,4 +1,4 @@
-//! What a query returned, boiled down to what two engines can be held to.
+//! The result of a query, reduced to what two engines can be compared by.
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{cast, sum};
@@ -7,21 +7,22 @@ use arrow::error::ArrowError;
 
 use super::Result;
 
-/// What is known of a result before any engine ran.
+/// The known properties of a result, computed before any engine ran.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected {
     /// Rows of the result.
     pub rows: u64,
-    /// Sum over the column that the round names, if it names one.
+    /// The sum of the column that the round names, if it names one.
     pub sum: Option<i64>,
 }
 
-/// What to take from the batches while they stream by.
+/// What is computed from the batches as they stream by.
 #[derive(Clone, Copy, Debug)]
 pub struct Consume {
-    /// A column to add up.
+    /// A column to sum.
     pub sum: Option<usize>,
-    /// A digest over all columns of all rows, whatever their order. It costs nanoseconds a row: not for timed runs.
+    /// A digest of all columns of all rows, independent of their order. It takes nanoseconds for a row: not for timed
+    /// runs.
     pub digest: bool,
 }
 
@@ -34,7 +35,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Takes in one batch.
+    /// Adds a batch.
     pub fn add(&mut self, batch: &RecordBatch, consume: Consume) -> Result<()> {
         self.rows += batch.num_rows() as u64;
         if let Some(column) = consume.sum {
@@ -49,12 +50,12 @@ impl Answer {
         Ok(())
     }
 
-    /// Says what differs from the expected result, if anything does.
+    /// Describes the difference from the expected result, if there is one.
     pub fn contradicts(&self, expected: Expected) -> Option<String> {
         if self.rows != expected.rows {
             return Some(format!("{} rows, expected {}", self.rows, expected.rows));
         }
-        // An empty result has no batch from which a sum could have been taken.
+        // An empty result has no batch with a sum.
         match (self.sum, expected.sum) {
             (Some(ours), Some(right)) if ours != right => {
                 Some(format!("sum {ours}, expected {right}"))
@@ -64,8 +65,8 @@ impl Answer {
     }
 }
 
-/// Adds up one hash per row, so that rows may come in any order but the values of a row must belong together.
-/// The benches' tables hold integers without NULL.
+/// The sum of one hash for each row: rows may be in any order, but the values of a row belong together. The benches'
+/// tables hold integers without NULL.
 fn digest(batch: &RecordBatch) -> Result<u64> {
     let columns = batch
         .columns()

@@ -1,4 +1,4 @@
-//! The command line of a bench: what stands after `--` in `cargo bench --bench <name> -- …`.
+//! The command line of a bench: the arguments after `--` in `cargo bench --bench <name> -- …`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -119,7 +119,7 @@ impl Arguments {
         Ok(arguments)
     }
 
-    /// Whether the cell of this name is to be measured.
+    /// Whether the cell with this name is measured.
     pub fn selects(&self, cell: &str) -> bool {
         self.filter
             .as_deref()

@@ -1,4 +1,4 @@
-//! Runs rounds: one query on one set of tables, by one engine after the other, all held to the same answer.
+//! Runs rounds: one query on one set of tables, by one engine after the other, whose results must agree.
 
 use std::sync::Arc;
 
@@ -23,16 +23,16 @@ pub struct Round<'a> {
     pub selectivity: Option<f64>,
     pub sql: &'a str,
     pub tables: &'a [Table],
-    /// Pairs that a plan without a better idea has to look at.
+    /// The number of pairs that a nested loop tests.
     pub pairs: u64,
     /// The result column whose sum [`Expected::sum`] is.
     pub sum: Option<usize>,
     pub expected: Expected,
-    /// Labels of the engines that take part, among those of the contest.
+    /// The labels of the participating engines, among those of the contest.
     pub engines: &'a [&'static str],
 }
 
-/// The engines, open, and what has been measured so far.
+/// The opened engines, and the measurements so far.
 pub struct Contest {
     sessions: Vec<Session>,
     guard: Guard,
@@ -42,7 +42,7 @@ pub struct Contest {
 }
 
 impl Contest {
-    /// Opens all engines. The first is to be the baseline, so that its time is there when a ratio is printed.
+    /// Opens all engines. The first one is the baseline, so that its time is known when a ratio is printed.
     pub async fn open(
         name: &'static str,
         engines: Vec<Engine>,
@@ -67,10 +67,10 @@ impl Contest {
         self.guard.start_ladder();
     }
 
-    /// Measures the round by every engine that takes part.
+    /// Measures the round by every participating engine.
     ///
     /// # Errors
-    /// Those of the queries, and any result that is not the expected one: a wrong answer has no time.
+    /// Those of the queries, and any result that differs from the expected one: a wrong result has no time.
     pub async fn round(&mut self, round: &Round<'_>) -> Result<()> {
         let mut providers: Vec<(&'static str, Arc<dyn TableProvider>)> = Vec::new();
         for table in round.tables {
@@ -82,7 +82,7 @@ impl Contest {
             output: round.expected.rows,
         };
 
-        // The baseline session is there even if the round leaves it out: its plan tells whether others were replaced.
+        // The baseline's plan is needed even if it does not take part: it tells whether other plans differ.
         self.sessions[0].load(&providers)?;
         let stock_plan = self.sessions[0].plan(round.sql).await?;
         let mut digest = None;
@@ -130,7 +130,7 @@ impl Contest {
     }
 }
 
-/// One engine's run of a round, checked against what is known and against the engines before it.
+/// One engine's run of a round, compared with the known properties and with the results of earlier engines.
 async fn enter(
     session: &Session,
     round: &Round<'_>,

@@ -1,8 +1,8 @@
-//! Keeps a bench finite: decides before a run whether it would take too long, from the sizes already measured.
+//! Bounds the time of a bench: decides before a run whether it would take too long, from the sizes already measured.
 //!
-//! Sizes of a ladder ascend, so the last measured size of an engine is the largest. Its time, scaled by the work,
-//! predicts the next one. A time that is predicted and not measured never passes for a measured one: the verdict says so,
-//! and the report marks it.
+//! The sizes of a ladder ascend, so an engine's last measured size is its largest. Its time, scaled by the work,
+//! predicts the next one. Predicted times are never reported as measured: the verdict says so, and the report marks
+//! them.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use std::time::Duration;
 use super::quantity::{digits, short};
 use super::session::{Engine, Growth};
 
-/// Pairs up to which an engine that looks at all of them runs without a smaller size to judge by.
+/// The most pairs for which an engine that tests all of them runs without a smaller size to predict from.
 const UNCALIBRATED_PAIRS: u64 = 1_000_000_000;
 
-/// How much there is to do in one cell.
+/// The work of one cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
     /// Rows of all inputs.
     pub input: u64,
-    /// Pairs that an engine without a better idea looks at.
+    /// The number of pairs that a nested loop tests.
     pub pairs: u64,
-    /// Rows that come out.
+    /// The number of output rows.
     pub output: u64,
 }
 
@@ -47,7 +47,7 @@ struct Measured {
     size: String,
 }
 
-/// The largest measured size of each engine on the present ladder.
+/// The largest measured size of each engine on the current ladder.
 pub struct Guard {
     limit: Duration,
     measured: HashMap<&'static str, Measured>,

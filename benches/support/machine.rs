@@ -1,8 +1,8 @@
-//! The line that says where and when figures were taken. Absolute times mean nothing without it.
+//! The line that states where and when figures were measured. Absolute times mean nothing without it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Cores, CPU model where the system tells it, DataFusion's version and the date (UTC).
+/// Cores, CPU model if the system reports it, DataFusion's version and the date (UTC).
 pub fn describe() -> String {
     format!(
         "{} cores, {}, DataFusion {}, {}",
@@ -13,7 +13,7 @@ pub fn describe() -> String {
     )
 }
 
-/// Cores that this process may use; DataFusion takes the same number as its partitions.
+/// Cores that this process may use; DataFusion uses the same number of partitions.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }

@@ -8,10 +8,10 @@ use futures::StreamExt;
 use super::Result;
 use super::answer::{Answer, Consume};
 
-/// A first run this long is no longer disturbed by cold caches: it counts, and no other follows.
+/// A first run of at least this time is not affected by cold caches: it is the measurement, and no other run follows.
 const LONG: Duration = Duration::from_secs(3);
 
-/// The time of a query and what it returned.
+/// The time of a query and its result.
 #[derive(Clone, Copy, Debug)]
 pub struct Measurement {
     /// Median over `runs`.
@@ -20,7 +20,7 @@ pub struct Measurement {
     pub answer: Answer,
 }
 
-/// Runs `sql` once untimed, looking at the rows as `first` says, then `repeat` times looking as little as `timed` says.
+/// Runs `sql` once untimed, consuming the rows as in `first`, then `repeat` times, consuming them as in `timed`.
 ///
 /// # Errors
 /// Those of the query, and a row count or a sum that changes from run to run.
@@ -55,7 +55,7 @@ pub async fn measure(
     })
 }
 
-/// One run. The result is streamed and dropped batch by batch: a result of a billion rows is read, never held.
+/// One run. The result is streamed and dropped batch by batch: a result of a billion rows is read, but not stored.
 async fn run(ctx: &SessionContext, sql: &str, consume: Consume) -> Result<(Duration, Answer)> {
     let start = Instant::now();
     let mut answer = Answer::default();

@@ -1,14 +1,14 @@
-//! What every bench shares: the way from a command line to a table, a CSV file and a plot.
+//! The parts that all benches share: from a command line to a table, a CSV file and a plot.
 //!
 //! ```text
 //!  arguments ──► contest ──► session (one per engine) ──► measure ──► report ──► table, CSV, SVG (plot)
 //!                   │             ▲                          │
-//!                   └── guard     └── table (data, export)   └── answer (same rows from everyone, or stop)
+//!                   └── guard     └── table (data, export)   └── answer (the same rows from every engine, or stop)
 //! ```
 //!
-//! A bench brings its cases (SQL, seeded tables, the answer known beforehand) and hands them to a [`contest::Contest`]
-//! one round at a time. All engines are DataFusion sessions of one process over the same in-memory tables, and
-//! what is timed is the user's way: from the SQL text to the last row.
+//! A bench passes its cases (SQL, seeded tables, the expected result) to a [`contest::Contest`] one round at a time.
+//! All engines are DataFusion sessions of one process over the same in-memory tables. The time is that of a user's
+//! query: from the SQL text to the last row.
 
 #![allow(
     dead_code,
@@ -31,7 +31,7 @@ pub mod table;
 /// Errors of a bench end in one line of text and exit status 1, so their type does not matter.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// What the `main` of bench `name` does: nothing in a debug build.
+/// Runs `run` as the `main` of bench `name`; does nothing in a debug build.
 pub async fn main(name: &str, run: impl Future<Output = Result<()>>) {
     if cfg!(debug_assertions) {
         println!("{name}: nothing measured, a debug build has no times worth knowing");

@@ -1,7 +1,7 @@
 //! Draws lines over two logarithmic axes into an SVG file.
 //!
-//! Plotters runs without its font features: the SVG names a font and the viewer sets the text. Plotters then only guesses
-//! how wide a label is, so the axes leave room to spare.
+//! Plotters runs without its font features: the SVG names a font, and the viewer sets the text. Plotters then only
+//! guesses the width of a label, so the axes have wide margins.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use plotters::prelude::*;
 use super::Result;
 use super::quantity::short;
 
-/// Colours told apart by people who see fewer of them too (Okabe and Ito).
+/// Colours that colour-blind people can tell apart, too (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -92,7 +92,7 @@ pub fn log_log(
     Ok(())
 }
 
-/// Smallest and largest value, each moved outwards, so that no dot sits on the frame and a single one has an axis.
+/// The least and the greatest value, each moved outwards, so that no dot is on the frame, and a single one has an axis.
 fn span(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
         (low.min(value), high.max(value))

@@ -1,4 +1,4 @@
-//! Counts and rates as people write them: `50K`, `1.13G`.
+//! Counts and rates with metric prefixes: `50K`, `1.13G`.
 
 const STEPS: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "K")];
 

@@ -1,5 +1,5 @@
-//! Collects cells: prints each as it comes, and at the end writes the table, a CSV file and one plot per query and
-//! selectivity.
+//! Collects cells: prints each as it arrives, and at the end writes the table, a CSV file and one plot for each query
+//! and selectivity.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,7 +17,7 @@ loop looks at (with an equality key: that a hash join does). off/on: time of Dat
 ~ not measured, as it would have passed the limit for one run: extrapolated by pairs from the size in the note.
 - no time, for the reason in the note. Every measured result was checked against one computed without any engine.";
 
-/// How long a cell took, or why that is not known.
+/// The time of a cell, or why it is not known.
 #[derive(Clone, Debug)]
 pub enum Time {
     Measured { ms: f64, runs: usize },
@@ -99,7 +99,7 @@ impl Report {
         self.line(HEAD);
     }
 
-    /// Takes a cell in and prints its line.
+    /// Adds a cell and prints its line.
     pub fn add(&mut self, cell: Cell) {
         let line = self.row(&cell);
         self.line(&line);
@@ -206,7 +206,7 @@ impl Report {
         Ok(csv)
     }
 
-    /// One line per engine over the sizes of `first`'s ladder.
+    /// One line for each engine over the sizes of `first`'s ladder.
     fn plot(&self, first: &Cell, out: &Path) -> Result<()> {
         let ladder = self.cells.iter().filter(|cell| cell.same_ladder(first));
         let mut lines: Vec<Line> = Vec::new();

@@ -1,4 +1,4 @@
-//! One engine of a contest: a DataFusion session with this crate registered and its options set.
+//! One engine of a contest: a DataFusion session with this crate registered and the engine's options set.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,19 +14,19 @@ use futures::StreamExt;
 use super::Result;
 use super::arguments::Arguments;
 
-/// The label of stock DataFusion, against which every ratio is taken.
+/// The label of stock DataFusion, the base of every ratio.
 pub const BASELINE: &str = "datafusion";
 
-/// What an engine's time grows with; says how a time may be carried over to a larger size.
+/// What an engine's time grows with, and so how it is extrapolated to a larger size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// With the pairs it looks at, as a nested loop does: a missing time can be extrapolated.
+    /// The pairs that it tests, as in a nested loop: a missing time can be extrapolated.
     Pairs,
-    /// With the rows that go in and come out, give or take a logarithm.
+    /// The input and output rows, up to a logarithm.
     Rows,
 }
 
-/// A name and the options that make it.
+/// A name and the options of an engine.
 #[derive(Clone, Debug)]
 pub struct Engine {
     pub label: &'static str,
@@ -35,13 +35,13 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// DataFusion as it comes, `bowtie.offload` off.
+    /// Stock DataFusion: `bowtie.offload` off.
     pub fn datafusion() -> Self {
         Self::new(BASELINE, Growth::Pairs, &[("bowtie.offload", "off")])
     }
 
-    /// An engine of this crate. `offload` is `force`, so that a cell shows the operator at every size
-    /// and not the cost model's choice between it and the nested loop.
+    /// An engine of this crate. `offload` is `force`, so that a cell shows the operator at every size, and not the
+    /// choice between it and the nested loop.
     pub fn bowtie(
         label: &'static str,
         growth: Growth,
@@ -52,7 +52,7 @@ impl Engine {
         engine
     }
 
-    /// An engine of any options.
+    /// An engine with any options.
     pub fn new(
         label: &'static str,
         growth: Growth,
@@ -66,14 +66,14 @@ impl Engine {
     }
 }
 
-/// An engine, open.
+/// An opened engine.
 pub struct Session {
     pub engine: Engine,
     pub ctx: SessionContext,
 }
 
 impl Session {
-    /// Opens a session on the device of the command line and sets the engine's options in it.
+    /// Opens a session on the device of the command line, with the engine's options.
     pub async fn open(engine: Engine, arguments: &Arguments) -> Result<Self> {
         let state = SessionStateBuilder::new()
             .with_default_features()
@@ -100,7 +100,7 @@ impl Session {
         Ok(())
     }
 
-    /// Registers the tables, in the place of earlier ones of the same names.
+    /// Registers the tables, replacing earlier ones with the same names.
     pub fn load(&self, tables: &[(&'static str, Arc<dyn TableProvider>)]) -> Result<()> {
         for (name, provider) in tables {
             self.ctx.deregister_table(*name)?;
@@ -109,7 +109,7 @@ impl Session {
         Ok(())
     }
 
-    /// Where the time of one run goes: its phases, and the plan with its metrics.
+    /// The phases of one run with their times, and the plan with its metrics.
     pub async fn analyze(&self, sql: &str) -> Result<String> {
         let start = Instant::now();
         let query = self.ctx.sql(sql).await?;
@@ -128,7 +128,7 @@ impl Session {
         ))
     }
 
-    /// The physical plan as text: equal to the baseline's where this crate left the query alone.
+    /// The physical plan as text: equal to the baseline's if this crate replaced nothing.
     pub async fn plan(&self, sql: &str) -> Result<String> {
         let plan = self.ctx.sql(sql).await?.create_physical_plan().await?;
         Ok(displayable(plan.as_ref()).indent(false).to_string())

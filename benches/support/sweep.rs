@@ -1,4 +1,5 @@
-//! Sweeps over one parameter on data that lies on the device: prints a line a point, and writes a CSV file and a plot a sweep.
+//! Sweeps over one parameter on resident data: prints a line for each point, and writes a CSV file and a plot for each
+//! sweep.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,23 +8,23 @@ use super::plot::{Line, Point, log_log};
 use super::quantity::{digits, short};
 use super::{Result, machine};
 
-/// What the strategies that a device may choose of are called together.
+/// The name of the line of the device's choice among strategies.
 pub const AUTO: &str = "auto";
 
 /// One point of one line.
 #[derive(Clone, Debug)]
 pub struct Measured {
     pub sweep: String,
-    /// The parameter, as it is shown and as it is plotted.
+    /// The parameter, as text and as a coordinate.
     pub at: String,
     pub x: f64,
     pub way: String,
-    /// What `auto` took.
+    /// The strategy that `auto` chose.
     pub taken: String,
     pub ms: f64,
     pub input_rows: usize,
     pub output_rows: usize,
-    /// Each input and output value once.
+    /// Bytes of each input and output value, counted once.
     pub least_bytes: usize,
 }
 
@@ -67,7 +68,7 @@ impl Sweeps {
         ));
     }
 
-    /// A way that has no point.
+    /// A strategy without a point here.
     pub fn missing(&mut self, at: &str, way: &str, why: &str) {
         let why = why.lines().next().unwrap_or_default();
         self.line(&format!("  {at:<16} {way:<24} {:>9}  {why}", "-"));
@@ -88,7 +89,8 @@ impl Sweeps {
         self.points.push(point);
     }
 
-    /// How much longer `auto` takes than the fastest way, over all points that have both; and writes the files.
+    /// Writes the files, after the regret of `auto`: its time over that of the fastest strategy, over all points that
+    /// have both.
     pub fn finish(mut self, out: &Path) -> Result<()> {
         self.regret();
         std::fs::create_dir_all(out)?;

@@ -1,4 +1,4 @@
-//! Seeded columns as tables: in memory for the sessions, widened for the oracle, as Parquet for rival systems.
+//! Seeded columns as tables: in memory for the sessions, widened for the oracle, as Parquet for other systems.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use rand::rngs::StdRng;
 
 use super::{Result, machine};
 
-/// Rows of a batch: DataFusion's own default, so that neither side gets batches that it would not see elsewhere.
+/// The rows of a batch: DataFusion's own default, so that no side gets unusual batches.
 const BATCH_ROWS: usize = 8192;
 
 /// A generator whose sequence depends on the seed alone.
@@ -66,7 +66,7 @@ impl Table {
     /// Adds a column.
     ///
     /// # Panics
-    /// If its length differs from that of the columns already there.
+    /// If its length differs from that of the present columns.
     pub fn with(mut self, column: &'static str, values: Values) -> Self {
         assert!(
             self.columns.is_empty() || self.rows() == values.len(),
@@ -116,7 +116,7 @@ impl Table {
         values
     }
 
-    /// The table in memory, its batches dealt to as many partitions as there are cores.
+    /// The table in memory, its batches distributed to as many partitions as there are cores.
     pub fn provider(&self) -> Result<Arc<dyn TableProvider>> {
         let arrays: Vec<ArrayRef> = self.columns.iter().map(|(_, v)| v.array()).collect();
         let fields: Vec<Field> = std::iter::zip(&self.columns, &arrays)

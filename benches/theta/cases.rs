@@ -1,4 +1,4 @@
-//! The cases of the theta bench: a query, its tables, the sizes it climbs, and the answer known beforehand.
+//! The cases of the theta bench: a query, its tables, its ascending sizes, and the expected result.
 
 use super::datasets;
 use super::oracle;
@@ -10,7 +10,7 @@ use super::support::table::Table;
 pub struct Case {
     pub name: &'static str,
     pub sql: &'static str,
-    /// The tables' kind: cases over the same tables share their exported files.
+    /// The kind of the tables: cases with the same tables share their exported files.
     pub data: &'static str,
     pub dataset: fn(&Size) -> Vec<Table>,
     pub oracle: fn(&[Table]) -> Expected,
@@ -18,16 +18,16 @@ pub struct Case {
     pub sum: Option<usize>,
     /// Sizes ascend within a ladder; each ladder has its own selectivity.
     pub ladders: Vec<Vec<Size>>,
-    /// Whether an equality key leaves one pair in [`datasets::KEYS`] to look at.
+    /// Whether an equality key leaves one in [`datasets::KEYS`] pairs to test.
     pub keyed: bool,
     /// Whether comparing every pair is worth a line.
     pub brute_force: bool,
-    /// Whether a single inequality joins, which is what a piecewise merge join takes.
+    /// Whether a single inequality is the condition, which a piecewise merge join needs.
     pub one_inequality: bool,
 }
 
 impl Case {
-    /// Pairs that a nested loop looks at, or a hash join where there is an equality key.
+    /// The number of pairs that a nested loop tests, or a hash join if there is an equality key.
     pub fn pairs(&self, size: &Size) -> u64 {
         let pairs = size.left as u64 * size.right as u64;
         if self.keyed {
@@ -37,7 +37,7 @@ impl Case {
         }
     }
 
-    /// What `--filter` searches: `sum/50Kx45K/0.5`, `employees/1M`.
+    /// The text that `--filter` matches: `sum/50Kx45K/0.5`, `employees/1M`.
     pub fn cell_name(&self, size: &Size) -> String {
         format!("{}/{}", self.name, size.parts("/"))
     }
@@ -53,11 +53,11 @@ impl Case {
 pub struct Size {
     pub left: usize,
     pub right: usize,
-    /// The selectivity that the tables are made for, where that is a choice.
+    /// The selectivity that the tables are generated for, if it is a parameter.
     pub selectivity: Option<f64>,
-    /// Whether `--quick` takes it.
+    /// Whether `--quick` includes it.
     pub quick: bool,
-    /// Whether only `--large` takes it.
+    /// Whether only `--large` includes it.
     pub large: bool,
 }
 
@@ -95,7 +95,7 @@ const GRID: [(usize, usize); 12] = [
     (500_000, 450_000),
 ];
 
-/// |R| and |S| of [T] table IV, after one smaller size to judge their time by.
+/// |R| and |S| of [T] table IV, after a smaller size that their time is predicted from.
 const OUTPUT_GRID: [(usize, usize); 4] = [
     (5_000, 4_500),
     (50_000, 5_000),
@@ -103,7 +103,8 @@ const OUTPUT_GRID: [(usize, usize); 4] = [
     (50_000, 25_000),
 ];
 
-/// Sizes of the fused sum that take seconds to make: both sides long, and a long side that is streamed past a short one.
+/// Sizes of the fused sum that take seconds to generate: two long sides, and a long side that is streamed past a short
+/// one.
 const LONG_GRID: [(usize, usize); 4] = [
     (10_000_000, 10_000_000),
     (100_000_000, 100_000_000),
@@ -247,7 +248,7 @@ pub fn all() -> Vec<Case> {
     ]
 }
 
-/// A ladder of one selectivity; `--quick` climbs it up to `quick_pairs`.
+/// A ladder of one selectivity; `--quick` includes sizes up to `quick_pairs`.
 fn grid(sizes: &[(usize, usize)], selectivity: f64, quick_pairs: usize) -> Vec<Size> {
     sizes
         .iter()
@@ -261,7 +262,8 @@ fn grid(sizes: &[(usize, usize)], selectivity: f64, quick_pairs: usize) -> Vec<S
         .collect()
 }
 
-/// A ladder of inputs of equal size; `--quick` climbs it up to 100,000 rows, where the nested loop is extrapolated.
+/// A ladder of inputs of equal size; `--quick` includes sizes up to 100,000 rows, where the nested loop is
+/// extrapolated.
 fn squares(sizes: &[usize]) -> Vec<Size> {
     sizes
         .iter()

@@ -1,4 +1,5 @@
-//! Seeded tables of the theta cases. `scripts/rivals_theta.py --generate` makes tables by the same recipes, not the same rows.
+//! Seeded tables of the theta cases. `scripts/rivals_theta.py --generate` generates tables by the same rules, but not
+//! the same rows.
 
 use rand::Rng;
 
@@ -35,8 +36,8 @@ pub fn relations(left: usize, right: usize, selectivity: f64) -> Vec<Table> {
     vec![relation("r", left, shift, 1), relation("s", right, 0, 2)]
 }
 
-/// `r` and `s`: `a`, `b`, uniform over the 32-bit integers and independent of each other, so that of all pairs a quarter have
-/// `r.a < s.a AND r.b > s.b`, and no block of either order is decided by its extremes.
+/// `r` and `s`: `a`, `b`, uniform over the 32-bit integers and independent of each other, so that a quarter of all
+/// pairs have `r.a < s.a AND r.b > s.b`, and the extremes of a block decide nothing in either order.
 pub fn independent(rows: usize) -> Vec<Table> {
     let relation = |name, seed| {
         let mut random = seeded(seed);
@@ -63,8 +64,8 @@ pub fn products(rows: usize) -> Vec<Table> {
 
 /// `employees`: `id`, `salary`, `tax`. Tax follows salary, so that hardly anyone earns less and pays more.
 ///
-/// One employee in a thousand pays the tax of a salary some 5 places (1 to 9) up the list: 5 pairs each, thus about 5,000
-/// pairs for a million employees.
+/// One employee in a thousand pays the tax of a salary some 5 positions (1 to 9) higher: 5 matches each, thus about
+/// 5,000 matches for a million employees.
 pub fn employees(rows: usize) -> Vec<Table> {
     const RANGE: i64 = 100_000_000;
     let mut random = seeded(3);

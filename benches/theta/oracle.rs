@@ -1,5 +1,5 @@
-//! The answers, computed by sorting and counting without any engine, in O(n log n): they are there at sizes
-//! that a nested loop never finishes, so that every measured cell is checked.
+//! The expected results, computed without any engine by sorting and counting, in O(n log n): also for sizes that a
+//! nested loop never finishes, so that every measured cell is checked.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::support::answer::Expected;
 use super::support::table::Table;
 
-/// `SUM(s.x)` over pairs with `r.a > s.a`.
+/// `SUM(s.x)` over the matches of `r.a > s.a`.
 pub fn sum(tables: &[Table]) -> Expected {
     let greater = sorted(tables[0].column("a"));
     let (a, x) = (tables[1].column("a"), tables[1].column("x"));
@@ -23,14 +23,14 @@ pub fn sum(tables: &[Table]) -> Expected {
     }
 }
 
-/// Pairs with `r.a > s.a`.
+/// The number of matches of `r.a > s.a`.
 pub fn rows(tables: &[Table]) -> Expected {
     let greater = sorted(tables[0].column("a"));
     let matches = tables[1].column("a");
     counted(matches.par_iter().map(|&a| above(&greater, a)))
 }
 
-/// Pairs of whom the first earns less and pays more tax.
+/// The number of pairs in which the first earns less and pays more tax.
 pub fn employees(tables: &[Table]) -> Expected {
     let points = || std::iter::zip(tables[0].column("salary"), tables[0].column("tax"));
     Expected {
@@ -39,7 +39,7 @@ pub fn employees(tables: &[Table]) -> Expected {
     }
 }
 
-/// How many pairs have `r.a < s.a AND r.b > s.b`.
+/// The number of matches of `r.a < s.a AND r.b > s.b`.
 pub fn dominance(tables: &[Table]) -> Expected {
     let points = |table: &Table| std::iter::zip(table.column("a"), table.column("b"));
     let pairs = less_and_greater(points(&tables[0]), points(&tables[1]));
@@ -49,7 +49,7 @@ pub fn dominance(tables: &[Table]) -> Expected {
     }
 }
 
-/// How many pairs have `r.a * s.b + r.c > s.d`, each of them tested.
+/// The number of matches of `r.a * s.b + r.c > s.d`; all pairs are tested.
 pub fn mixed(tables: &[Table]) -> Expected {
     let (a, c) = (tables[0].column("a"), tables[0].column("c"));
     let (b, d) = (tables[1].column("b"), tables[1].column("d"));
@@ -67,7 +67,7 @@ pub fn mixed(tables: &[Table]) -> Expected {
     }
 }
 
-/// Readings with events near, and how many events those are in all.
+/// The number of readings with events near, and of such events in all.
 pub fn band_count(tables: &[Table]) -> Expected {
     let near = events_near(tables);
     Expected {
@@ -76,7 +76,7 @@ pub fn band_count(tables: &[Table]) -> Expected {
     }
 }
 
-/// Pairs of a reading and an event near.
+/// The number of pairs of a reading and an event near.
 pub fn band_rows(tables: &[Table]) -> Expected {
     counted(events_near(tables).into_par_iter())
 }
@@ -90,7 +90,8 @@ fn events_near(tables: &[Table]) -> Vec<u64> {
         .collect()
 }
 
-/// Pairs of overlapping intervals with equal keys: of all that begin in time, less those that end too early.
+/// The number of pairs of overlapping intervals with equal keys: all that begin in time, minus those that end too
+/// early.
 pub fn overlap(tables: &[Table]) -> Expected {
     let other = &tables[1];
     let mut ends: HashMap<i64, (Vec<i64>, Vec<i64>)> = HashMap::new();
@@ -126,17 +127,17 @@ fn sorted(mut values: Vec<i64>) -> Vec<i64> {
     values
 }
 
-/// How many of the sorted values are < `bound`.
+/// The number of sorted values < `bound`.
 fn below(values: &[i64], bound: i64) -> usize {
     values.partition_point(|&value| value < bound)
 }
 
-/// How many of the sorted values are ≤ `bound`.
+/// The number of sorted values ≤ `bound`.
 fn up_to(values: &[i64], bound: i64) -> usize {
     values.partition_point(|&value| value <= bound)
 }
 
-/// How many of the sorted values are > `bound`.
+/// The number of sorted values > `bound`.
 fn above(values: &[i64], bound: i64) -> u64 {
     (values.len() - up_to(values, bound)) as u64
 }
@@ -146,11 +147,11 @@ fn above(values: &[i64], bound: i64) -> u64 {
 struct Point {
     a: i64,
     b: i64,
-    /// Whether it is of the first relation.
+    /// Whether it belongs to the first relation.
     counted: bool,
 }
 
-/// How many pairs of `one` and `other` have `one.a < other.a` and `one.b > other.b`.
+/// The number of pairs of `one` and `other` with `one.a < other.a` and `one.b > other.b`.
 fn less_and_greater(
     one: impl Iterator<Item = (i64, i64)>,
     other: impl Iterator<Item = (i64, i64)>,
@@ -160,14 +161,14 @@ fn less_and_greater(
         .map(point(true))
         .chain(other.map(point(false)))
         .collect();
-    // Of equal `a` those that count come last: the comparison is strict.
+    // With equal `a`, the counted points come last: the comparison is strict.
     points.par_sort_unstable_by_key(|point| (point.a, point.counted));
     let mut scratch = points.clone();
     sort_and_count(&mut points, &mut scratch)
 }
 
-/// Sorts `points` by `b`, and counts for each that asks those that count before it with a greater `b`: at each merge, those of
-/// the first half for each of the second.
+/// Sorts `points` by `b`. For each point of the second relation, counts the earlier points of the first one with a
+/// greater `b`: at each merge, those of the first half for each of the second half.
 fn sort_and_count(points: &mut [Point], scratch: &mut [Point]) -> u64 {
     const ALONE: usize = 1 << 14;
     let middle = points.len() / 2;

@@ -1,15 +1,16 @@
-//! Device memory is leased before it is allocated. A [`Budget`] counts the leases of one device; its children count those of a
-//! session, or of one operator. A [`Lease`] gives its bytes back when it is dropped, so nothing leaks when a stream is.
+//! Device memory is reserved before it is allocated. A [`Budget`] counts the bytes reserved on one device; its children
+//! count those of a session, or of one operator. A [`Lease`] is a reservation: dropping it returns its bytes, so a
+//! dropped stream leaks nothing.
 //!
 //! ```text
 //! root       a card, or the host's memory: one in the process
-//!  └─ runtime    what a `BowtieRuntime` of its own may use of it, if there is one
+//!  └─ runtime    the limit of a `BowtieRuntime` other than the process's own, if there is one
 //!      └─ session    `bowtie.device_memory`
 //!          └─ operator   one execution, for its peak
 //! ```
 //!
-//! Locks: the work lock of a root is held for a whole step. While it is held, a step may lock what belongs to the step alone, and
-//! a card's staging rings and kernels; nobody who holds one of these asks for the work lock.
+//! Locks: a step holds the work lock of a root from its begin to its end. While it holds the lock, it may lock its own
+//! data, and a card's staging rings and kernels. A holder of one of these never asks for the work lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
@@ -19,7 +20,7 @@ use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::error::{BowtieError, Result};
 
-/// A bound on leased bytes. A lease of a child is one of its parents, too.
+/// A limit of reserved bytes. A reservation in a child counts in its parents, too.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: u64,
@@ -42,7 +43,7 @@ struct Shared {
 }
 
 impl Budget {
-    /// A root.
+    /// A root budget.
     pub(crate) fn new(limit: u64) -> Arc<Self> {
         Arc::new(Self {
             limit,
@@ -53,12 +54,12 @@ impl Budget {
         })
     }
 
-    /// A budget with the parent's limit that keeps its own count, so that one operator's peak can be told apart.
+    /// A budget with the parent's limit and a count of its own, for the peak of one operator.
     pub(crate) fn child(self: &Arc<Self>) -> Arc<Self> {
         self.child_of(self.limit)
     }
 
-    /// A budget of at most `limit` bytes of this one.
+    /// A child budget of at most `limit` bytes.
     pub(crate) fn child_of(self: &Arc<Self>, limit: u64) -> Arc<Self> {
         Arc::new(Self {
             limit: limit.min(self.limit),
@@ -69,22 +70,22 @@ impl Budget {
         })
     }
 
-    /// Bytes that may be leased at the same time.
+    /// The most bytes that may be reserved at the same time.
     pub(crate) fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Bytes leased now.
+    /// Bytes reserved now.
     pub(crate) fn in_use(&self) -> u64 {
         self.in_use.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the limit that cannot be leased now: they are leased from this budget, or from a parent by others.
+    /// Bytes of the limit that are not available now: reserved in this budget, or by others in a parent.
     pub(crate) fn in_use_by_all(&self) -> u64 {
         self.limit - self.room()
     }
 
-    /// Bytes that may be leased still.
+    /// Bytes that can still be reserved.
     pub(crate) fn room(&self) -> u64 {
         let own = self.limit.saturating_sub(self.in_use());
         match &self.parent {
@@ -93,12 +94,12 @@ impl Budget {
         }
     }
 
-    /// Most bytes that were ever leased at the same time.
+    /// The peak of reserved bytes.
     pub(crate) fn peak(&self) -> u64 {
         self.peak.load(Ordering::Relaxed)
     }
 
-    /// Leases `bytes` for `what`, which an error names.
+    /// Reserves `bytes` for `what`, which an error names.
     ///
     /// # Errors
     /// [`BowtieError::OutOfDeviceMemory`] with the figures of the budget that refused: this one, or a parent.
@@ -186,7 +187,7 @@ impl Budget {
     }
 }
 
-/// Bytes held from a [`Budget`] until dropped.
+/// Bytes reserved in a [`Budget`] until dropped.
 #[derive(Debug)]
 pub(crate) struct Lease {
     budget: Arc<Budget>,
@@ -198,7 +199,7 @@ impl Lease {
         self.bytes
     }
 
-    /// Gives back what is not needed, if anything is not.
+    /// Returns the bytes beyond `bytes`.
     pub(crate) fn shrink_to(&mut self, bytes: u64) {
         if bytes < self.bytes {
             self.budget.shrink(self.bytes - bytes);

@@ -1,4 +1,5 @@
-//! Key bitmaps made by a device: sized by a range of keys, which a sample may guess.
+//! Builds key bitmaps on a device. In: key columns. Out: a [`KeyBitmap`] of the range of the keys, which may be
+//! sampled.
 
 use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::{KeyBitmap, KeyRange, Places, ROOM_SHARE};
@@ -6,7 +7,7 @@ use crate::device::primitives::device::Device;
 use crate::error::Result;
 
 impl KeyBitmap {
-    /// Bits for the keys in `range`, none set; `None` where there would be too many, or is no room.
+    /// An empty bitmap for the keys in `range`; `None` if it would be too large for the bit numbers or for the memory.
     pub(crate) fn new(
         device: &dyn Device,
         range: &KeyRange,
@@ -24,10 +25,10 @@ impl KeyBitmap {
         }
     }
 
-    /// Bits of the keys of some rows, set; `None` where the keys do not lie in a range that is narrow, or there is no room.
+    /// The bitmap of the keys of some rows; `None` if their range is not narrow, or memory does not suffice.
     ///
-    /// A sample may say the range, so that no pass has to find it: keys outside are found while the bits of the others are set, and all are
-    /// set anew where there are some.
+    /// The range may come from a sample, which saves a pass over the keys. The pass that sets the bits then also finds
+    /// keys outside the range; if there are any, the bitmap is built again with the wider range.
     pub(crate) fn of(
         device: &dyn Device,
         keys: &[&Column],

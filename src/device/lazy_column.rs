@@ -1,9 +1,10 @@
-//! [`Payload`]: a column that goes to the output alone, whose upload may wait until enough of its rows come out.
+//! [`Payload`]: a column that is only gathered for the output, and whose upload may be deferred until enough of its
+//! rows are gathered.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What one execution has learnt of a payload column, chunk after chunk.
+/// Statistics of a payload column across the chunks of one execution.
 #[derive(Debug, Default)]
 pub(crate) struct Payload {
     pays: AtomicBool,
@@ -11,30 +12,31 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// Whether it paid to upload an earlier chunk: the next one is then sent with the columns that are needed at once.
+    /// Whether an earlier chunk's column was uploaded in the end: the following ones are then uploaded with their
+    /// chunks.
     pub(crate) fn pays(&self) -> bool {
         self.pays.load(Ordering::Relaxed)
     }
 
-    /// A chunk's column was uploaded after all.
+    /// Records that a chunk's column was uploaded in the end.
     pub(crate) fn uploaded(&self, bytes: u64) {
         self.pays.store(true, Ordering::Relaxed);
         self.uploaded.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes uploaded late since they were last asked for.
+    /// The bytes of deferred uploads since the previous call.
     pub(crate) fn take_uploaded(&self) -> u64 {
         self.uploaded.swap(0, Ordering::Relaxed)
     }
 }
 
-/// Whether and when a column is needed on the device.
+/// Whether and when a column is uploaded.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Need {
     #[default]
     Never,
     Now,
-    /// When its upload pays.
+    /// Deferred until enough of its rows are gathered.
     Late(Arc<Payload>),
 }
 

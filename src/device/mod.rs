@@ -1,7 +1,7 @@
 //! A device: memory and primitives behind one trait object.
 //!
-//! Keys are order-preserving words, rows are `u32` ids inside a chunk (fewer than 2^32 - 1 rows), counts of matches are `u64`. Nothing
-//! here knows SQL or plans.
+//! Keys are order-preserving words, rows are `u32` ids inside a chunk (fewer than 2^32 - 1 rows), match counts are
+//! `u64`. Nothing here depends on SQL or plans.
 
 pub(crate) mod budget;
 pub(crate) mod cuda;

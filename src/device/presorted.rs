@@ -1,12 +1,13 @@
-//! [`Ascending`]: two sides of a join that may lie in the order of their keys.
+//! [`Ascending`]: the key columns of a join whose sides may be presorted.
 
 use crate::device::data::column::Column;
 
-/// The key columns of two sides that may ascend, of one type.
+/// Key columns of both sides, of one type, that may be in ascending order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ascending<'a> {
     pub build: &'a Column,
     pub probe: &'a Column,
-    /// Whether the build keys were found to ascend before, by the same primitive: then only those that a probe row may have are read.
+    /// Whether the same primitive found the build keys ascending before: it then reads only the build keys that a probe
+    /// row may match.
     pub known: bool,
 }

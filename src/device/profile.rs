@@ -1,39 +1,40 @@
-//! [`DeviceProfile`]: what the sizes of chunks, tiles and output batches depend on.
+//! [`DeviceProfile`]: the constants of a device that determine the sizes of chunks, tiles and output batches.
 
 use std::ops::RangeInclusive;
 
-/// Constants of a device.
+/// The constants of a device.
 #[derive(Debug, Clone)]
 pub(crate) struct DeviceProfile {
-    /// Pairs of a tile that is tested pair by pair: what takes some tenths of a second, so that its output begins soon.
+    /// The most pairs of a tile that is tested pair by pair: some tenths of a second, so that the first output comes
+    /// early.
     pub(crate) tested_pairs: u64,
-    /// Rows of a chunk that search an index of sets at once, so that their output begins soon.
+    /// The most rows of a chunk that probe an index of sets in one step, so that their output begins early.
     pub(crate) probed_sets: u64,
-    /// How many pieces of output are worth computing at the same time.
+    /// The number of output batches that are worth computing concurrently.
     pub(crate) concurrent_pieces: usize,
-    /// Rows of the first chunk of the streamed side and of the longest one, as each has twice as many as the one before: few enough
-    /// to begin and to cancel soon, then enough to keep the device and the bus busy.
+    /// The rows of the first and of the largest chunk of the streamed side; each chunk has twice the rows of the
+    /// previous one. Small chunks begin and can be cancelled early; large ones keep the device and the bus busy.
     pub(crate) streamed_rows: RangeInclusive<u64>,
-    /// Most rows that are grouped at once: the groups of several chunks are merged on the host.
+    /// The most rows that are grouped in one step; the groups of several chunks are merged on the host.
     pub(crate) grouped_rows: u64,
-    /// Rows of one piece of output, when memory allows: enough to amortise its overhead.
+    /// The rows of an output batch, if memory allows: enough to amortise its overhead.
     pub(crate) piece_rows: usize,
-    /// Matches a searching row must have on average for untested ranges to be emitted on the host, as slices of the sorted
-    /// side's columns beside repeated values; `None` where expanding and gathering is faster at any length.
+    /// The least mean number of matches of a probe row from which untested ranges are emitted on the host, as slices of
+    /// the build columns beside repeated probe values; `None` if expanding and gathering is always faster.
     pub(crate) long_range: Option<u64>,
-    /// Whether uploading takes long enough to read another chunk of the streamed side meanwhile.
+    /// Whether an upload takes long enough to read the next chunk of the streamed side meanwhile.
     pub(crate) prefetches: bool,
 }
 
 impl DeviceProfile {
-    /// The host's cores, of which `threads` work.
+    /// The host's cores, with `threads` worker threads.
     pub(crate) fn of_host(threads: usize) -> Self {
         Self {
             tested_pairs: 1 << 26,
             probed_sets: 1 << 16,
             concurrent_pieces: threads,
             streamed_rows: 1 << 20..=1 << 20,
-            // A dropped stream waits for no longer than these take.
+            // A dropped stream waits at most for the grouping of this number of rows.
             grouped_rows: 1 << 19,
             // Few enough to stay in cache.
             piece_rows: 8192,
@@ -49,13 +50,13 @@ impl DeviceProfile {
             tested_pairs: 1 << 36,
             probed_sets: 1 << 24,
             concurrent_pieces: 1,
-            // Each chunk ends with a copy that nothing of the next one overlaps: at 4M rows of 8 bytes the bus is filled by 72 %,
-            // at 32M by 99 %.
+            // The last copy of each chunk overlaps nothing of the next chunk: with 4M rows of 8 bytes the bus is
+            // utilised to 72 %, with 32M to 99 %.
             streamed_rows: 1 << 22..=1 << 25,
             grouped_rows: u64::MAX,
             // Enough to keep the card and the bus busy.
             piece_rows: 1 << 20,
-            // The bus: a run's columns cross it once, its pairs not at all.
+            // The bus is the limit: the columns of a range cross it once, its matches not at all.
             long_range: Some(1024),
             prefetches: true,
         }

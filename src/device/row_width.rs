@@ -1,4 +1,4 @@
-//! How wide values are: what a gathered column will take, before it is made.
+//! Widths of values: the bytes of a gathered column, computed before it is gathered.
 
 use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
 use arrow::buffer::OffsetBuffer;
@@ -6,8 +6,8 @@ use arrow::datatypes::DataType;
 
 use crate::error::Result;
 
-/// Bytes that `array[rows]` takes: exact for fixed widths and text, by mean widths for nested values. What rows share, as the
-/// values of a dictionary, is not counted.
+/// The bytes of `array[rows]`: exact for fixed widths and text, by mean widths for nested values. Data that rows share,
+/// such as the values of a dictionary, does not count.
 pub(crate) fn gathered_bytes(array: &ArrayRef, rows: &[u32]) -> Result<u64> {
     let count = rows.len() as u64;
     Ok(match array.data_type() {
@@ -34,7 +34,7 @@ pub(crate) fn gathered_bytes(array: &ArrayRef, rows: &[u32]) -> Result<u64> {
     })
 }
 
-/// Mean bytes of a value, at least 1.
+/// The mean bytes of a value, at least 1.
 pub(crate) fn mean_bytes(array: &ArrayRef) -> Result<u64> {
     let rows = array.len().max(1) as u64;
     let mean = |elements: usize, values: &ArrayRef| -> Result<u64> {
@@ -77,7 +77,7 @@ pub(crate) fn mean_bytes(array: &ArrayRef) -> Result<u64> {
     .max(1))
 }
 
-/// Elements between the first offset and the last.
+/// The number of elements between the first and the last offset.
 fn span<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>) -> usize {
     match (offsets.first(), offsets.last()) {
         (Some(first), Some(last)) => last.as_usize() - first.as_usize(),

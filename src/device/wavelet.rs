@@ -1,15 +1,15 @@
-//! A wavelet tree's layout, and when counting by it is faster than a walk: what both devices share.
+//! The layout of a wavelet tree, and when counting by it is faster than a walk: common to both devices.
 
 use crate::device::data::matches::{Matches, Test};
 use crate::error::Result;
 
-/// How the ranks of `n` keys are cut into digits.
+/// How the ranks of `n` keys are split into digits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
     pub(crate) n: usize,
-    /// Bits of a rank.
+    /// The bits of a rank.
     pub(crate) bits: u32,
-    /// Bits of it that no level has: 7 or 8.
+    /// The low bits of a rank that are in no level: 7 or 8.
     pub(crate) low_bits: u32,
 }
 
@@ -27,35 +27,35 @@ impl Layout {
         (self.bits - self.low_bits) / DIGIT_BITS
     }
 
-    /// Bits below the digit of a level.
+    /// The number of bits below the digit of a level.
     pub(crate) fn shift(&self, level: u32) -> u32 {
         self.bits - (level + 1) * DIGIT_BITS
     }
 
-    /// Blocks of a level.
+    /// The number of blocks in a level.
     pub(crate) fn blocks(&self) -> usize {
         self.n.div_ceil(BLOCK)
     }
 }
 
-/// What a walk over zone maps costs, and what the index does, measured on one machine: only their ratios matter.
+/// The costs of a walk over zone maps and of a wavelet tree, measured on one machine. Only their ratios matter.
 #[derive(Debug)]
 pub(crate) struct Costs {
-    /// One key of the searching side compared with a leaf.
+    /// One probe key compared with a leaf.
     pub(crate) leaf_test: f64,
-    /// To begin.
+    /// The fixed cost of a tree.
     pub(crate) begin: f64,
-    /// To build the index, for each sorted position.
+    /// The build of the tree, for each build position.
     pub(crate) build: f64,
-    /// To count, for each searching position.
+    /// A count, for each probe position.
     pub(crate) count: f64,
 }
 
 impl Costs {
-    /// What counting by the index costs; `None` where it cannot serve.
+    /// The cost of counting by a wavelet tree; `None` if it cannot be used.
     ///
-    /// It does not where one match a row is enough. The zone of a block that lies inside of a row's range says whether the
-    /// block has a match, so a walk that ends there takes O(log n) for every row.
+    /// It is not used for existence. There the zone of a block within a row's range tells whether the block has a
+    /// match, so a walk that stops at the first match takes O(log n) for every row.
     pub(crate) fn index(
         &self,
         matches: Matches<'_>,
@@ -76,9 +76,9 @@ impl Costs {
         Ok(Some(self.begin + build + self.count * m))
     }
 
-    /// Whether a walk over the zone maps is expected to cost more than `other`. `leaf_tests` says how many leaves it is
-    /// expected to test; it is only asked where the walk could cost that much at all. A leaf that one test leaves undecided
-    /// mostly has keys for the next one too, so each test counts.
+    /// Whether a walk over the zone maps is estimated to cost more than `other`. `leaf_tests` estimates the number of
+    /// leaf tests; it is called only if the walk could cost that much at all. A leaf that one test leaves undecided
+    /// mostly has keys for the next test, too, so every test counts.
     pub(crate) fn walk_exceeds(
         &self,
         other: f64,
@@ -92,11 +92,12 @@ impl Costs {
     }
 }
 
-/// Positions of a block, as many as a plane has bits in a word.
+/// Positions of a block: one bit each in the word of a plane.
 pub(crate) const BLOCK: usize = 64;
 
-/// Bits of a digit.
+/// The bits of a digit.
 pub(crate) const DIGIT_BITS: u32 = 2;
 
-/// Fewer bits are not worth a tree; on a GPU one block of threads makes the levels of so many.
+/// The least number of bits of a rank: a tree of fewer gains nothing. On a GPU one thread block builds the levels of
+/// this number of bits.
 pub(crate) const LEAST_BITS: u32 = 12;

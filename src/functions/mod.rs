@@ -1,5 +1,6 @@
-//! SQL functions of sets: how many elements two lists share, and how alike they are. Anywhere they are ordinary functions; compared
-//! with a constant in a join's condition they are recognised (`plan/recognise/set_predicate.rs`), and the join is served as a set join.
+//! SQL functions on lists as sets: the size of their overlap, and their similarity. They are ordinary functions
+//! everywhere. Compared with a constant in a join condition, they are recognised (`plan/recognise/set_predicate.rs`),
+//! and the join becomes a set join.
 
 pub(crate) mod overlap;
 pub(crate) mod set_function;
@@ -10,7 +11,7 @@ use datafusion::logical_expr::ScalarUDF;
 
 use crate::functions::set_function::{SetFunction, SetValue};
 
-/// All of them.
+/// All set functions.
 pub(crate) fn set_functions() -> impl Iterator<Item = Arc<ScalarUDF>> {
     SetValue::ALL
         .into_iter()

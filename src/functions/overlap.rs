@@ -1,11 +1,11 @@
-//! The sizes of two lists as sets, and of what they share, row by row.
+//! The sizes of two lists as sets, and of their overlap, row by row.
 
 use arrow::array::ArrayRef;
 
 use crate::error::Result;
 use crate::list_sets::elements::{Element, Elements, Lists};
 
-/// Distinct elements of the first list, of the second one, and of both.
+/// The numbers of distinct elements of the first list, of the second one, and of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sizes {
     pub first: u64,
@@ -19,7 +19,8 @@ pub(crate) struct Argument<'a> {
     pub one_for_all: bool,
 }
 
-/// Calls `each` with the sizes of each of `rows` pairs of lists; `None` where one of them is NULL. Both have elements of one type.
+/// Calls `each` with the sizes of each of `rows` pairs of lists; `None` if one of them is NULL. Both have elements of
+/// the same type.
 pub(crate) fn sizes_by_row(
     rows: usize,
     first: &Argument<'_>,
@@ -33,7 +34,7 @@ pub(crate) fn sizes_by_row(
         Elements::new(&lists[1].values, converter.as_ref())?,
     ];
     let mut sets = [vec![], vec![]];
-    // A list for all rows is made a set once.
+    // A list for all rows is converted to a set once.
     let mut made = [false; 2];
     for row in 0..rows {
         let mut known = true;
@@ -62,7 +63,7 @@ pub(crate) fn sizes_by_row(
     Ok(())
 }
 
-/// Elements of both of two ascending sets.
+/// The number of common elements of two ascending sets.
 fn shared<T: Ord>(a: &[T], b: &[T]) -> u64 {
     let (mut i, mut j, mut shared) = (0, 0, 0);
     while i < a.len() && j < b.len() {

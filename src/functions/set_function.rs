@@ -1,7 +1,7 @@
 //! [`SetFunction`]: `array_overlap`, `array_jaccard`, `array_dice`, `array_cosine` and `array_containment`.
 //!
-//! Lists are sets of their distinct elements; which elements are equal is said in `list_sets/elements.rs`. The result is NULL
-//! where a list is.
+//! Lists are sets of their distinct elements; `list_sets/elements.rs` defines the equality of elements. The result is
+//! NULL if a list is NULL.
 
 use std::sync::{Arc, LazyLock};
 
@@ -19,10 +19,10 @@ use crate::functions::overlap::{Argument, Sizes, sizes_by_row};
 use crate::ir::set_predicate::SetMeasure;
 use crate::list_sets::elements::are_elements;
 
-/// What a function says of two lists.
+/// The result of a function of two lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum SetValue {
-    /// How many elements they share.
+    /// The number of common elements.
     Overlap,
     Degree(SetMeasure),
 }

@@ -14,7 +14,7 @@ pub(crate) enum Comparison {
 }
 
 impl Comparison {
-    /// The comparison that says the same with its sides exchanged: `a < b` is `b > a`.
+    /// The equivalent comparison with exchanged sides: `a < b` is `b > a`.
     pub(crate) fn swap(self) -> Self {
         match self {
             Self::Lt => Self::Gt,

@@ -1,9 +1,10 @@
-//! [`Fold`]: what is accumulated over the rows of a group.
+//! [`Fold`]: how the values of a group are aggregated.
 
-/// How the values of a group become one.
+/// A partial aggregate of the values of a group that are not NULL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Fold {
-    /// Rows, or values that are not NULL: an Int64, never NULL. The others are NULL where no value is not.
+    /// The number of rows, or of values that are not NULL: an Int64, never NULL. All other folds are NULL if all values
+    /// are.
     Count,
     /// Wrapping, in the values' own type.
     Sum,

@@ -1,4 +1,4 @@
-//! What `plan` says and `exec` does, as plain data: it can be printed, tested without a device, and costed.
+//! Limits of chunks that all layers share.
 
-/// Most rows that a chunk may have: row ids are `u32`, with one value for "none", and kernels round up to whole tiles of rows.
+/// The most rows of a chunk: row ids are `u32`, with one value for "none", and kernels round up to whole tiles of rows.
 pub(crate) const MAX_CHUNK_ROWS: usize = u32::MAX as usize - 4096;

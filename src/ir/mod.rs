@@ -1,4 +1,4 @@
-//! What a device is told, as plain data without a type of DataFusion's.
+//! The work that a device is told to do, as plain data without DataFusion's types.
 
 pub(crate) mod comparison;
 pub(crate) mod fold;

@@ -1,27 +1,27 @@
-//! A register program: the conjuncts of a residual that a device evaluates by itself, on each candidate.
+//! A pair program: the conjuncts of a join filter that a device evaluates on each candidate.
 //!
 //! ```text
 //! left.a * right.b > right.c        r0 = left[0]      r1 = right[0]     r0 = r0 * r1
-//!                                   r1 = right[1]     r0 = r0 > r1      a pair passes when r0 is true
+//!                                   r1 = right[1]     r0 = r0 > r1      a candidate passes when r0 is true
 //! ```
 //!
-//! A register holds a 64-bit word and a state: a value, NULL, or "the host must decide", which is where DataFusion raises
-//! an error (a division by zero) or where devices might differ (the sign of a NaN). One such pair, and the tile is left to
-//! DataFusion's own expressions.
+//! A register holds a 64-bit word and a state: a value, NULL, or a fault. A fault is where DataFusion raises an error
+//! (a division by zero) or where devices may differ (the sign of a NaN). If the result for a candidate is a fault,
+//! DataFusion evaluates the filter for the whole tile.
 
 use arrow::datatypes::DataType;
 
 use crate::ir::side::Side;
 
-/// Registers that a program may use: as many as a GPU's blocks have room for.
+/// The most registers of a program: as many as a GPU's thread blocks can hold.
 pub(crate) const MAX_REGISTERS: usize = 11;
-/// Instructions that a program may have.
+/// The most instructions of a program.
 pub(crate) const MAX_INSTRUCTIONS: usize = 64;
-/// Columns that it may read of each side.
+/// The most columns of each side that a program reads.
 pub(crate) const MAX_COLUMNS: usize = 8;
 
-/// What a word stands for. Integers are extended to 64 bits by their sign or with zeros, a 32-bit float lies in the lower
-/// half, a Boolean is 0 or 1. The numbers are those of the kernels.
+/// The interpretation of a word. Integers are sign- or zero-extended to 64 bits, a 32-bit float is in the lower half, a
+/// Boolean is 0 or 1. The numbers are those of the kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -39,7 +39,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The kind of a type's values; dates, times and timestamps are integers here.
+    /// The kind of a type's values. Dates, times and timestamps are integers.
     pub(crate) fn of(data_type: &DataType) -> Option<Self> {
         Some(match data_type {
             DataType::Int8 => Self::I8,
@@ -65,7 +65,7 @@ impl Kind {
         matches!(self, Self::F32 | Self::F64)
     }
 
-    /// Least and greatest value of an integer or Boolean kind.
+    /// The least and the greatest value of an integer or Boolean kind.
     pub(crate) fn range(self) -> Option<(i128, i128)> {
         Some(match self {
             Self::I8 => (i8::MIN.into(), i8::MAX.into()),
@@ -81,7 +81,7 @@ impl Kind {
         })
     }
 
-    /// Whether every value of an integer or Boolean kind is a value of this integer kind.
+    /// Whether this integer kind has every value of an integer or Boolean kind.
     pub(crate) fn holds_all_of(self, from: Self) -> bool {
         match (self.range(), from.range()) {
             (Some((least, most)), Some((low, high))) => least <= low && high <= most,
@@ -90,27 +90,27 @@ impl Kind {
     }
 }
 
-/// What an instruction does to registers `a`, `b` and `c`. Where nothing else is said, an operand that the host must decide
-/// makes a result that it must decide, and otherwise a NULL makes a NULL. The numbers are those of the kernels, where the
-/// first two read the sorted and the searching side.
+/// The operation of an instruction on registers `a`, `b` and `c`. Unless stated otherwise, a fault in an operand makes
+/// the result a fault, and otherwise a NULL makes it NULL. The numbers are those of the kernels, in which the first two
+/// load from the build side and the probe side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Op {
     LoadLeft,
     LoadRight,
-    /// `constant`, or NULL where `b` is 1.
+    /// `constant`, or NULL if `b` is 1.
     Constant,
-    /// Integers wrap. A float that is NaN without an operand that is, or with two that differ, is for the host: its sign is
-    /// the hardware's.
+    /// Integers wrap. A NaN result is a fault if no operand is NaN, or if both are and differ: its sign depends on the
+    /// hardware.
     Add,
     Sub,
     Mul,
-    /// A zero divisor, and the least integer by -1, are for the host.
+    /// A zero divisor, and the least integer by -1, are faults.
     Div,
     Rem,
     /// Integers wrap, floats change the sign bit.
     Neg,
-    /// `kind` is the operands'; floats by total order with -0.0 equal to 0.0.
+    /// `kind` is that of the operands. Floats are compared in total order, with -0.0 equal to 0.0.
     Eq,
     NotEq,
     Lt,
@@ -120,20 +120,20 @@ pub(crate) enum Op {
     /// Never NULL.
     Distinct,
     NotDistinct,
-    /// Kleene logic. Where the left operand alone decides, the right one is not asked.
+    /// Kleene logic. If the left operand alone decides, the right one is not evaluated.
     And,
     Or,
     Not,
     /// Never NULL.
     IsNull,
     IsNotNull,
-    /// `b` where `a` is true, otherwise `c`, with its state.
+    /// `b` where `a` is true, otherwise `c`; values and states.
     Select,
-    /// From the kind `from`, which is another one; a number that the integer kind does not have is for the host.
+    /// From kind `from`, which differs from `kind`. A number that an integer kind does not have is a fault.
     Cast,
 }
 
-/// One step of a program.
+/// An instruction of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Instruction {
     pub op: Op,
@@ -142,23 +142,23 @@ pub(crate) struct Instruction {
     pub a: u8,
     pub b: u8,
     pub c: u8,
-    /// Of a load: which of the side's columns.
+    /// For a load, the column among those of its side.
     pub column: u16,
     pub constant: u64,
-    /// Of a cast: the kind it is from.
+    /// For a cast, the kind of the operand.
     pub from: Kind,
 }
 
-/// A program whose last instruction says whether a pair passes: when it is true. NULL is not.
+/// A program whose last instruction decides whether a candidate passes: if it is TRUE, not NULL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Program {
     pub instructions: Vec<Instruction>,
-    /// Columns of the left and of the right side's input that loads read.
+    /// The columns of the left and of the right input that loads read.
     pub left: Vec<usize>,
     pub right: Vec<usize>,
-    /// The conjuncts of the residual that it decides, by index.
+    /// The conjuncts of the filter that the program evaluates, by index.
     pub covers: Vec<usize>,
-    /// Whether DataFusion's own evaluation can fail on a pair. Then no candidate may be passed over.
+    /// Whether DataFusion's evaluation can fail. Then no candidate may be skipped.
     pub can_fail: bool,
 }
 
@@ -170,7 +170,7 @@ impl Program {
         }
     }
 
-    /// Registers that it uses, numbered from 0.
+    /// The number of registers that it uses.
     pub(crate) fn registers(&self) -> usize {
         let out = self.instructions.iter().map(|i| usize::from(i.out) + 1);
         out.max().unwrap_or(0)

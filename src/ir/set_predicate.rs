@@ -1,16 +1,17 @@
-//! Set joins: which pairs of lists match, as sets of their elements.
+//! Set joins: the predicates on two lists as sets of their elements.
 //!
-//! A predicate is a least overlap for the sizes of two sets (\[B\]'s *equivalent overlap*, table 4.1), and with it bounds of the sizes
-//! that may match at all. No formula decides: [`SetMeasure::degree`] is the one expression that the SQL function evaluates for
-//! a pair of rows, and the least overlap is the least for which that expression passes the threshold. So a join finds exactly
-//! the pairs for which DataFusion's filter is true, in the last bit. And as `p / q` in floats is the float nearest to the fraction, as
-//! the threshold is to its digits, 7 of 10 passes 0.7.
+//! A predicate is equivalent to a least overlap for the sizes of two sets (\[B\]'s *equivalent overlap*, table 4.1),
+//! which also bounds the sizes that may match. No separate formula decides: [`SetMeasure::degree`] is the expression
+//! that the SQL function evaluates for two rows, and the least overlap is the least for which it passes the threshold.
+//! A join therefore finds exactly the matches for which DataFusion's filter is true, to the last bit. As `p / q` in
+//! floats is the float nearest to the fraction, and the threshold is the float nearest to its digits, 7 of 10 passes
+//! 0.7.
 
 use std::fmt;
 
 use crate::ir::side::Side;
 
-/// How alike two sets are. Of each the number of its distinct elements counts.
+/// The similarity of two sets, by the numbers of their distinct elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum SetMeasure {
     /// `|a ∩ b| / |a ∪ b|`.
@@ -24,10 +25,10 @@ pub(crate) enum SetMeasure {
 }
 
 impl SetMeasure {
-    /// The degree for two sets of `a` and `b` elements that share `overlap`: 0 to 1. Equal sets have 1, empty ones too; the empty set is
-    /// contained in every other one.
+    /// The degree of two sets of `a` and `b` elements that share `overlap`: 0 to 1. It is 1 for equal sets, including
+    /// empty ones; the empty set is contained in every set.
     ///
-    /// It never falls as the overlap grows, nor rises as one set grows while the overlap stays.
+    /// It does not decrease as the overlap grows, nor increase as a set grows with the same overlap.
     pub(crate) fn degree(self, overlap: u64, a: u64, b: u64) -> f64 {
         let contained = self == Self::Containment;
         if (a == 0 && b == 0) || (contained && a.min(b) == 0) {
@@ -45,7 +46,7 @@ impl SetMeasure {
         }
     }
 
-    /// About the overlap at which sets of `a` and `b` elements have `degree`.
+    /// The approximate overlap at which sets of `a` and `b` elements have `degree`.
     fn overlap_of(self, degree: f64, a: f64, b: f64) -> f64 {
         match self {
             Self::Jaccard => degree / (1.0 + degree) * (a + b),
@@ -56,14 +57,14 @@ impl SetMeasure {
     }
 }
 
-/// What must hold of a left and a right set. None of them holds of two sets with elements that share none.
+/// A condition on a left and a right set. It never holds for two non-empty sets without a common element.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum SetPredicate {
     /// The set of this side has every element of the other one.
     Contains(Side),
-    /// They share at least so many elements: one or more.
+    /// The sets share at least this number of elements: one or more.
     Overlap(u64),
-    /// They are at least so alike; `above`: more than that.
+    /// The degree is at least the threshold; with `above`, greater.
     Degree {
         measure: SetMeasure,
         threshold: f64,
@@ -72,7 +73,7 @@ pub(crate) enum SetPredicate {
 }
 
 impl SetPredicate {
-    /// `None` where sets that share nothing would match.
+    /// `None` if sets without a common element would match.
     pub(crate) fn degree(measure: SetMeasure, threshold: f64, above: bool) -> Option<Self> {
         let predicate = Self::Degree {
             measure,
@@ -82,7 +83,7 @@ impl SetPredicate {
         (threshold.is_finite() && !predicate.holds(0, 1, 1)).then_some(predicate)
     }
 
-    /// Whether it holds of a left and a right set of so many elements that share `overlap`.
+    /// Whether it holds for sets of `left` and `right` elements that share `overlap`.
     pub(crate) fn holds(&self, overlap: u64, left: u64, right: u64) -> bool {
         match *self {
             Self::Contains(Side::Left) => overlap >= right,
@@ -113,7 +114,7 @@ impl SetPredicate {
                 measure, threshold, ..
             } => measure.overlap_of(threshold, left as f64, right as f64),
         };
-        // The guess is off by the rounding of floats at most: a step or two.
+        // The guess differs by the rounding of floats at most: a step or two.
         let mut overlap = (guess.ceil().max(0.0) as u64).min(most);
         while overlap > 0 && self.holds(overlap - 1, left, right) {
             overlap -= 1;
@@ -124,7 +125,7 @@ impl SetPredicate {
         self.holds(overlap, left, right).then_some(overlap)
     }
 
-    /// The same, where the set of `indexed` is held in an index and sets of the other side search it.
+    /// The predicate with the side whose sets are indexed; the sets of the other side probe.
     pub(crate) fn seen_from(self, indexed: Side) -> SetTest {
         SetTest {
             predicate: self,
@@ -133,7 +134,7 @@ impl SetPredicate {
     }
 }
 
-/// A predicate on a searching and an indexed set.
+/// A predicate on a probe set and an indexed set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct SetTest {
     pub predicate: SetPredicate,
@@ -148,7 +149,7 @@ impl SetTest {
         }
     }
 
-    /// Whether the indexed set must contain the searching one.
+    /// Whether the indexed set must contain the probe set.
     pub(crate) fn indexed_contains(&self) -> bool {
         self.predicate == SetPredicate::Contains(self.indexed)
     }
@@ -163,21 +164,21 @@ impl SetTest {
         self.predicate.holds(overlap, left, right)
     }
 
-    /// Elements that two sets of these sizes must share; `None` where no overlap is enough.
+    /// The least overlap of two sets of these sizes; `None` if no overlap suffices.
     pub(crate) fn least_overlap(&self, probe: u64, indexed: u64) -> Option<u64> {
         let (left, right) = self.sides(probe, indexed);
         self.predicate.least_overlap(left, right)
     }
 
-    /// Whether a searching set of this size and an indexed one of that size can match at all.
+    /// Whether a probe set and an indexed set of these sizes can match at all.
     pub(crate) fn may_hold(&self, probe: u64, indexed: u64) -> bool {
         self.holds(probe.min(indexed), probe, indexed)
     }
 
-    /// Elements at the front of an indexed set of `size`, of which every searching set that matches it has one: its prefix
-    /// (\[B\] 4.1.2). The rarest elements stand in front.
+    /// The prefix length of an indexed set of `size`: every matching probe set has one of its first elements (\[B\]
+    /// 4.1.2). The rarest elements come first.
     pub(crate) fn indexed_prefix(&self, size: u64) -> u64 {
-        // The smaller the searching set, the less it must share: the least size that may match decides.
+        // A smaller probe set needs a smaller overlap, so the least size that may match decides.
         let (mut low, mut high) = (1, size);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -186,7 +187,7 @@ impl SetTest {
                 false => low = middle + 1,
             }
         }
-        // Where only larger sets match, such as those that contain it, they share the same at least.
+        // If only larger sets match, such as those that contain it, the least overlap is the same for all of them.
         let least = match self.may_hold(low, size) {
             true => self.least_overlap(low, size),
             false => self.least_overlap(u64::from(u32::MAX), size),
@@ -194,7 +195,7 @@ impl SetTest {
         least.map_or(0, |least| size + 1 - least.max(1).min(size))
     }
 
-    /// The same for a searching set, of which no indexed set smaller than `least_size` is a candidate.
+    /// The prefix length of a probe set, for candidates of at least `least_size` elements.
     pub(crate) fn searching_prefix(&self, size: u64, least_size: u64) -> u64 {
         match self.least_overlap(size, least_size) {
             Some(least) => size + 1 - least.max(1).min(size),
@@ -203,22 +204,23 @@ impl SetTest {
     }
 }
 
-/// How matching sets find each other. The names in brackets are those of \[B\].
+/// The algorithms of set joins. Names in parentheses are those of \[B\].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum SetTechnique {
-    /// An inverted index on prefixes with length and positional filters, then verification (AllPairs, PPJoin; \[B\] 4.1.2).
+    /// An inverted index on prefixes with length and positional filters, then verification (PPJoin; \[B\] 4.1.2).
     Prefix,
-    /// A static inverted index with overlap counts, the length filter alone (sf-gSSJoin; \[B\] 5.1.1).
+    /// A static inverted index with overlap counts and the length filter alone (sf-gSSJoin; \[B\] 5.1.1).
     InvertedIndex,
-    /// Hashed signatures of bits reject pairs, the rest is verified (the bitmap filter; \[B\] 4.1.2).
+    /// Hashed signatures reject pairs, the rest is verified (the bitmap filter; \[B\] 4.1.2).
     Signature,
-    /// A bit for each element of a small universe, pair by pair (BI; \[B\] 6.2.1).
+    /// One bit for each element of a small universe, pair by pair (BI, naive; \[B\] 6.2.1).
     Bitmap,
-    /// The product of the binary matrix of one side with that of the other, by blocks (MM; \[B\] 6.2.2).
+    /// The product of both sides' binary matrices, by blocks (MM; \[B\] 6.2.2).
     Matrix,
-    /// Candidates by the rarest element of the contained set (LCJoin and its kin; \[B\] 6.1.4).
+    /// Containment: candidates by the rarest element of the contained set, a signature, then verification. No technique
+    /// of \[B\].
     Rarest,
-    /// Pair by pair, long ones by several threads (IP-OBS; \[B\] 6.2.1).
+    /// Pair by pair, long pairs by several threads (IP-OBS; \[B\] 6.2.1).
     Intersect,
 }
 
@@ -252,7 +254,7 @@ impl fmt::Display for SetTechnique {
     }
 }
 
-/// The set predicate of a join: two columns of lists, or a column of lists and one of elements.
+/// The set predicate of a join: on two list columns, or on a list column and a column of elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct SetSpec {
     pub predicate: SetPredicate,
@@ -313,7 +315,7 @@ mod tests {
         assert_eq!(at(SetMeasure::Jaccard, 0.7).least_overlap(10, 6), None);
         let above = SetPredicate::degree(SetMeasure::Containment, 0.7, true).unwrap();
         assert_eq!(above.least_overlap(10, 50), Some(8));
-        // Every fraction is met by the float nearest to it.
+        // The degree of every fraction passes the float nearest to it.
         for q in 1..200 {
             for p in 1..=q {
                 let threshold = p as f64 / q as f64;
@@ -342,7 +344,7 @@ mod tests {
         }
     }
 
-    /// Sizes that match are neighbours, and prefixes are long enough for all of them.
+    /// Matching sizes are contiguous, and prefixes are long enough for all of them.
     #[test]
     fn sizes_and_prefixes() {
         for predicate in predicates() {
@@ -385,7 +387,7 @@ mod tests {
         }
     }
 
-    /// What sets without a common element would satisfy is no predicate.
+    /// A predicate that sets without a common element satisfy is rejected.
     #[test]
     fn thresholds_that_everything_meets() {
         for measure in MEASURES {

@@ -1,21 +1,26 @@
-//! Strategies that a device may be asked for: of theta joins, equi-joins, materialisation and grouped aggregation.
+//! Strategies of theta joins, equi-joins, materialisation and grouped aggregation, as options and plans name them.
 
 use std::fmt;
 
 use crate::ir::set_predicate::SetTechnique;
 
-/// How rows come to their groups. Names in parentheses are those of \[W\].
+/// How rows are assigned to groups. Names in parentheses are those of \[W\], where the strategy is that algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum GroupStrategy {
-    /// A hash table, and accumulators where each block of threads has memory of its own (HGB, section 4.2).
+    /// Accumulators in the shared memory of each thread block; keys by direct address, by numbers that hashing gave
+    /// them (HGB, 4.2), or in one table with the accumulators.
     HashShared,
-    /// The same, in the memory that all share.
+    /// The same in global memory, with hot keys in shared memory.
     HashGlobal,
-    /// Keys and values go to parts first, each of which is grouped by itself (PGB-GFTR).
+    /// Keys and values are partitioned first. On a GPU one partition after the other is added to accumulators in global
+    /// memory, which the L2 cache then holds (not PGB, 4.3, which has a table in shared memory for each partition). On
+    /// the host each partition is grouped by itself.
     Partition,
-    /// Rows in the order of their keys, and a reduction of segments (SGB-GFTR).
+    /// Rows in key order, and a segmented reduction. Values are carried along (SGB with GFTR, 4.1.3) for ids by direct
+    /// address below 2^16, and gathered otherwise (SGB with GFUR, 3.2.2).
     Sort,
-    /// Rows in the order of numbers that hashing gave the keys, which are shorter (SGB-DE).
+    /// Rows in the order of numbers that hashing gave the keys (SGB-DE, 4.4; values are carried along up to 2^16
+    /// groups, and gathered above).
     SortDictionary,
 }
 
@@ -28,7 +33,7 @@ impl GroupStrategy {
         Self::SortDictionary,
     ];
 
-    /// As `SET` and `EXPLAIN` write it.
+    /// The name in `SET` and `EXPLAIN`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::HashShared => "hash_shared",
@@ -46,18 +51,18 @@ impl fmt::Display for GroupStrategy {
     }
 }
 
-/// How a join's condition is served.
+/// The algorithm of a join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Strategy {
-    /// Equalities alone find the pairs. Without a way of finding them, the device chooses it.
+    /// Equalities are the whole condition that finds matches. `None`: the device chooses the strategy.
     Equi(Option<EquiStrategy>),
-    /// One sorted column; every searching row matches one range of it.
+    /// One sorted column; every probe row matches one range of it.
     Range,
-    /// One sorted column and tests on others, with zone maps; the sorted column is chosen by sampled selectivity.
+    /// One sorted column, and tests of others with zone maps. Sampled selectivities decide which column is sorted.
     Dominance,
-    /// Every pair (inside each equality group) that zone maps cannot reject is tested.
+    /// Every pair (within an equality group) that zone maps cannot reject is tested.
     Tiles,
-    /// A predicate on sets finds the pairs (inside each equality group). Without a technique, the device chooses it.
+    /// A predicate on sets finds the matches (within an equality group). `None`: the device chooses the technique.
     Set(Option<SetTechnique>),
 }
 
@@ -75,14 +80,15 @@ impl fmt::Display for Strategy {
     }
 }
 
-/// How rows with equal keys find each other (\[W\] section 3.1).
+/// The algorithms of equi-joins (\[W\] 3.1; direct address is not there).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum EquiStrategy {
-    /// An array of the build rows by the distance of their key from the least one.
+    /// An array of the build rows, indexed by the distance of their key from the least one.
     Direct,
     /// One hash table of all build rows: NPHJ.
     Hash,
-    /// Both sides partitioned by their keys' hashes, a small table for each partition: PHJ.
+    /// Both sides partitioned by the hashes of their keys, and a small table for each partition of unique build keys:
+    /// PHJ. Duplicate keys are sorted within partitions, and found as ranges.
     PartitionedHash,
     /// Both sides sorted, and merged: SMJ.
     SortMerge,
@@ -109,12 +115,13 @@ impl fmt::Display for EquiStrategy {
     }
 }
 
-/// How the columns of an equi-join's pairs are put together (\[W\] section 3.3).
+/// How the columns of an equi-join's matches are materialised (\[W\] 4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Materialization {
-    /// Row numbers are carried through the join, and columns gathered by them at the end: from untransformed relations.
+    /// Row ids are carried through the join, and columns gathered by them at the end: from untransformed relations
+    /// (4.1.1).
     Gfur,
-    /// Columns are carried through it, as the keys are: gathered from transformed relations.
+    /// Columns are carried through the join with the keys: gathered from transformed relations (4.1.2).
     Gftr,
 }
 

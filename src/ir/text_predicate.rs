@@ -1,13 +1,14 @@
-//! What a program asks of text before it runs: tests of a column of text or binary values, each of which gives a Boolean column.
+//! Predicates on a column of text or binary values, evaluated to a Boolean column before a row program runs; and
+//! substrings.
 
 use crate::ir::comparison::Comparison;
 
-/// Some characters of a text.
+/// A substring, by characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TextSlice {
-    /// Characters before them.
+    /// The number of characters before it.
     pub skip: u32,
-    /// Characters at most; [`TextSlice::ALL`] for all that follow.
+    /// The most characters; [`TextSlice::ALL`]: to the end.
     pub take: u32,
 }
 
@@ -15,12 +16,12 @@ impl TextSlice {
     pub(crate) const ALL: u32 = u32::MAX;
 }
 
-/// What is asked of a value. Values are compared byte by byte.
+/// A predicate on a value. Values are compared byte by byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TextPredicate {
-    /// Nothing: true of every value that is not NULL.
+    /// TRUE for every value that is not NULL.
     Present,
-    /// Whether it is one of these, which ascend and differ.
+    /// Whether the value is one of these, which ascend and are distinct.
     Among(Vec<Vec<u8>>),
     /// `value OP constant`.
     Compare(Comparison, Vec<u8>),
@@ -29,17 +30,17 @@ pub(crate) enum TextPredicate {
     Column(Comparison, usize),
 }
 
-/// A test of the values of a column.
+/// A predicate on the values of a column, or on substrings of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TextTest {
     pub column: usize,
-    /// What is tested of each value; `None`: all of it.
+    /// The substring that is tested; `None`: the whole value.
     pub slice: Option<TextSlice>,
     pub predicate: TextPredicate,
 }
 
 impl TextTest {
-    /// The other column that it reads.
+    /// The other column of a comparison of two columns.
     pub(crate) fn other(&self) -> Option<usize> {
         match self.predicate {
             TextPredicate::Column(_, other) => Some(other),
@@ -48,18 +49,18 @@ impl TextTest {
     }
 }
 
-/// A pattern in segments: what stands between its `%`. The first begins the text, the last ends it, and those between are found one
-/// after the other; one alone is the whole text. Only the first and the last may be empty.
+/// A pattern as the segments between its `%`. The text begins with the first segment and ends with the last; those
+/// between occur in order. A single segment is the whole text. Only the first and the last may be empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LikePattern {
     pub segments: Vec<Vec<u8>>,
 }
 
 impl LikePattern {
-    /// In a segment: any one character. No byte of UTF-8 is it.
+    /// In a segment: any one character. It is not a byte of UTF-8.
     pub(crate) const ANY: u8 = 0xFF;
 
-    /// `%` stands for any characters, `_` for one, and a backslash makes a plain character of the next one.
+    /// `%` stands for any characters, `_` for one; after a backslash a character stands for itself.
     pub(crate) fn of_like(pattern: &str) -> Self {
         let (mut segments, mut segment) = (vec![], vec![]);
         let mut characters = pattern.chars();
@@ -73,7 +74,7 @@ impl LikePattern {
                     segment.push(Self::ANY);
                     continue;
                 }
-                // The last one is itself.
+                // At the end of the pattern, a backslash stands for itself.
                 '\\' => characters.next().unwrap_or('\\'),
                 plain => plain,
             };
@@ -83,7 +84,8 @@ impl LikePattern {
         Self::new(segments)
     }
 
-    /// Of texts that have this one in them, with others `before` and `behind` it, or without.
+    /// The pattern of texts that contain `text`: with any characters before it (`before`) and after it (`behind`), or
+    /// none.
     pub(crate) fn of_part(before: bool, text: &[u8], behind: bool) -> Self {
         let mut segments = vec![];
         if before {

@@ -1,7 +1,7 @@
-//! Lists as sets: where the elements of each row lie, and what makes two elements equal.
+//! Lists as sets: the elements of each row, and which elements are equal.
 //!
-//! Elements are equal as DataFusion's `array_has_all` and `array_has_any` take them: NULL equals NULL, floats are equal when
-//! their bits are (a NaN equals itself, −0.0 is not 0.0), anything else when its values are.
+//! Equality is that of DataFusion's `array_has_all` and `array_has_any`: NULL equals NULL, floats are equal if their
+//! bits are (a NaN equals itself, −0.0 is not 0.0), other elements if their values are.
 
 use std::ops::Range;
 
@@ -17,21 +17,21 @@ use rayon::prelude::*;
 
 use crate::error::{BowtieError, Result};
 
-/// The rows of a column of lists; of any other column each value is a list of itself, and NULL a NULL list.
+/// The rows of a list column. In any other column each value is a list of itself, and NULL a NULL list.
 #[derive(Debug)]
 pub(crate) struct Lists {
     /// The elements of all rows.
     pub(crate) values: ArrayRef,
-    /// Of each row in `values`.
+    /// The range in `values` of each row.
     spans: Spans,
     nulls: Option<NullBuffer>,
 }
 
 #[derive(Debug)]
 enum Spans {
-    /// Of so many values each.
+    /// Each row has this number of values.
     Equal(usize),
-    /// Begins, and the end last; the first is that of the first value.
+    /// The begin of each row, and the end of the last one; the first is that of the first value.
     Offsets(OffsetBuffer<i32>),
     LargeOffsets(OffsetBuffer<i64>),
     Views(Vec<Range<usize>>),
@@ -42,7 +42,7 @@ impl Lists {
         Self::as_they_are(array).plain()
     }
 
-    /// With elements that may be those of a dictionary.
+    /// The lists, whose elements may still be dictionary-encoded.
     pub(crate) fn as_they_are(array: &ArrayRef) -> Self {
         let nulls = array.logical_nulls();
         let (values, spans) = match array.data_type() {
@@ -82,7 +82,7 @@ impl Lists {
         }
     }
 
-    /// With the elements of a dictionary each as often as it stands there.
+    /// The lists with decoded elements.
     pub(crate) fn plain(self) -> Result<Self> {
         let values = match self.values.data_type() {
             DataType::Dictionary(_, plain) => plain_values(&self.values, plain)?,
@@ -91,18 +91,19 @@ impl Lists {
         Ok(Self { values, ..self })
     }
 
-    /// Rows that are not `valid` have no list.
+    /// Rows that are not `valid` become NULL lists.
     pub(crate) fn leave_out(&mut self, valid: &BooleanBuffer) {
         let others = NullBuffer::new(valid.clone());
         self.nulls = NullBuffer::union(self.nulls.as_ref(), Some(&others));
     }
 
-    /// Which rows have a list, where some have none.
+    /// The rows with a list; `None` if all rows have one.
     pub(crate) fn nulls(&self) -> Option<&NullBuffer> {
         self.nulls.as_ref()
     }
 
-    /// Offsets of 32 bits, of which the first is that of the first value: where each list begins, and where the last one ends.
+    /// 32-bit offsets: where each list begins, and where the last one ends. The first is that of the first value.
+    /// `None` for other lists.
     pub(crate) fn offsets(&self) -> Option<&OffsetBuffer<i32>> {
         match &self.spans {
             Spans::Offsets(offsets) => Some(offsets),
@@ -110,7 +111,7 @@ impl Lists {
         }
     }
 
-    /// Where the elements of each of `rows` rows begin, and how many they are; of a NULL list anything.
+    /// The begin and the number of elements of each of `rows` rows; unspecified for a NULL list.
     pub(crate) fn spans(&self, rows: usize) -> (Vec<u32>, Vec<u32>) {
         let span = |row: usize| {
             let span = self.span(row);
@@ -119,7 +120,7 @@ impl Lists {
         (0..rows).into_par_iter().map(span).unzip()
     }
 
-    /// Where the elements of a row lie; `None` for a NULL list.
+    /// The range of a row's elements; `None` for a NULL list.
     pub(crate) fn get(&self, row: usize) -> Option<Range<usize>> {
         if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             return None;
@@ -142,13 +143,13 @@ fn between<O: OffsetSizeTrait>(offsets: &[O], row: usize) -> Range<usize> {
     offsets[row].as_usize() - first..offsets[row + 1].as_usize() - first
 }
 
-/// The values that rows of a sliced list see.
+/// The values that the rows of a sliced list refer to.
 fn cut<O: OffsetSizeTrait>(values: &ArrayRef, offsets: &[O]) -> ArrayRef {
     let [first, end] = [offsets.first(), offsets.last()].map(|o| o.map_or(0, |o| o.as_usize()));
     values.slice(first, end - first)
 }
 
-/// The values of a dictionary, each as often as it stands there.
+/// Decodes a dictionary.
 fn plain_values(values: &ArrayRef, plain: &DataType) -> Result<ArrayRef> {
     cast(values, plain).map_err(|error| match error {
         // Arrow's 32-bit offsets end here: fewer rows have room.
@@ -162,7 +163,7 @@ fn plain_values(values: &ArrayRef, plain: &DataType) -> Result<ArrayRef> {
     })
 }
 
-/// Elements of an average list of a column.
+/// The mean number of elements of a column's lists.
 pub(crate) fn mean_length(array: &ArrayRef) -> u64 {
     let elements = match array.data_type() {
         DataType::List(_) => {
@@ -187,7 +188,7 @@ pub(crate) fn mean_length(array: &ArrayRef) -> u64 {
     elements / array.len().max(1) as u64
 }
 
-/// Whether elements of a type can be compared here.
+/// Whether elements of a type can be compared.
 pub(crate) fn are_elements(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => !values.is_nested(),
@@ -195,10 +196,10 @@ pub(crate) fn are_elements(data_type: &DataType) -> bool {
     }
 }
 
-/// Values made comparable.
+/// Values in comparable form.
 #[derive(Debug)]
 pub(crate) enum Elements {
-    /// Their bits, of at most eight bytes.
+    /// The bits of values of at most eight bytes.
     Words {
         words: Vec<u64>,
         nulls: Option<NullBuffer>,
@@ -206,7 +207,7 @@ pub(crate) enum Elements {
     Rows(Rows),
 }
 
-/// A value: equal, and in some order, as the elements are. A NULL is less than all others.
+/// A value, with the equality of elements, and some order. NULL is less than all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Element<'a> {
     Word(Option<u64>),
@@ -214,7 +215,7 @@ pub(crate) enum Element<'a> {
 }
 
 impl Elements {
-    /// A converter for values that are no words; both sides of a join share it.
+    /// A converter for values that are no words. Both sides of a join share it.
     pub(crate) fn converter(data_type: &DataType) -> Result<Option<RowConverter>> {
         let plain = match data_type {
             DataType::Dictionary(_, values) => values,
@@ -344,7 +345,7 @@ mod tests {
         assert_eq!((lists.get(0), lists.get(1)), (Some(0..1), None));
     }
 
-    /// Expanded, the dictionary has more than 2 GiB of text: a caller takes fewer rows, and lengths are known anyway.
+    /// The decoded dictionary has more than 2 GiB of text: an error asks for fewer rows, while lengths are still known.
     #[test]
     fn dictionaries_that_are_too_long_when_expanded() {
         let keys = Int32Array::from(vec![0; 2_050]);

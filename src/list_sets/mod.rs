@@ -1,4 +1,4 @@
-//! Lists as sets of elements: when two elements are equal, when two lists are the same.
+//! Lists as sets of elements: equality of elements, and equality of list columns.
 
 pub(crate) mod elements;
 pub(crate) mod same_lists;

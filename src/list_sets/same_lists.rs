@@ -1,4 +1,4 @@
-//! Whether two columns hold the same lists, row by row, as those of a self join do.
+//! Whether two columns have the same lists, row by row, as the sides of a self join do.
 
 use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
 use arrow::buffer::OffsetBuffer;
@@ -8,8 +8,8 @@ use rayon::prelude::*;
 /// Bytes, or offsets, that a task compares.
 const TASK: usize = 1 << 18;
 
-/// Whether they are known to be the same. Lists of values of fixed width are compared, by all cores and up to the first
-/// difference; of others those alone are known that are one array.
+/// Whether the columns are known to be the same. Lists of fixed-width values are compared, on all cores and up to the
+/// first difference. Other lists are known to be the same only if they are one array.
 pub(crate) fn are_same_lists(a: &ArrayRef, b: &ArrayRef) -> bool {
     if a.data_type() != b.data_type() || a.len() != b.len() {
         return false;
@@ -51,7 +51,7 @@ fn same<O: OffsetSizeTrait>(a: &ArrayRef, b: &ArrayRef) -> bool {
     a.len() == b.len() && tasks.all(|(a, b)| a == b)
 }
 
-/// The values that lists with such offsets have.
+/// The values of lists with these offsets.
 fn values<O: OffsetSizeTrait>(values: &ArrayRef, offsets: &OffsetBuffer<O>) -> ArrayRef {
     let (from, to) = (offsets[0].as_usize(), offsets[offsets.len() - 1].as_usize());
     values.slice(from, to - from)

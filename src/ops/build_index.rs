@@ -1,4 +1,5 @@
-//! The indexed side of a theta join: grouped, sorted, with zone maps on the columns that are tested.
+//! The build side of a theta join: grouped, sorted, with zone maps of the tested columns. In: a build chunk. Out:
+//! [`BuildIndex`].
 
 use std::sync::Arc;
 
@@ -19,37 +20,37 @@ use crate::spec::join::MatchSpec;
 /// Rows sampled on each side to order the comparisons by selectivity.
 const SAMPLE: usize = 512;
 
-/// A comparison as the search runs it: `build.column OP searching.column`.
+/// A comparison as the probe evaluates it: `build.column OP probe.column`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Oriented {
-    /// Column of the sorted side, as an index into `key_columns`.
+    /// The build column, as an index into `key_columns`.
     pub key: usize,
     pub op: Comparison,
-    /// Column of the searching side's batch.
+    /// The column of the probe side's batch.
     pub probe: usize,
 }
 
-/// One key column of the sorted side: the domain that makes the other side's columns comparable with it.
+/// A key column of the build side: the domain that makes the probe side's columns comparable with it.
 #[derive(Debug)]
 pub(crate) struct KeyColumn {
     pub domain: KeyDomain,
-    /// Keys in sorted order, when something is tested on the column.
+    /// Keys by build position, if the column is tested.
     pub zoned: Option<ZonedKeys>,
-    /// Keys by row, where the order is that of a search's lists.
+    /// Keys by row, if positions are those of match lists.
     keys: Option<Keys>,
 }
 
-/// How rows are found that may match.
+/// How candidates are found.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// By equal keys alone.
     Equi(EquiIndex),
-    /// By group, where there are equalities, and by key.
+    /// By group, if there are equalities, and by key.
     Sorted {
         build: OrderedRows,
         groups: Option<GroupDomain>,
     },
-    /// By a predicate on sets: each search has an order of its own.
+    /// By a predicate on sets: each probe has an order of its own.
     Sets(SetOrder),
 }
 
@@ -69,14 +70,14 @@ pub(crate) struct BuildIndex {
     pub(crate) bounds: Vec<Oriented>,
     /// Comparisons that are tested, the most selective first.
     pub(crate) tests: Vec<Oriented>,
-    /// The program's columns of this side, by sorted position.
+    /// The program's columns of this side, by build position.
     pub(crate) program: Vec<Column>,
     rows: usize,
 }
 
 impl BuildIndex {
-    /// Indexes `batch`. `probe` is a chunk of the other side, from which selectivities are sampled. Without
-    /// `comparisons` only the equalities are indexed, and every other condition is left to the caller, `program` too.
+    /// Indexes `batch`. `probe`: a chunk of the other side, from which selectivities are sampled. Without `comparisons`
+    /// only the equalities are indexed, and the caller evaluates all other conditions, including `program`.
     pub(crate) fn build(
         device: &dyn Device,
         spec: &MatchSpec,
@@ -218,7 +219,7 @@ impl BuildIndex {
         })
     }
 
-    /// Its rows by position, where these do not depend on the search.
+    /// Its rows by position, unless each probe has an order of its own.
     pub(crate) fn ordered_rows(&self) -> Option<&OrderedRows> {
         match &self.order {
             Order::Equi(index) => Some(&index.rows),
@@ -227,7 +228,7 @@ impl BuildIndex {
         }
     }
 
-    /// Where a predicate on sets finds the pairs.
+    /// The index of sets, if a predicate on sets finds the matches.
     pub(crate) fn sets(&self) -> Option<&SetOrder> {
         match &self.order {
             Order::Sets(sets) => Some(sets),
@@ -235,7 +236,7 @@ impl BuildIndex {
         }
     }
 
-    /// How equal keys are found, where they alone decide.
+    /// The strategy of an equi-join index.
     pub(crate) fn equi_strategy(&self) -> Option<EquiStrategy> {
         match &self.order {
             Order::Equi(index) => Some(index.strategy),
@@ -243,12 +244,12 @@ impl BuildIndex {
         }
     }
 
-    /// How matching sets are found.
+    /// The technique of an index of sets.
     pub(crate) fn set_technique(&self) -> Option<SetTechnique> {
         self.sets().map(|order| order.sets.technique)
     }
 
-    /// Keys of the other side's rows for some comparisons.
+    /// The keys of the probe side's rows for some comparisons.
     pub(crate) fn keys_of(
         &self,
         device: &dyn Device,
@@ -262,7 +263,7 @@ impl BuildIndex {
         keys.collect()
     }
 
-    /// Rows of the indexed chunk, those that can match nothing included.
+    /// The rows of the build chunk, including those that can match nothing.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
@@ -276,7 +277,7 @@ impl BuildIndex {
 }
 
 impl BuildIndex {
-    /// Keys of a column by row, where sets are indexed.
+    /// The keys of a column by row, for an index of sets.
     pub(crate) fn set_keys(&self, key: usize) -> Result<&Keys> {
         self.key_columns[key]
             .keys
@@ -284,13 +285,13 @@ impl BuildIndex {
             .ok_or_else(|| BowtieError::Internal("a tested column without keys".into()))
     }
 
-    /// The program's columns by row, where sets are indexed.
+    /// The program's columns by row, for an index of sets.
     pub(crate) fn set_columns(&self) -> &[Arc<Column>] {
         self.sets().map_or(&[], |order| &order.columns)
     }
 }
 
-/// `columns` in the order of `build`.
+/// Gathers `columns` in the order of `build`.
 pub(crate) fn gathered(
     device: &dyn Device,
     columns: &[Arc<Column>],
@@ -316,7 +317,7 @@ pub(crate) fn columns_at(
         .collect()
 }
 
-/// The columns of `side`, whose rows `batch` holds, that must be equal to others.
+/// The columns of the equalities on `side`, whose rows are in `batch`.
 pub(crate) fn equality_columns<'a>(
     spec: &MatchSpec,
     side: Side,
@@ -352,7 +353,7 @@ fn sampled_selectivity(
     device.sample_selectivity(&tests, SAMPLE)
 }
 
-/// The key column whose comparisons together let the fewest pairs through, taking them as independent.
+/// The key column whose comparisons together are the most selective, assuming independence.
 fn most_selective_column(oriented: &[Oriented], selectivity: &[f64]) -> Option<usize> {
     let columns = oriented.iter().filter(|c| c.op.is_range()).map(|c| c.key);
     let share = |column: usize| -> f64 {

@@ -1,18 +1,20 @@
-//! Joins of two chunks: one side is indexed ([`BuildIndex`](build_index::BuildIndex)), the other searches it ([`Probe`](probe::Probe)).
+//! Joins of two chunks: the build side is indexed ([`BuildIndex`](build_index::BuildIndex)), the other side probes it
+//! ([`Probe`](probe::Probe)).
 //!
-//! Where equal keys alone decide (`equi`), the device indexes one side by them, and finds each row of the other a range of it. The
-//! strategies of theta joins differ in what they sort and what they test:
+//! If equal keys are the whole condition (`equi`), the device indexes the build side by key, and finds a range for each
+//! probe row. The strategies of theta joins differ in what they sort and what they test:
 //!
-//! | strategy | sorted by | a searching row's candidates | tested |
+//! | strategy | sorted by | candidates of a probe row | tested |
 //! |---|---|---|---|
 //! | range | the one column of all inequalities | exactly its matches | `<>` only |
 //! | dominance | the most selective column (sampled) | the range on that column | the other comparisons, by zone maps |
-//! | tiles | nothing | all rows (of its equality group) | every comparison, by zone maps; on a GPU by brute force too |
+//! | tiles | nothing | all rows (of its equality group) | every comparison, by zone maps; on a GPU by brute force, too |
 //!
-//! Equalities come first in each of these: the sorted side is grouped by them, and a range lies inside its group.
+//! Equalities come first in all of these: the build side is grouped by them, and ranges are within groups.
 //!
-//! Where a predicate on sets finds the pairs (`set`), each searching row's matches are listed, and its range is its list: the sorted
-//! positions are those of all lists, in which a row may stand many times. What follows is the same.
+//! If a predicate on sets finds the matches (`set`), each probe row has a list of matches, and its range is the list's
+//! positions. The build positions are those of all lists, in which a build row may occur many times. All further steps
+//! are the same.
 
 pub(crate) mod build_index;
 pub(crate) mod probe;

@@ -1,4 +1,5 @@
-//! The searching side of a theta join: its ranges in the sorted side, its match counts, and the pairs in pieces.
+//! The probe side of a theta join. In: a probe chunk and a [`BuildIndex`]. Out: its ranges of build positions, its
+//! match counts, and its matches in output batches.
 
 use std::sync::Arc;
 
@@ -20,45 +21,45 @@ use crate::ops::build_index::{BuildIndex, Order, columns_at, equality_columns};
 use crate::ops::set_lists::Listed;
 use crate::spec::join::MatchSpec;
 
-/// What will be asked of a search.
+/// What a probe is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// Anything.
+    /// Any use, including matches.
     Pairs,
-    /// How many matches the rows of the searching side have, where nothing is tested.
+    /// The number of matches of each probe row, without tests.
     ProbeCounts,
-    /// How many those of both sides have.
+    /// The number of matches of each row of both sides.
     Counts,
-    /// Whether the rows of the searching side have one: a count is 1 or 0.
+    /// Whether each probe row has a match: a count is 1 or 0.
     Exists,
 }
 
-/// Matches of one chunk of the searching side in one [`BuildIndex`].
+/// The matches of a probe chunk in one [`BuildIndex`].
 #[derive(Debug)]
 pub(crate) struct Probe {
     pub(crate) index: Arc<BuildIndex>,
     pub(crate) build_side: Side,
-    /// The searching rows in the order of the keys that they search first; rows that cannot match are left out.
+    /// The probe rows in the order of the first key that they search for. Rows that cannot match are missing.
     pub(crate) probe: OrderedRows,
-    /// All rows of the searching chunk.
+    /// The number of rows of the probe chunk.
     pub(crate) rows: usize,
     pub(crate) ranges: Ranges,
-    /// Keys of the searching side for each of the index's tests.
+    /// The probe side's keys for each of the index's tests.
     pub(crate) test_keys: Vec<ZonedKeys>,
-    /// The program that tests candidates too, and its columns of the searching side by searching position.
+    /// The program that also tests candidates, and its columns of the probe side by probe position.
     pub(crate) program: Option<(Program, Vec<Column>)>,
-    /// Matches of each searching position.
+    /// The number of matches of each probe position.
     pub(crate) counts: Buffer<u32>,
-    /// The sorted positions of this search, where a predicate on sets finds the pairs.
+    /// The build positions of this probe, if a predicate on sets finds the matches.
     pub(crate) listed: Option<Listed>,
 }
 
 impl Probe {
     /// Finds the range of every row of `batch`, and counts its matches exactly.
     ///
-    /// Unless pairs are `wanted`, they cannot be expanded. `program`, with which the index was built, tests
-    /// the candidates too, unless it meets one that it cannot decide: then the search is as if there were none, and all
-    /// matches are counted.
+    /// Matches can be expanded only if `wanted` is [`Wanted::Pairs`]. `program`, with which the index was built, also
+    /// tests the candidates. If DataFusion has to evaluate one of them, the program is dropped, and all candidates that
+    /// pass the other conditions are counted.
     pub(crate) fn new(
         device: &dyn Device,
         spec: &MatchSpec,
@@ -127,14 +128,14 @@ impl Probe {
         Ok(search)
     }
 
-    /// Counts the matches of each searching position, by `program` too unless it meets a candidate that it cannot decide.
+    /// Counts the matches of each probe position, also by `program` unless DataFusion has to evaluate a candidate.
     pub(crate) fn count(
         &mut self,
         device: &dyn Device,
         program: Option<&Program>,
         exists_only: bool,
     ) -> Result<()> {
-        // An error of DataFusion's may lie behind a row's first match.
+        // After a row's first match there may be a candidate on which DataFusion raises an error.
         let first_only = exists_only && !program.is_some_and(|program| program.can_fail);
         let count = |search: &Self, first_only| {
             search.with_matches(|matches| device.count_matches(matches, first_only))
@@ -149,7 +150,7 @@ impl Probe {
         Ok(())
     }
 
-    /// The sorted side's rows by position.
+    /// The build rows by position.
     fn build_rows(&self) -> Result<&OrderedRows> {
         let listed = self.listed.as_ref();
         listed
@@ -158,7 +159,7 @@ impl Probe {
             .ok_or_else(|| BowtieError::Internal("a search without an order".into()))
     }
 
-    /// What a search of sets looked at.
+    /// The work of a set join.
     pub(crate) fn set_tally(&self) -> Option<SetTally> {
         self.listed.as_ref().map(|listed| listed.tally)
     }
@@ -205,26 +206,26 @@ impl Probe {
         self.index.tests.is_empty() && self.program.is_none()
     }
 
-    /// How many rows the sorted side has, where each searching row is paired with all of them, and both sides are in the order of
-    /// their rows: pair `p` is of searching row `p / rows` and sorted row `p % rows`.
+    /// The number of build rows, if the matches are a cross product of both sides in row order: match `p` is of probe
+    /// row `p / rows` and build row `p % rows`.
     pub(crate) fn product(&self) -> Option<usize> {
         let in_order = matches!(&self.index.order, Order::Sorted { groups: None, .. });
         let all = in_order && self.index.bounds.is_empty() && self.is_untested();
         all.then(|| self.index.rows())
     }
 
-    /// Whether the program that it was made with decides on candidates.
+    /// Whether its program tests candidates.
     pub(crate) fn is_programmed(&self) -> bool {
         self.program.is_some()
     }
 
-    /// Searching positions; each has its range of sorted positions.
+    /// The number of probe positions, each with its range of build positions.
     pub(crate) fn positions(&self) -> usize {
         self.probe.len()
     }
 
-    /// Of each searching position its row, and the begin and end of its range of the columns that [`Probe::cluster`]
-    /// returns, read to the host.
+    /// For each probe position its row, and the begin and the end of its range, downloaded. Ranges refer to the columns
+    /// that [`Probe::cluster`] returns.
     pub(crate) fn ranges(&self, device: &dyn Device) -> Result<[ScalarBuffer<u32>; 3]> {
         Ok([
             device.read(&self.probe.rows)?,
@@ -233,17 +234,17 @@ impl Probe {
         ])
     }
 
-    /// A column of the sorted side in sorted order.
+    /// A column of the build side, by build position.
     pub(crate) fn cluster(&self, device: &dyn Device, column: &Column) -> Result<Column> {
         device.gather(column, &self.build_rows()?.rows)
     }
 
-    /// Offsets of each searching row's pairs, and their total last.
+    /// The offsets of each probe position's matches, and their total last.
     pub(crate) fn offsets(&self, device: &dyn Device) -> Result<Buffer<u64>> {
         device.scan(&self.counts)
     }
 
-    /// The pairs numbered `from .. from + len`, as row ids of the left and of the right chunk.
+    /// The matches numbered `from .. from + len`, as row ids of the left and of the right chunk.
     pub(crate) fn pairs(
         &self,
         device: &dyn Device,
@@ -265,8 +266,8 @@ impl Probe {
         })
     }
 
-    /// Sets the flags of the rows of `side`, whose first row has flag `first`, that have a match. Only for the searching
-    /// side, or where nothing is tested.
+    /// Sets the flags of the rows of `side` that have a match; the first row has flag `first`. Only for the probe side,
+    /// or without tests.
     pub(crate) fn flag_matched(
         &self,
         device: &dyn Device,
@@ -278,12 +279,12 @@ impl Probe {
         device.set_flags_counted(flags, first, &counts)
     }
 
-    /// Whether [`Probe::flag_matched`] and [`Probe::weights`] can serve `side`.
+    /// Whether [`Probe::flag_matched`] and [`Probe::weights`] support `side`.
     pub(crate) fn counts_side(&self, side: Side) -> bool {
         side != self.build_side || self.is_untested()
     }
 
-    /// Matches of each row of `side`; see [`Probe::counts_side`].
+    /// The number of matches of each row of `side`; see [`Probe::counts_side`].
     pub(crate) fn weights(&self, device: &dyn Device, side: Side) -> Result<Arc<Buffer<u32>>> {
         if side != self.build_side {
             let counts = device.row_counts(&self.probe, &self.counts, self.rows)?;
@@ -299,7 +300,7 @@ impl Probe {
                 indexed: Some(counts),
                 ..
             }) => return Ok(Arc::clone(counts)),
-            // Each position lies in one list.
+            // Each position belongs to one list.
             Some(Listed {
                 matches: Some(matches),
                 ..
@@ -309,17 +310,17 @@ impl Probe {
         .map(Arc::new)
     }
 
-    /// For each searching row the sum of `values` (a column of the sorted side) over its range.
+    /// For each probe row the sum of `values` (a build column) over its range.
     pub(crate) fn range_sum(&self, device: &dyn Device, values: &Column) -> Result<Column> {
         self.with_matches(|matches| device.range_sum(values, matches, self.rows))
     }
 
-    /// For each searching row how many rows of its range are not NULL in `values`.
+    /// For each probe row the number of rows of its range that are not NULL in `values`.
     pub(crate) fn range_count(&self, device: &dyn Device, values: &Column) -> Result<Column> {
         self.with_matches(|matches| device.range_count(values, matches, self.rows))
     }
 
-    /// For each searching row the least or greatest value over its range.
+    /// For each probe row the least or greatest value over its range.
     pub(crate) fn range_extreme(
         &self,
         device: &dyn Device,
@@ -330,7 +331,7 @@ impl Probe {
     }
 }
 
-/// Row ids of a left and a right chunk, one of each a pair.
+/// Matches as row ids of a left and a right chunk.
 #[derive(Debug)]
 pub(crate) struct RowPairs {
     pub(crate) left: Buffer<u32>,

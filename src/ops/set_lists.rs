@@ -8,16 +8,16 @@ use crate::device::data::ranges::OrderedRows;
 use crate::device::data::results::SetTally;
 use crate::device::data::structures::ZonedKeys;
 
-/// The lists of a search, and the sorted side's columns along them.
+/// The match lists of a probe, and the build side's columns in the order of the lists.
 #[derive(Debug)]
 pub(crate) struct Listed {
-    /// A row of the sorted side at each position, where lists were made.
+    /// The build row at each position, if lists were made.
     pub(crate) matches: Option<OrderedRows>,
-    /// Keys for each of the index's tests.
+    /// Keys by position for each of the index's tests.
     pub(crate) zoned: Vec<ZonedKeys>,
-    /// The program's columns.
+    /// The program's columns by position.
     pub(crate) program: Vec<Column>,
-    /// Matches of each row of the sorted side, where these alone were counted.
+    /// The number of matches of each build row, if only counts were asked for.
     pub(crate) indexed: Option<Arc<Buffer<u32>>>,
     pub(crate) tally: SetTally,
 }

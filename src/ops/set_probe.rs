@@ -1,4 +1,5 @@
-//! Searching by a predicate on sets: each searching row's matches are a list, and its range is where that lies among all lists.
+//! The probe side of a set join: each probe row has a list of matches, and its range is the list's positions in the
+//! concatenation of all lists.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Options are read, shown and refused.
+//! Parsing, display and rejection of option values.
 
 use crate::options::*;
 

@@ -1,4 +1,4 @@
-//! The operators of relational algebra beside JOIN.
+//! Rates of the operators of relational algebra except JOIN.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,27 +18,27 @@ use crate::options::DeviceChoice;
 use crate::rates::{Rate, numbers, permuted, scattered, timed};
 use crate::runtime::session_devices::SessionDevices;
 
-/// An operator of \[D\] table 1, as plans have it.
+/// An operator of \[D\] table 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operator {
     /// A filter of two columns by one of them; half of the rows pass.
     Select,
     /// A sum of two columns.
     Project,
-    /// Pairs of one column each.
+    /// A cross product of one column of each input.
     Product,
-    /// The rows of two inputs, duplicates too.
+    /// The rows of two inputs, with duplicates.
     UnionAll,
-    /// The values of a column, of which each stands there twice.
+    /// The distinct values of a column in which each value occurs twice.
     Distinct,
-    /// A semi join of columns without duplicates; half of the left one's values are in the right one.
+    /// A semi join of columns without duplicates; half of the left values are in the right column.
     Intersect,
     /// An anti join of the same.
     Except,
 }
 
 impl Operator {
-    /// All of them.
+    /// All operators.
     pub const ALL: [Self; 7] = [
         Self::Select,
         Self::Project,
@@ -49,7 +49,7 @@ impl Operator {
         Self::Except,
     ];
 
-    /// Whether it compares rows with others, so that their order matters.
+    /// Whether it compares rows with one another, so that their order matters.
     pub fn is_of_sets(self) -> bool {
         matches!(self, Self::Distinct | Self::Intersect | Self::Except)
     }
@@ -69,7 +69,7 @@ impl fmt::Display for Operator {
     }
 }
 
-/// Inputs of an operator on a device: columns of values of 4 bytes.
+/// The inputs of an operator on a device: columns of values of 4 bytes.
 #[derive(Debug)]
 pub struct AlgebraRows {
     operator: Operator,
@@ -79,7 +79,7 @@ pub struct AlgebraRows {
     right: Arc<Column>,
 }
 
-/// Bytes of a value.
+/// The bytes of a value.
 const BYTES: usize = 4;
 const INT: RowKind = RowKind::Plain(Kind::I32);
 
@@ -120,11 +120,12 @@ fn program(op: Op, of_two: bool, output: DataType) -> RowProgram {
 }
 
 impl AlgebraRows {
-    /// Makes inputs of about so many rows, a power of two of at least four, those of [operators of sets](Operator::is_of_sets)
-    /// `ascending` as \[D\] has them or in no order, and sends them to a device, as `bowtie.device` names it.
+    /// Generates inputs of about `rows` rows, a power of two of at least four, and uploads them to a device, named as
+    /// in `bowtie.device`. Inputs of [set operators](Operator::is_of_sets) are sorted if `ascending`, as in \[D\], or
+    /// in no order.
     ///
     /// # Errors
-    /// When there is no such device, or no room on it.
+    /// If there is no such device, or not enough memory.
     pub fn new(
         device: &str,
         operator: Operator,
@@ -134,7 +135,7 @@ impl AlgebraRows {
         let device = SessionDevices::default().open(device.parse::<DeviceChoice>()?, None)?;
         let half = (rows / 2) as u64;
         let (left, right) = match operator {
-            // The output has as many rows as other inputs.
+            // The output has as many rows as the inputs of other operators.
             Operator::Product => {
                 let left = 1 << (rows.ilog2() / 2);
                 (left, rows / left)
@@ -163,7 +164,7 @@ impl AlgebraRows {
         })
     }
 
-    /// Rows that are read.
+    /// The number of rows read.
     pub fn input_rows(&self) -> usize {
         match self.operator {
             Operator::Select | Operator::Project | Operator::Distinct => self.rows,
@@ -171,7 +172,8 @@ impl AlgebraRows {
         }
     }
 
-    /// Bytes that must be read, and written for so many rows: each input and output value once, as \[D\] counts.
+    /// The bytes that must be read, and written for `rows` output rows: each input and output value once, as \[D\]
+    /// counts.
     pub fn least_bytes(&self, rows: usize) -> usize {
         let (read, written) = match self.operator {
             Operator::Select => (2 * self.rows, 2 * rows),
@@ -182,10 +184,10 @@ impl AlgebraRows {
         BYTES * (read + written)
     }
 
-    /// Runs the operator so many times.
+    /// Runs the operator `runs` times.
     ///
     /// # Errors
-    /// When there is no room, or another number of rows than there must be.
+    /// If memory does not suffice, or the number of output rows is wrong.
     pub fn measure(&self, runs: usize) -> datafusion::error::Result<Rate> {
         let (ms, rows) = timed(self.device.as_ref(), runs, || self.made())?;
         let half = self.rows / 2;
@@ -209,7 +211,7 @@ impl AlgebraRows {
         }
     }
 
-    /// How many rows come out.
+    /// The number of output rows of one run.
     fn made(&self) -> Result<usize> {
         let device = self.device.as_ref();
         let (left, right) = (self.left.as_ref(), self.right.as_ref());
@@ -258,7 +260,8 @@ impl AlgebraRows {
         Ok(device.gather(&self.left, &pairs.probe)?.rows())
     }
 
-    /// The left values that the right side has, or those that it does not: as a semi or anti join whose built side is the right one.
+    /// The left values that the right side has (`wanted`), or those that it lacks: a semi or anti join with the right
+    /// side as the build side.
     fn found(&self, wanted: bool) -> Result<usize> {
         let device = self.device.as_ref();
         let (left, right) = ([self.left.as_ref()], [self.right.as_ref()]);

@@ -1,4 +1,4 @@
-//! What crosses the border, both ways, through staging memory.
+//! Rates of transfers in both directions, through staging memory.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use crate::options::DeviceChoice;
 use crate::rates::{Rate, numbers, scattered, timed};
 use crate::runtime::session_devices::SessionDevices;
 
-/// A way across the border.
+/// A kind of transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crossing {
-    /// From one array.
+    /// Upload of one array.
     Up,
-    /// From batches of 8192 rows, as tables in memory have them.
+    /// Upload of batches of 8192 rows, as in-memory tables have them.
     UpOfBatches,
-    /// The same of small values of 8 bytes.
+    /// The same with small values of 8 bytes.
     UpOfWords,
-    /// The same of small decimals, of 16 bytes.
+    /// The same with small decimals, of 16 bytes.
     UpOfDecimals,
-    /// Into memory that nobody has touched before.
+    /// Download into untouched memory.
     Down,
 }
 
 impl Crossing {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 5] = [
         Self::Up,
         Self::UpOfBatches,
@@ -36,7 +36,7 @@ impl Crossing {
         Self::Down,
     ];
 
-    /// Bytes of a value.
+    /// The bytes of a value.
     pub fn width(self) -> usize {
         match self {
             Self::Up | Self::UpOfBatches | Self::Down => 4,
@@ -58,7 +58,7 @@ impl fmt::Display for Crossing {
     }
 }
 
-/// A column of values of no more than 31 bits that look random.
+/// A column of pseudo-random values of at most 31 bits.
 #[derive(Debug)]
 pub struct BorderRows {
     device: Arc<dyn Device>,
@@ -67,14 +67,14 @@ pub struct BorderRows {
     parts: Vec<ArrayRef>,
 }
 
-/// Rows of a batch of DataFusion.
+/// The rows of one of DataFusion's batches.
 const BATCH_ROWS: usize = 8192;
 
 impl BorderRows {
-    /// Makes so many rows for a device, as `bowtie.device` names it.
+    /// Generates `rows` rows for a device, named as in `bowtie.device`.
     ///
     /// # Errors
-    /// When there is no such device.
+    /// If there is no such device.
     pub fn new(device: &str, crossing: Crossing, rows: usize) -> datafusion::error::Result<Self> {
         let device = SessionDevices::default().open(device.parse::<DeviceChoice>()?, None)?;
         let batches = |rows_of: usize| {
@@ -106,15 +106,15 @@ impl BorderRows {
         })
     }
 
-    /// Bytes of all values; fewer may cross.
+    /// The bytes of all values; fewer may be transferred.
     pub fn bytes(&self) -> usize {
         self.crossing.width() * self.rows
     }
 
-    /// Crosses so many times.
+    /// Transfers the column `runs` times.
     ///
     /// # Errors
-    /// When there is no room, or other rows arrive.
+    /// If memory does not suffice, or other rows arrive.
     pub fn measure(&self, runs: usize) -> datafusion::error::Result<Rate> {
         let device = self.device.as_ref();
         let (ms, rows) = match self.crossing {

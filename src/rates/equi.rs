@@ -1,4 +1,4 @@
-//! Equi-joins.
+//! Rates of equi-joins.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use crate::options::{DeviceChoice, JoinStrategy, MaterializationChoice};
 use crate::rates::{Rate, Zipf, fraction, numbers, permuted, scattered, timed};
 use crate::runtime::session_devices::SessionDevices;
 
-/// An equi-join of \[W\]'s sweeps (section 5): unique build keys in random order, of which a share is looked for; or of \[D\]'s sorted
-/// relations.
+/// An equi-join of sweeps after \[W\] 5.1: unique build keys in random order, of which a share is probed; or of sorted
+/// relations, as in \[D\].
 #[derive(Debug, Clone, Copy)]
 pub struct EquiCase {
-    /// Rows of the build side, a power of two.
+    /// The rows of the build side, a power of two.
     pub build_rows: usize,
-    /// Rows of the probe side.
+    /// The rows of the probe side.
     pub probe_rows: usize,
     /// Payload columns of the build side.
     pub build_columns: usize,
@@ -31,17 +31,17 @@ pub struct EquiCase {
     pub key_bytes: usize,
     /// Bytes of a payload value: 4 or 8.
     pub payload_bytes: usize,
-    /// The share of probe rows with a partner.
+    /// The fraction of probe rows with a match.
     pub match_ratio: f64,
-    /// The exponent of the probe keys' frequencies; 0: all alike.
+    /// The exponent of Zipf's distribution of the probe keys; 0: uniform.
     pub zipf: f64,
     /// Build rows of each key.
     pub duplicates: usize,
-    /// Both sides are in the order of their keys; then these are not skewed.
+    /// Whether both sides are sorted by their keys, which are not skewed then.
     pub ascending: bool,
 }
 
-/// Columns on a device, to be joined again and again.
+/// The columns of a case on a device, for repeated joins.
 #[derive(Debug)]
 pub struct EquiSides {
     case: EquiCase,
@@ -67,7 +67,7 @@ impl EquiCase {
     fn probe_key(&self, i: u64) -> u64 {
         let keys = (self.build_rows / self.duplicates.max(1)) as u64;
         if self.ascending {
-            // Keys without a partner lie between the build side's.
+            // Keys without a match are between the build side's keys.
             let number = i * keys / self.probe_rows as u64;
             return number * 2 + u64::from(!self.matches(number));
         }
@@ -76,17 +76,17 @@ impl EquiCase {
         }
         match self.zipf {
             0.0 => scattered(i) % keys,
-            // Frequent keys lie anywhere.
+            // Frequent keys are anywhere in the range.
             zipf => permuted(Zipf::new(keys, zipf).at(i), keys),
         }
     }
 
-    /// Rows of both sides.
+    /// The rows of both sides.
     pub fn input_rows(&self) -> usize {
         self.build_rows + self.probe_rows
     }
 
-    /// Bytes that must be read, and written for so many pairs: each input and output value once.
+    /// The bytes that must be read, and written for `pairs` matches: each input and output value once.
     pub fn least_bytes(&self, pairs: usize) -> usize {
         let (key, value) = (self.key_bytes, self.payload_bytes);
         self.build_rows * (key + self.build_columns * value)
@@ -95,14 +95,15 @@ impl EquiCase {
     }
 }
 
-/// After the name of a strategy whose matches were ranges, with columns gathered by row ids, whatever materialisation was asked for.
+/// After the name of a strategy whose matches were ranges, with columns gathered by row ids, whatever materialisation
+/// was asked for.
 pub const BY_RANGES: &str = " by ranges";
 
 impl EquiSides {
-    /// Makes the case's columns, and sends them to a device, as `bowtie.device` names it.
+    /// Generates the columns of a case, and uploads them to a device, named as in `bowtie.device`.
     ///
     /// # Errors
-    /// When there is no such device, or no room on it.
+    /// If there is no such device, or not enough memory.
     pub fn new(device: &str, case: EquiCase) -> datafusion::error::Result<Self> {
         let device = SessionDevices::default().open(device.parse::<DeviceChoice>()?, None)?;
         let side = |rows: usize, columns: usize, key: &(dyn Fn(u64) -> u64 + Sync)| {
@@ -133,10 +134,11 @@ impl EquiSides {
         })
     }
 
-    /// Joins so many times by a strategy and a way of materialisation, as the options name them.
+    /// Joins `runs` times by a strategy and a materialisation, named as in the options. The result names what ran:
+    /// duplicate build keys have matches by ranges, except with sort-merge.
     ///
     /// # Errors
-    /// When there are no such ways, no room, or another number of pairs than there must be.
+    /// If there is no such strategy or materialisation, memory does not suffice, or the number of matches is wrong.
     pub fn measure(
         &self,
         strategy: &str,
@@ -162,7 +164,7 @@ impl EquiSides {
         })
     }
 
-    /// The number of pairs, and by which strategy they were found.
+    /// The number of matches, and the strategy that ran.
     fn join(
         &self,
         strategy: JoinStrategy,
@@ -183,7 +185,7 @@ impl EquiSides {
                 return Ok((joined.rows, "merge".to_string()));
             }
         }
-        // As nodes do: where build rows share keys, by sort-merge if nobody says otherwise.
+        // As the join node does: if build keys are not unique, by sort-merge unless a strategy is given.
         let ways = match strategy.0 {
             None => vec![None, Some(EquiStrategy::SortMerge)],
             named => vec![named],
@@ -205,7 +207,7 @@ impl EquiSides {
         self.join_by_ranges(strategy, &build, &probe)
     }
 
-    /// Ranges first, and columns by row numbers.
+    /// Finds ranges, and gathers columns by row ids.
     fn join_by_ranges(
         &self,
         strategy: JoinStrategy,

@@ -1,4 +1,4 @@
-//! Grouped aggregation.
+//! Rates of grouped aggregation.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use crate::options::{DeviceChoice, GroupStrategy};
 use crate::rates::{Rate, Zipf, numbers, permuted, scattered, timed};
 use crate::runtime::session_devices::SessionDevices;
 
-/// Sums by a key, as in \[W\]'s sweeps (section 5.2).
+/// Sums by a key: sweeps after \[W\] 5.2, which has MAX of two columns.
 #[derive(Debug, Clone, Copy)]
 pub struct GroupCase {
-    /// Rows.
+    /// The number of rows.
     pub rows: usize,
-    /// Keys, a power of two.
+    /// The number of keys, a power of two.
     pub groups: usize,
     /// Bytes of a key: 4 or 8.
     pub key_bytes: usize,
-    /// Columns of 8 bytes that are summed.
+    /// The number of summed columns of 8 bytes.
     pub sums: usize,
-    /// The exponent of the keys' frequencies; 0: all alike.
+    /// The exponent of Zipf's distribution of the keys; 0: uniform.
     pub zipf: f64,
-    /// Whether keys are the numbers from 0 on, or lie apart.
+    /// Whether keys are the numbers from 0 on, or have gaps.
     pub dense: bool,
 }
 
@@ -41,13 +41,13 @@ impl GroupCase {
         }
     }
 
-    /// Bytes that must be read, and written for each group: each input and output value once.
+    /// The bytes that must be read, and written for each group: each input and output value once.
     pub fn least_bytes(&self, groups: usize) -> usize {
         (self.rows + groups) * (self.key_bytes + 8 * self.sums)
     }
 }
 
-/// Rows on a device, to be grouped again and again.
+/// The rows of a case on a device, for repeated aggregations.
 #[derive(Debug)]
 pub struct GroupRows {
     case: GroupCase,
@@ -57,10 +57,10 @@ pub struct GroupRows {
 }
 
 impl GroupRows {
-    /// Makes the case's columns, and sends them to a device, as `bowtie.device` names it.
+    /// Generates the columns of a case, and uploads them to a device, named as in `bowtie.device`.
     ///
     /// # Errors
-    /// When there is no such device, or no room on it.
+    /// If there is no such device, or not enough memory.
     pub fn new(device: &str, case: GroupCase) -> datafusion::error::Result<Self> {
         let device = SessionDevices::default().open(device.parse::<DeviceChoice>()?, None)?;
         let keys = numbers(case.rows, case.key_bytes, |i| case.key(i));
@@ -76,10 +76,10 @@ impl GroupRows {
         })
     }
 
-    /// Groups so many times by a strategy, as the option names it. Group keys are made too.
+    /// Groups `runs` times by a strategy, named as in the option. The output includes the keys.
     ///
     /// # Errors
-    /// When there is no such strategy, or no room; or when there are more groups than keys.
+    /// If there is no such strategy, memory does not suffice, or there are more groups than keys.
     pub fn measure(&self, strategy: &str, runs: usize) -> datafusion::error::Result<Rate> {
         let strategy = strategy.parse::<GroupStrategy>()?;
         let device = self.device.as_ref();

@@ -1,5 +1,5 @@
-//! Rates of the device's primitives on data that lies there already, for the benches: what is left of a query's time when
-//! nothing crosses the border. Not part of the public interface.
+//! Rates of the device's primitives on resident data, for the benches: the part of a query's time that is not transfer.
+//! Not part of the public interface.
 
 pub(crate) mod algebra;
 pub(crate) mod border;
@@ -22,22 +22,23 @@ pub use crate::rates::equi::{BY_RANGES, EquiCase, EquiSides};
 pub use crate::rates::group::{GroupCase, GroupRows};
 pub use crate::rates::sets::{SetCase, SetQuery, SetSides};
 
-/// What was measured.
+/// A measurement.
 #[derive(Debug, Clone)]
 pub struct Rate {
-    /// Median milliseconds.
+    /// The median, in milliseconds.
     pub ms: f64,
-    /// Rows that came out.
+    /// The number of output rows.
     pub rows: usize,
-    /// What the device took where it was free to choose.
+    /// The strategy that ran, where the device chose it.
     pub strategy: String,
 }
 
-/// A first run of so many seconds counts by itself.
+/// A first run of at least this number of seconds is the measurement.
 const LONG_SECONDS: f64 = 3.0;
 
-/// The median milliseconds of so many runs of `run`, and what the last one returned. One run before them loads kernels and fills the
-/// device's pool of memory; where it is long, that is no part of its time worth knowing, and it counts.
+/// The median milliseconds of `runs` runs of `run`, and the result of the last one. A run before them loads kernels and
+/// fills the device's memory pool. If that one is long, this share of its time is negligible, and it is the
+/// measurement.
 fn timed<T>(
     device: &dyn Device,
     runs: usize,
@@ -62,14 +63,14 @@ fn timed<T>(
     Ok((times[times.len() / 2].as_secs_f64() * 1e3, last))
 }
 
-/// A word that looks random, the same for the same number.
+/// A pseudo-random word, a function of the number.
 fn scattered(i: u64) -> u64 {
     let word = (i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let word = (word ^ (word >> 31)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     word ^ (word >> 29)
 }
 
-/// A number from 0 to below 1.
+/// A pseudo-random number from 0 to below 1.
 fn fraction(i: u64) -> f64 {
     (scattered(i) >> 11) as f64 / (1u64 << 53) as f64
 }
@@ -79,11 +80,11 @@ fn permuted(i: u64, rows: u64) -> u64 {
     i.wrapping_mul(0x9E37_79B1).wrapping_add(12_345) & (rows - 1)
 }
 
-/// `0 .. values` by Zipf's distribution, the first ones more often.
+/// Zipf's distribution over `0 .. values`, the first ones most frequent.
 struct Zipf {
     values: u64,
     power: f64,
-    /// What the cumulated frequency grows to.
+    /// The limit of the cumulative frequency.
     whole: f64,
 }
 
@@ -106,7 +107,7 @@ impl Zipf {
         }
     }
 
-    /// The value whose cumulated frequency a random number is, of a continuous distribution.
+    /// The value at a random cumulative frequency of a continuous approximation.
     fn at(&self, i: u64) -> u64 {
         let u = fraction(i) * self.whole;
         let rank = if self.power == 0.0 {

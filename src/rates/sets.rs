@@ -1,4 +1,4 @@
-//! Set joins.
+//! Rates of set joins.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,31 +17,31 @@ use crate::options::{DeviceChoice, SetStrategy};
 use crate::rates::{Rate, Zipf, fraction, scattered, timed};
 use crate::runtime::session_devices::SessionDevices;
 
-/// Sets as a data set of \[B\] has them: so many, of so many elements on average, of a universe of so many. Sizes are geometrically
-/// distributed, frequencies by Zipf's distribution. Some sets are planted: subsets of others, and near-duplicates. The same case is
-/// the same sets, and one of fewer sets has the first ones of them.
+/// Sets like those of a data set of \[B\]: their number, their mean size, and the size of their universe. Sizes have a
+/// geometric distribution, frequencies Zipf's. Some sets are planted: subsets of others, and near-duplicates. The same
+/// case gives the same sets, and a case with fewer sets gives the first ones of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SetCase {
-    /// Sets of each side.
+    /// The number of sets of each side.
     pub sets: usize,
     /// The least size: 1, or more where these are the largest sets of a data set.
     pub least: usize,
     /// Their mean size.
     pub mean: f64,
-    /// Elements that there are.
+    /// The size of the universe.
     pub universe: usize,
-    /// The exponent of the elements' frequencies.
+    /// The exponent of Zipf's distribution of the elements.
     pub zipf: f64,
 }
 
 /// Which pairs of sets match.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SetQuery {
-    /// The set of the searching side is contained in the indexed one.
+    /// The indexed set contains the probe set.
     Contained,
-    /// They share so many elements.
+    /// They share at least this number of elements.
     Overlap(u64),
-    /// Their Jaccard similarity is so much at least.
+    /// Their Jaccard similarity is at least this.
     Jaccard(f64),
 }
 
@@ -59,18 +59,18 @@ impl SetQuery {
     }
 }
 
-/// One in so many sets is planted.
+/// One set in `PLANTED` is planted.
 const PLANTED: u64 = 50;
-/// Sets that one task makes.
+/// Sets that one task generates.
 const TASK: usize = 4096;
-/// Up to so many elements a list is searched for one, above that a table.
+/// The most elements of a set that is searched as a list; larger sets have a hash table.
 const SHORT: usize = 32;
 
-/// Makes the sets of a case, one by its number.
+/// Generates the sets of a case, each from its number.
 struct Maker {
     least: usize,
     universe: usize,
-    /// The exponent of the sizes' distribution; `None`: all have the least size.
+    /// The parameter of the distribution of sizes; `None`: all have the least size.
     decay: Option<f64>,
     elements: Zipf,
 }
@@ -96,7 +96,7 @@ impl Maker {
     fn set(&self, i: u64) -> Vec<i32> {
         let planted = scattered(i ^ 3 << 50);
         if i > 0 && planted.is_multiple_of(PLANTED) {
-            // An earlier set, which may be planted too, less its last element, or with another one in its place.
+            // An earlier set, which may be planted, too, without its last element, or with another one in its place.
             let mut set = self.set(scattered(i ^ 5 << 50) % i);
             if set.len() > 1 {
                 let size = set.len();
@@ -113,13 +113,14 @@ impl Maker {
         set
     }
 
-    /// Draws elements, each once and none of them `without`, until there are so many.
+    /// Draws distinct elements other than `without`, until the set has `size`.
     fn fill(&self, i: u64, set: &mut Vec<i32>, size: usize, without: Option<i32>) {
         let mut table: HashSet<i32> = match size > SHORT {
             true => set.iter().copied().collect(),
             false => HashSet::new(),
         };
-        // Frequent elements are drawn again and again: after so many draws the next ones take their place.
+        // Frequent elements are drawn again and again: after this number of draws the following elements are taken
+        // instead.
         let draws = 4 * size as u64;
         for draw in 0.. {
             if set.len() == size.min(self.universe - usize::from(without.is_some())) {
@@ -141,7 +142,7 @@ impl Maker {
 }
 
 impl SetCase {
-    /// The sets as a column of lists without NULL, their elements distinct and in no order.
+    /// The sets as a list column without NULLs, with distinct elements in no order.
     pub fn lists(&self) -> ListArray {
         let maker = Maker::new(self);
         let tasks: Vec<(Vec<usize>, Vec<i32>)> = (0..self.sets.div_ceil(TASK))
@@ -168,7 +169,7 @@ impl SetCase {
     }
 }
 
-/// Sets that are joined with themselves again and again.
+/// Sets for repeated self joins.
 #[derive(Debug)]
 pub struct SetSides {
     device: Arc<dyn Device>,
@@ -176,14 +177,14 @@ pub struct SetSides {
     elements: usize,
 }
 
-/// Where there is no room for the matches of so many sets, it is that of any.
+/// With fewer sets an out-of-memory error is final.
 const FEW_SETS: usize = 1024;
 
 impl SetSides {
-    /// Makes the sets, and opens a device, as `bowtie.device` names it.
+    /// Generates the sets, and opens a device, named as in `bowtie.device`.
     ///
     /// # Errors
-    /// When there is no such device.
+    /// If there is no such device.
     pub fn new(device: &str, case: SetCase) -> datafusion::error::Result<Self> {
         let device = SessionDevices::default().open(device.parse::<DeviceChoice>()?, None)?;
         let lists = case.lists();
@@ -194,7 +195,7 @@ impl SetSides {
         })
     }
 
-    /// All matches, listed tile by tile as a query does, and in shorter ones where there is no room.
+    /// The number of all matches, listed in tiles as by a query; in smaller tiles where memory does not suffice.
     fn search(&self, index: &SetIndex) -> Result<usize> {
         let mut tile = self.device.profile().probed_sets as usize;
         let (mut from, mut matches) = (0, 0);
@@ -213,21 +214,21 @@ impl SetSides {
         Ok(matches)
     }
 
-    /// Sets of both sides.
+    /// The number of sets of both sides.
     pub fn input_rows(&self) -> usize {
         2 * self.lists.len()
     }
 
-    /// Bytes of the elements of both sides, and of so many pairs of row numbers.
+    /// The bytes of the elements of both sides, and of `pairs` matches as row ids.
     pub fn least_bytes(&self, pairs: usize) -> usize {
         8 * self.elements + 8 * pairs
     }
 
-    /// Joins the sets with themselves so many times by a technique, as the option names it: their encoding, which lists of elements on
-    /// the host begin, the search and the lists of matches.
+    /// Joins the sets with themselves `runs` times by a technique, named as in the option. The time includes encoding,
+    /// which for lists of elements begins on the host, the search, and the match lists.
     ///
     /// # Errors
-    /// When there is no such technique, or no room.
+    /// If there is no such technique, or memory does not suffice.
     pub fn measure(
         &self,
         query: SetQuery,
@@ -328,7 +329,7 @@ mod tests {
             },
         )
         .unwrap();
-        // Beside each set itself.
+        // Besides each set itself.
         let subsets = sides.measure(SetQuery::Contained, "auto", 1).unwrap();
         assert!(subsets.rows >= 5_030, "{} pairs", subsets.rows);
         let near = sides.measure(SetQuery::Jaccard(0.8), "auto", 1).unwrap();

@@ -1,4 +1,4 @@
-//! The devices that there are, without opening one.
+//! The available devices, without opening one.
 
 use crate::device::cuda::runtime::driver::gpus;
 use crate::device::cuda::runtime::gpu::KERNEL_BUILD;
@@ -7,18 +7,18 @@ use crate::runtime::host_memory::host_memory;
 /// A device as `bowtie_devices()` shows it.
 #[derive(Debug, Clone)]
 pub(crate) struct DeviceInfo {
-    /// As `bowtie.device` takes it.
+    /// The device, as `bowtie.device` names it.
     pub device: String,
-    /// The card's name; for a device that is not there, why.
+    /// The card's name, or why the device is not available.
     pub name: String,
     pub memory_bytes: Option<u64>,
     pub compute_capability: Option<String>,
     pub driver: Option<String>,
-    /// What its primitives were built as.
+    /// What its kernels are compiled for.
     pub kernels: String,
 }
 
-/// The host, and every GPU, or why there is none.
+/// The host and every GPU, or the reason why there is none.
 pub(crate) fn list() -> Vec<DeviceInfo> {
     let mut devices = vec![DeviceInfo {
         device: "host".into(),

@@ -1,4 +1,4 @@
-//! One runtime for a process: the devices, their memory, and what sessions share of them.
+//! The runtime of a process: its devices, their memory, and what sessions share of them.
 
 pub(crate) mod host_memory;
 pub(crate) mod list;

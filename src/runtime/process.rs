@@ -1,4 +1,4 @@
-//! [`BowtieRuntime`]: what the sessions of a process share.
+//! [`BowtieRuntime`]: the devices' memory and state that the sessions of a process share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -21,14 +21,15 @@ pub(crate) enum DeviceId {
     Cuda(u32),
 }
 
-/// What the sessions of a process share: for each device its memory, and the order in which steps wait for it.
+/// The memory of each device that the sessions of a process share, and the order in which steps wait for the device.
 ///
-/// A device has one root budget in the process: nine tenths of the memory that a GPU has free when it is opened, and the host's
-/// memory. No lease of any session passes it. `bowtie.device_memory` bounds one session within it. Kernels, staging memory, measured
-/// rates and the error state belong to the card, so all sessions share these, too.
+/// A device has one root budget in the process: nine tenths of the memory that a GPU has free when it is opened, and
+/// the host's memory. The reservations of all sessions together do not exceed it. `bowtie.device_memory` bounds one
+/// session within it. Kernels, staging memory, measured rates and the error state belong to the card, so all sessions
+/// share these, too.
 ///
-/// [`with_bowtie`](crate::BowtieSessionExt::with_bowtie) uses [`BowtieRuntime::shared`], which is right for nearly everybody. A
-/// server that gives some of its sessions a part of the memory makes a runtime of its own for them:
+/// [`with_bowtie`](crate::BowtieSessionExt::with_bowtie) uses [`BowtieRuntime::shared`], which suits nearly every
+/// application. A server that limits some of its sessions to a part of the memory creates a runtime for them:
 ///
 /// ```
 /// use datafusion::{execution::SessionStateBuilder, prelude::*};
@@ -49,7 +50,7 @@ pub(crate) enum DeviceId {
 /// ```
 #[derive(Debug)]
 pub struct BowtieRuntime {
-    /// Most bytes of each device.
+    /// The most bytes of each device; `None`: the root budget's limit.
     limit: Option<u64>,
     budgets: Mutex<HashMap<DeviceId, Arc<Budget>>>,
 }
@@ -57,13 +58,13 @@ pub struct BowtieRuntime {
 /// The memory of a device that the sessions of a [`BowtieRuntime`] share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceMemory {
-    /// The device, as `bowtie.device` takes it.
+    /// The device, as `bowtie.device` names it.
     pub device: String,
-    /// Bytes that all sessions together may lease.
+    /// Bytes that all sessions together may reserve.
     pub limit: u64,
-    /// Bytes leased now.
+    /// Bytes reserved now.
     pub in_use: u64,
-    /// Most bytes that were ever leased at the same time.
+    /// The most bytes that were ever reserved at the same time.
     pub peak: u64,
 }
 
@@ -74,8 +75,8 @@ impl BowtieRuntime {
         Arc::clone(SHARED.get_or_init(|| Arc::new(Self::new(None))))
     }
 
-    /// A runtime whose sessions together use at most `bytes` of each device. Its memory is a part of that of the process's devices, not
-    /// memory besides.
+    /// A runtime whose sessions together use at most `bytes` of each device. These bytes are part of the process's
+    /// budget of the device, not in addition to it.
     pub fn with_device_memory(bytes: u64) -> Arc<Self> {
         Arc::new(Self::new(Some(bytes)))
     }
@@ -104,10 +105,11 @@ impl BowtieRuntime {
         }
     }
 
-    /// A device under a budget of its own of at most `limit` bytes (`None`: half of the host's memory, all of a GPU's budget).
+    /// Opens a device under a budget of its own of at most `limit` bytes (`None`: half of the host's memory, all of a
+    /// GPU's budget).
     ///
     /// # Errors
-    /// When it is a GPU that cannot be used.
+    /// If it is a GPU that cannot be used.
     pub(crate) fn open(&self, device: DeviceId, limit: Option<u64>) -> Result<Arc<dyn Device>> {
         match device {
             DeviceId::Host => {
@@ -124,7 +126,7 @@ impl BowtieRuntime {
         }
     }
 
-    /// The budget that the sessions of this runtime share; `root` is the device's.
+    /// The budget that the sessions of this runtime share. `root`: the device's root budget.
     fn budget(&self, device: DeviceId, root: impl FnOnce() -> Arc<Budget>) -> Arc<Budget> {
         let mut budgets = self.budgets.lock();
         let budget = budgets.entry(device).or_insert_with(|| match self.limit {
@@ -166,7 +168,7 @@ mod tests {
         };
         assert_eq!((memory.device.as_str(), memory.in_use), ("host", 1 << 19));
         assert!(host_budget().in_use() >= held.bytes());
-        // Steps of one runtime wait for those of the other: they share the device.
+        // Steps of one runtime wait for those of the other: both use the same device.
         let wait = std::time::Duration::from_millis(1);
         let step = a.budget().share_within(wait).unwrap();
         assert!(other.budget().exclude_within(wait).is_none());

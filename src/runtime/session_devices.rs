@@ -1,4 +1,4 @@
-//! [`SessionDevices`]: the devices of one session, opened when the first query needs them.
+//! [`SessionDevices`]: the devices of one session, opened when a query first needs them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::error::{BowtieError, Result};
 use crate::options::DeviceChoice;
 use crate::runtime::process::{BowtieRuntime, DeviceId};
 
-/// A device under each limit that was asked for.
+/// The opened devices, by device and requested limit.
 type Opened = HashMap<(DeviceId, Option<u64>), Arc<dyn Device>>;
 
-/// The devices of a session, shared by the rule and everything it plans. There is one handle for each device and limit that was asked
-/// for, so all queries of the session under one limit share its budget, which is a part of the runtime's.
+/// The devices of a session, shared by the rule and its plans. There is one handle for each device and limit, so that
+/// all queries of the session with the same limit share a budget, which is a child of the runtime's.
 #[derive(Debug)]
 pub(crate) struct SessionDevices {
     runtime: Arc<BowtieRuntime>,
@@ -37,11 +37,11 @@ impl SessionDevices {
         }
     }
 
-    /// The device of the choice; `limit` bounds its leased memory (`None`: half of the host's memory, nine tenths of what a
-    /// GPU had free).
+    /// Opens the chosen device. `limit`: the most bytes that it may reserve (`None`: half of the host's memory, nine
+    /// tenths of a GPU's free memory).
     ///
     /// # Errors
-    /// When a GPU was asked for that cannot be used. `Auto` takes the first GPU that can be used, or the host.
+    /// If a GPU was asked for that cannot be used. `Auto` is the first usable GPU, or the host.
     pub(crate) fn open(&self, choice: DeviceChoice, limit: Option<u64>) -> Result<Arc<dyn Device>> {
         match choice {
             DeviceChoice::Host => self.opened(DeviceId::Host, limit),
@@ -60,8 +60,9 @@ impl SessionDevices {
         }
     }
 
-    /// The memory that work may take of the GPU which the choice stands for; `None` where that is the host, or no GPU that there is.
-    /// Opens nothing: a GPU that cannot be opened for another reason than that it is too old, or lost, has some.
+    /// The device memory that queries may use on the chosen GPU; `None` for the host, and for a GPU that does not
+    /// exist, is too old, or was given up after an error. Opens nothing, so a GPU that cannot be opened for another
+    /// reason still has a value.
     pub(crate) fn gpu_memory(&self, choice: DeviceChoice, limit: Option<u64>) -> Option<u64> {
         let gpu = match choice {
             DeviceChoice::Host => return None,
@@ -87,7 +88,7 @@ impl SessionDevices {
     }
 }
 
-/// The first GPU that has kernels and was not given up, or why there is none.
+/// The first GPU that the kernels run on and that was not given up, or the reason why there is none.
 fn usable_gpu() -> Result<GpuInfo> {
     let mut reason = None;
     for gpu in gpus()? {

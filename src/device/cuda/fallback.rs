@@ -1,7 +1,7 @@
-//! Primitives that the host's twin does for a GPU: what they take comes down, what they make goes up.
+//! The host fallback: primitives of a GPU that run on the host. Arguments are downloaded, results uploaded.
 //!
-//! It is for types that do not lie on the GPU and for structures that have no kernel; every primitive that has one for the
-//! types at hand goes the other way.
+//! It serves types that are not stored on the GPU and structures without a kernel. Primitives with a kernel for the
+//! given types do not use it.
 
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::ArrowNativeType;
@@ -46,7 +46,7 @@ impl CudaDevice {
         ))
     }
 
-    /// Words of the twin, on the GPU.
+    /// Uploads words that the fallback computed.
     pub(crate) fn words_from_host<T: ArrowNativeType>(
         &self,
         words: &Buffer<T>,
@@ -63,7 +63,7 @@ impl CudaDevice {
         Ok(Column::host(array, self.twin.budget().lease(0, "twin")?))
     }
 
-    /// A column that the twin made.
+    /// Uploads a column that the fallback computed.
     pub(crate) fn column_from_host(&self, column: &Column) -> Result<Column> {
         let array = column.on_host()?;
         let column = self
@@ -130,7 +130,7 @@ impl CudaDevice {
         self.host_buffer(words)
     }
 
-    /// A fold over ranges, untested, by the twin.
+    /// Runs a fold over ranges, without tests, by the fallback.
     pub(crate) fn on_twin(
         &self,
         values: &Column,
@@ -151,7 +151,7 @@ impl CudaDevice {
         self.column_from_host(&fold(&self.twin, &values, matches)?)
     }
 
-    /// Grouped aggregation by the twin.
+    /// Grouped aggregation by the fallback.
     pub(crate) fn aggregate_on_twin(
         &self,
         rows: usize,
@@ -191,7 +191,7 @@ impl CudaDevice {
         })
     }
 
-    /// Keys of at most `sample` rows, spread evenly.
+    /// The keys of at most `sample` rows, spread evenly.
     pub(crate) fn sample(&self, keys: &Keys, sample: usize) -> Result<Keys> {
         let rows = keys.rows();
         let count = rows.min(sample);

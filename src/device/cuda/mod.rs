@@ -1,22 +1,23 @@
-//! An NVIDIA GPU as a device, through the driver alone: a folder for each family of primitives, with the name of its folder in
-//! `kernels/`.
+//! An NVIDIA GPU as a device, through the driver API alone: a folder for each family of primitives, with the name of
+//! its folder in `kernels/`.
 //!
 //! ```text
 //! runtime/     driver, card, stream, memory, launches, staging through pinned memory
-//! columns/     how columns are stored; transfer, gather, concat, prefix sums, least and greatest values
+//! columns/     storage of columns; transfer, gather, concat, prefix sums, least and greatest values
 //! keys/        order keys, group ids, tuples of words, sorting
 //! theta/       ranges, zone maps, wavelet trees, brute force, pair programs, folds over ranges, cross products
 //! equi/        equi-joins: key words, tables, partitions, indexes, single-pass joins
 //! semi/        key bitmaps; joins of presorted sides
-//! aggregate/   grouped aggregation
+//! aggregate/   grouped aggregation: strategies, group ids, accumulators
 //! expr/        row programs, string predicates, filters
-//! codegen/     row programs as PTX, made at run time
-//! sets/        set joins
-//! fallback.rs  what has no kernel, or no type here: the host's primitive, on arguments that are downloaded
+//! codegen/     row programs as PTX, generated at run time
+//! sets/        set joins: encoding, techniques, lists of matches
+//! fallback.rs  work without a kernel, or on types that the GPU does not store: the host's primitive, on downloaded
+//!              arguments
 //! ```
 //!
-//! Work of one `CudaDevice` handle runs in order on one stream, so primitives need not wait for one another; they wait
-//! only where the host needs a number. Errors of a kernel surface at the next such place.
+//! The work of one `CudaDevice` handle runs in order on one stream, so primitives do not wait for one another. They
+//! wait only where the host needs a number. Errors of a kernel surface at the next wait.
 
 #![allow(unsafe_code)]
 

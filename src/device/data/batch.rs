@@ -1,4 +1,5 @@
-//! [`DeviceBatch`]: what device nodes hand to one another. Never a `RecordBatch` that hides a device pointer.
+//! [`DeviceBatch`]: columns on a device, which device nodes exchange. Never a `RecordBatch` that hides a device
+//! pointer.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 
-/// Columns of equal length on a device. A column that no one needs there is left out.
+/// Columns of equal length on a device. A column that no reader needs is missing.
 #[derive(Debug, Clone)]
 pub(crate) struct DeviceBatch {
     rows: usize,
@@ -22,8 +23,8 @@ impl DeviceBatch {
         Self { rows, columns }
     }
 
-    /// Columns of `rows` rows on their way to the device, as far as they are needed: `column` returns the parts of one, and the
-    /// type that it shall have. The batch can be used once it was received.
+    /// Starts the upload of the needed columns of `rows` rows. `column` returns the parts of a column and the type that
+    /// it gets. The batch can be used after [`DeviceBatch::receive`].
     pub(crate) fn upload_async<'a>(
         device: &dyn Device,
         rows: usize,
@@ -50,7 +51,7 @@ impl DeviceBatch {
         Ok(Self::new(rows, columns))
     }
 
-    /// Some of its columns, in this order.
+    /// The batch with some of its columns, in this order.
     pub(crate) fn select(&self, columns: &[usize]) -> Self {
         let columns = columns
             .iter()
@@ -58,7 +59,7 @@ impl DeviceBatch {
         Self::new(self.rows, columns.collect())
     }
 
-    /// What is done from now on sees the columns.
+    /// Makes the stream of `device` wait for the uploads, so that later work reads the columns.
     pub(crate) fn receive(self, device: &dyn Device) -> Result<Self> {
         for column in self.columns.iter().flatten() {
             device.receive(column)?;
@@ -66,7 +67,7 @@ impl DeviceBatch {
         Ok(self)
     }
 
-    /// Whether reading it waits for the device.
+    /// Whether a column is in the device's own memory, so that reading the batch waits for the device.
     pub(crate) fn is_resident(&self) -> bool {
         self.columns.iter().flatten().any(|c| c.is_resident())
     }
@@ -92,7 +93,7 @@ impl DeviceBatch {
         self.columns.len()
     }
 
-    /// Bytes that its columns take on the device.
+    /// The bytes of its columns on the device.
     pub(crate) fn bytes(&self) -> u64 {
         self.columns.iter().flatten().map(|c| c.bytes()).sum()
     }

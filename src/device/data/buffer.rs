@@ -1,4 +1,4 @@
-//! [`Buffer`]s of words and [`Bits`]: arrays in a device's memory, each with the [`Lease`] that it is charged by.
+//! [`Buffer`]s of words and [`Bits`]: arrays in a device's memory, each with the [`Lease`] of its bytes.
 
 use std::sync::OnceLock;
 
@@ -20,7 +20,7 @@ pub(crate) struct Buffer<T: ArrowNativeType> {
 #[derive(Debug)]
 enum Words<T: ArrowNativeType> {
     Host(ScalarBuffer<T>, #[expect(dead_code, reason = "held")] Lease),
-    /// A device's memory, with what was read of it to the host.
+    /// A device's own memory, and its copy on the host once it was read.
     Device(Opaque, OnceLock<ScalarBuffer<T>>),
 }
 
@@ -36,7 +36,7 @@ impl<T: ArrowNativeType> Buffer<T> {
         }
     }
 
-    /// `len` words of a device's own memory.
+    /// `len` words in a device's own memory.
     pub(crate) fn of_device(memory: Opaque, len: usize) -> Self {
         Self {
             len,
@@ -44,10 +44,10 @@ impl<T: ArrowNativeType> Buffer<T> {
         }
     }
 
-    /// The words in host memory.
+    /// The words, if they are in host memory.
     ///
     /// # Errors
-    /// [`BowtieError::Internal`] where they are a device's own.
+    /// [`BowtieError::Internal`] if they are in a device's own memory.
     pub(crate) fn on_host(&self) -> Result<&ScalarBuffer<T>> {
         match &self.words {
             Words::Host(values, _) => Ok(values),
@@ -55,7 +55,7 @@ impl<T: ArrowNativeType> Buffer<T> {
         }
     }
 
-    /// A device's own memory; `None` where the words are in host memory.
+    /// The device's own memory; `None` if the words are in host memory.
     pub(crate) fn device_memory(&self) -> Option<&Opaque> {
         match &self.words {
             Words::Host(..) => None,
@@ -63,7 +63,7 @@ impl<T: ArrowNativeType> Buffer<T> {
         }
     }
 
-    /// As [`Buffer::device_memory`].
+    /// Consumes the buffer, as [`Buffer::device_memory`].
     pub(crate) fn into_device_memory(self) -> Option<Opaque> {
         match self.words {
             Words::Host(..) => None,
@@ -71,7 +71,7 @@ impl<T: ArrowNativeType> Buffer<T> {
         }
     }
 
-    /// The words in host memory; `read` downloads a device's when they are first asked for.
+    /// The words in host memory. The first call downloads a device's words with `read`.
     pub(crate) fn read_once(
         &self,
         read: impl FnOnce() -> Result<ScalarBuffer<T>>,
@@ -94,7 +94,7 @@ impl<T: ArrowNativeType> Buffer<T> {
     }
 }
 
-/// A device array of bits, 32 of them in a word, the first in the lowest.
+/// A device array of bits, 32 in a word, the first in the lowest bit.
 #[derive(Debug)]
 pub(crate) enum Bits {
     Host(BooleanBuffer),
@@ -102,10 +102,10 @@ pub(crate) enum Bits {
 }
 
 impl Bits {
-    /// The bits in host memory.
+    /// The bits, if they are in host memory.
     ///
     /// # Errors
-    /// [`BowtieError::Internal`] where they are a device's own.
+    /// [`BowtieError::Internal`] if they are in a device's own memory.
     pub(crate) fn on_host(&self) -> Result<&BooleanBuffer> {
         match self {
             Self::Host(bits) => Ok(bits),
@@ -114,7 +114,7 @@ impl Bits {
     }
 }
 
-/// Row ids are `u32`.
+/// Row ids of a chunk are `u32`.
 ///
 /// # Errors
 /// [`BowtieError::MustSplit`] for a chunk of more than [`MAX_CHUNK_ROWS`] rows.

@@ -1,4 +1,4 @@
-//! [`Column`]: values of one Arrow type.
+//! [`Column`]: a device array of values of one Arrow type.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -21,20 +21,20 @@ pub(crate) struct Column {
 
 #[derive(Debug)]
 enum Values {
-    /// In host memory: the CPU backend's columns, and those that a GPU leaves there.
+    /// In host memory: all columns of the CPU backend, and those that a GPU does not upload.
     Host(ArrayRef, Lease),
     Device(Box<dyn DeviceColumn>),
 }
 
 /// A column in a device's own memory.
 pub(crate) trait DeviceColumn: Any + Debug + Send + Sync {
-    /// Bytes of device memory that it holds.
+    /// The bytes of device memory that it holds.
     fn bytes(&self) -> u64;
 
-    /// The same words under another type of their width.
+    /// The same words as another type of the same width.
     fn relabel(self: Box<Self>, data_type: &DataType) -> Box<dyn DeviceColumn>;
 
-    /// Its words as row ids, where it is of type `UInt32`.
+    /// Its words as row ids, if it is of type `UInt32`.
     fn into_row_ids(self: Box<Self>) -> Option<Opaque>;
 }
 
@@ -56,10 +56,10 @@ impl Column {
         }
     }
 
-    /// The array in host memory.
+    /// The array, if it is in host memory.
     ///
     /// # Errors
-    /// [`BowtieError::Internal`] where it is in a device's own.
+    /// [`BowtieError::Internal`] if it is in a device's own memory.
     pub(crate) fn on_host(&self) -> Result<&ArrayRef> {
         match &self.values {
             Values::Host(array, _) => Ok(array),
@@ -72,7 +72,7 @@ impl Column {
         matches!(self.values, Values::Device(_))
     }
 
-    /// How a device stores it as a `T`; `None` where it is in host memory.
+    /// The column as the device stores it, of type `T`; `None` if it is in host memory.
     pub(crate) fn device_column<T: DeviceColumn>(&self) -> Option<&T> {
         let column: &dyn Any = match &self.values {
             Values::Host(..) => return None,
@@ -81,7 +81,7 @@ impl Column {
         column.downcast_ref()
     }
 
-    /// As [`Column::device_column`].
+    /// Consumes the column, as [`Column::device_column`].
     pub(crate) fn into_device_column<T: DeviceColumn>(self) -> Option<T> {
         let column: Box<dyn Any> = match self.values {
             Values::Host(..) => return None,
@@ -90,7 +90,7 @@ impl Column {
         column.downcast().ok().map(|column| *column)
     }
 
-    /// Its values as row ids: they are of type `UInt32`, without NULLs.
+    /// Its values as row ids. They are of type `UInt32`, without NULLs.
     pub(crate) fn into_row_ids(self) -> Result<Buffer<u32>> {
         let ids = match self.values {
             Values::Host(array, lease) => array
@@ -103,7 +103,7 @@ impl Column {
         ids.ok_or_else(|| BowtieError::Internal("row ids of another type".into()))
     }
 
-    /// The same words under another type of their width.
+    /// The same words as another type of the same width.
     pub(crate) fn relabel(self, data_type: &DataType) -> Result<Self> {
         let values = match self.values {
             Values::Host(array, lease) if array.data_type() != data_type => {
@@ -120,7 +120,7 @@ impl Column {
         self.rows
     }
 
-    /// Bytes that its rows take.
+    /// The bytes of its rows.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -1,8 +1,9 @@
-//! [`KeyBitmap`]: which keys a side has, a bit for each key of a range. Where equal keys alone decide, and only whether there is a
-//! match is asked, that is all there is to know.
+//! [`KeyBitmap`]: the set of keys of one side, one bit for each key of a range. It suffices where equal keys are the
+//! whole condition and only the existence of a match matters.
 //!
-//! Keys are addresses: the bit of one is its distance from the least one, and several columns are digits of one number. A table of
-//! positions has 32 bits for each address, so a range may be 32 times as wide.
+//! Keys are addressed directly: the bit of a key is its distance from the least key, and several columns are digits of
+//! one mixed-radix number. A table of positions has 32 bits for each address, so the range of a bitmap of the same size
+//! is 32 times as wide.
 
 use arrow::datatypes::DataType;
 
@@ -10,25 +11,26 @@ use crate::device::data::structures::Flags;
 use crate::error::{BowtieError, Result};
 use crate::ir::strategies::EquiStrategy;
 
-/// Bits for each indexed row, at most, where nobody asks for addresses: as many bytes as a hash table has.
+/// The most bits for each indexed row, unless direct addressing is forced: as many bytes as a hash table has.
 const BITS_PER_ROW: u64 = 128;
 
-/// Bits that are few for any number of rows.
+/// Bits that are allowed for any number of rows.
 const FEW_BITS: u64 = 1 << 20;
 
-/// Places are numbers of 32 bits, of which the greatest is none.
+/// Bit numbers are 32 bits wide, and the greatest one means none.
 const MOST_BITS: u64 = u32::MAX as u64 - 1;
 
-/// The share of the budget that they may take.
+/// The bitmap may have at most this fraction of the budget: one `ROOM_SHARE`-th.
 pub(crate) const ROOM_SHARE: u64 = 8;
 
-/// The part of a range that is added at each end where it is that of a sample.
+/// The margin at each end of a sampled range: one `MARGIN_SHARE`-th of the range.
 const MARGIN_SHARE: u64 = 64;
 
-/// Margins are multiples of so many bits: ascending keys that follow one another then share words as they would without.
+/// Margins are multiples of this number of bits, so that consecutive ascending keys share words as they would without
+/// margins.
 const ALIGNED: u64 = 32;
 
-/// Whether values of a type are integers whose distances are addresses.
+/// Whether values of a type are integers whose differences are addresses.
 pub(crate) fn are_addresses(data_type: &DataType) -> bool {
     use DataType::*;
     data_type.is_integer()
@@ -46,8 +48,8 @@ pub(crate) fn are_addresses(data_type: &DataType) -> bool {
         )
 }
 
-/// The least and the greatest value of a key column, as words in the order of the values that are as far from each other as these;
-/// the least is greater where there is no value.
+/// The least and the greatest value of a key column, as words. Words have the order and the distances of the values.
+/// `least` exceeds `greatest` if there is no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub least: u64,
@@ -55,7 +57,7 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// Of no value.
+    /// The extent of no value.
     pub(crate) const NONE: Self = Self {
         least: u64::MAX,
         greatest: 0,
@@ -68,7 +70,7 @@ impl Extent {
         }
     }
 
-    /// With room for values that a sample missed, none greater than `most`.
+    /// Extended at both ends for values that a sample missed, up to `most`.
     pub(crate) fn with_margin(self, most: u64) -> Self {
         if self.least > self.greatest {
             return self;
@@ -87,29 +89,29 @@ impl Extent {
     }
 }
 
-/// Where the keys of some rows lie: the extent of each key column. Words are those of the device that made it.
+/// The range of the keys of some rows: the extent of each key column. The words are those of the device that made it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeyRange(pub(crate) Vec<Extent>);
 
 impl KeyRange {
-    /// That of other rows too.
+    /// The range of the keys of both.
     pub(crate) fn with(self, other: &Self) -> Self {
         let both = self.0.into_iter().zip(&other.0);
         Self(both.map(|(a, b)| a.with(*b)).collect())
     }
 
-    /// Whether it is that of no key.
+    /// Whether it is the range of no key.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(|extent| extent.least > extent.greatest)
     }
 
-    /// Whether all keys of other rows lie in it.
+    /// Whether all keys of the other range are in it.
     fn holds(&self, other: &Self) -> bool {
         let both = self.0.iter().zip(&other.0);
         both.into_iter().all(|(a, b)| a.holds(*b))
     }
 
-    /// Whether so few keys lie in it that bits for them tell what `rows` rows have as soon as a table does, or are asked for.
+    /// Whether a bitmap of the range is as fast as a table for `rows` rows, or direct addressing is forced.
     pub(crate) fn is_narrow(
         &self,
         null_equal: bool,
@@ -126,7 +128,7 @@ fn most_bits(rows: u64) -> u64 {
     FEW_BITS.max(rows.saturating_mul(BITS_PER_ROW))
 }
 
-/// Whether so many bits, about, are few for so many rows, or are asked for.
+/// Whether about `bits` bits are few for `rows` rows, or allowed because direct addressing is forced.
 pub(crate) fn are_few_bits(bits: f64, rows: u64, strategy: Option<EquiStrategy>) -> bool {
     let most = match strategy {
         Some(EquiStrategy::Direct) => MOST_BITS,
@@ -135,19 +137,19 @@ pub(crate) fn are_few_bits(bits: f64, rows: u64, strategy: Option<EquiStrategy>)
     bits <= most as f64
 }
 
-/// What a key column adds to the places of keys.
+/// The digit of a key column in the number of a key's bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Digits {
     pub least: u64,
-    /// Values from the least to the greatest.
+    /// The number of values from the least to the greatest.
     pub values: u32,
-    /// The digit of a NULL, where NULLs are equal.
+    /// The digit of NULL, if NULLs are equal.
     pub null: Option<u32>,
     pub stride: u32,
 }
 
 impl Digits {
-    /// Of the values that have digits.
+    /// The extent of the values that have digits.
     fn extent(&self) -> Extent {
         match self.values {
             0 => Extent::NONE,
@@ -159,7 +161,7 @@ impl Digits {
     }
 }
 
-/// Where the bits of keys lie.
+/// The numbering of a bitmap's bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Places {
     pub digits: Vec<Digits>,
@@ -167,7 +169,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// `None` where there are more than 32 bits number.
+    /// `None` if the bits exceed 32-bit numbers.
     pub(crate) fn of(range: &KeyRange, null_equal: bool) -> Option<Self> {
         let mut count = 1u64;
         let mut digits = Vec::with_capacity(range.0.len());
@@ -189,13 +191,13 @@ impl Places {
         Some(Self { digits, count })
     }
 
-    /// Whether so many bits tell what so many rows have sooner than a table does.
+    /// Whether the bitmap is as fast as a table for `rows` rows.
     fn pay(&self, rows: u64) -> bool {
         self.count <= most_bits(rows)
     }
 }
 
-/// A bit for each key of a range.
+/// One bit for each key of a range.
 #[derive(Debug)]
 pub(crate) struct KeyBitmap {
     pub(crate) places: Places,
@@ -203,7 +205,7 @@ pub(crate) struct KeyBitmap {
 }
 
 impl KeyBitmap {
-    /// A range of keys, but that of none where all of them have bits.
+    /// `range`, or the range of no key if all keys in it have bits.
     pub(crate) fn unless_held(&self, range: KeyRange) -> KeyRange {
         let extents = self.places.digits.iter().map(Digits::extent);
         match KeyRange(extents.collect()).holds(&range) {
@@ -212,7 +214,7 @@ impl KeyBitmap {
         }
     }
 
-    /// What each of so many key columns adds.
+    /// The digits of the key columns. An error if their number is not `columns`.
     pub(crate) fn digits(&self, columns: usize) -> Result<&[Digits]> {
         match columns == self.places.digits.len() {
             true => Ok(&self.places.digits),

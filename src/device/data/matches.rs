@@ -1,4 +1,4 @@
-//! [`Matches`]: which candidates of a row are its matches.
+//! [`Matches`]: the ranges, tests and program that define each probe row's matches.
 
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
@@ -8,15 +8,15 @@ use crate::ir::comparison::Comparison;
 use crate::ir::pair_program::Program;
 use crate::ir::side::Side;
 
-/// `build.key OP searching.key`, narrowing the range of a searching row.
+/// `build.key OP probe.key`, which narrows the range of a probe row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bound<'a> {
     pub op: Comparison,
-    /// By row of the searching side.
+    /// By probe row.
     pub probe: &'a Keys,
 }
 
-/// `build.key OP searching.key`, tested on each candidate inside a range.
+/// `build.key OP probe.key`, tested on each candidate of a range.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Test<'a> {
     pub op: Comparison,
@@ -24,22 +24,22 @@ pub(crate) struct Test<'a> {
     pub probe: &'a ZonedKeys,
 }
 
-/// A program with its columns by position, in the order in which it numbers them.
+/// A program with its columns by position, in the program's numbering.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BoundProgram<'a> {
     pub program: &'a Program,
-    /// Which side's columns `build` are.
+    /// The side of the join that `build` belongs to.
     pub build_side: Side,
-    /// By sorted position.
+    /// By build position.
     pub build: &'a [Column],
-    /// By searching position.
+    /// By probe position.
     pub probe: &'a [Column],
 }
 
-/// What each searching row matches: the candidates of its range that pass every test, and the program if there is one.
+/// The matches of each probe row: the candidates of its range that pass every test, and the program if there is one.
 ///
-/// Searching rows are sorted too, so that neighbours have neighbouring ranges: their searches share cache lines, and zone
-/// maps decide on many of them at once. Ranges, counts and offsets follow that order.
+/// Probe rows are sorted, too, so that neighbours have neighbouring ranges: their searches share cache lines, and zone
+/// maps decide on many of them together. Ranges, counts and offsets are in that order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Matches<'a> {
     pub build: &'a OrderedRows,
@@ -49,7 +49,7 @@ pub(crate) struct Matches<'a> {
     pub program: Option<BoundProgram<'a>>,
 }
 
-/// What a build side of an equi-join is joined with first.
+/// The first probe chunk of an equi-join's build side.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FirstProbe<'a> {
     pub keys: &'a [&'a Column],

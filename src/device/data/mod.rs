@@ -1,4 +1,4 @@
-//! What is stored on a device: buffers, columns, keys, indexes; opaque to all but the device that made them.
+//! Data on a device: buffers, columns, keys, indexes. Its contents are opaque to everyone but the device that made it.
 
 pub(crate) mod batch;
 pub(crate) mod buffer;

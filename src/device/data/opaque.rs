@@ -1,12 +1,11 @@
-//! [`Opaque`]: data that a device made, readable by that device alone.
+//! [`Opaque`]: data that only the device that made it can read.
 
 use std::any::{Any, type_name};
 use std::fmt::Debug;
 
 use crate::error::{BowtieError, Result};
 
-/// Data that a device made. Whoever passes it on knows nothing of it; a device that is given another one's data answers with an
-/// error.
+/// Data that a device made. Other code only passes it on. A device that gets another device's data returns an error.
 #[derive(Debug)]
 pub(crate) struct Opaque(Box<dyn Data>);
 
@@ -19,21 +18,21 @@ impl Opaque {
         Self(Box::new(data))
     }
 
-    /// The data, where it is a `T`.
+    /// The data, if it is a `T`.
     pub(crate) fn find<T: Any>(&self) -> Option<&T> {
         let data: &dyn Any = &*self.0;
         data.downcast_ref()
     }
 
-    /// The data, which a device that stores it as a `T` must have made.
+    /// The data as a `T`, which is how the device that made it stores it.
     ///
     /// # Errors
-    /// [`BowtieError::Internal`] where another device made it.
+    /// [`BowtieError::Internal`] if another device made it.
     pub(crate) fn get<T: Any>(&self) -> Result<&T> {
         self.find().ok_or_else(of_another_device::<T>)
     }
 
-    /// The data itself, as [`Opaque::get`].
+    /// Consumes the data, as [`Opaque::get`].
     pub(crate) fn into_inner<T: Any>(self) -> Result<T> {
         let data: Box<dyn Any> = self.0;
         let data = data.downcast().map_err(|_| of_another_device::<T>())?;
@@ -41,7 +40,7 @@ impl Opaque {
     }
 }
 
-/// The error of a device that was given what another one made instead of a `T`.
+/// The error of a device that was given another device's data instead of a `T`.
 pub(crate) fn of_another_device<T>() -> BowtieError {
     BowtieError::Internal(format!(
         "a device was given another device's data instead of its own {}",

@@ -1,15 +1,15 @@
-//! Rows in the order of their keys, and ranges of them.
+//! Rows in key order, ranges of their positions, and matches as row ids.
 
 use crate::device::data::buffer::Buffer;
 
-/// Rows of a chunk in the order (group, key), with rows that can match nothing left out.
+/// Rows of a chunk in the order (group, key). Rows that can match nothing are missing.
 #[derive(Debug)]
 pub(crate) struct OrderedRows {
-    /// Row id at each sorted position.
+    /// The row id at each position.
     pub(crate) rows: Buffer<u32>,
-    /// Keys at each sorted position; `None` when only grouped.
+    /// The key at each position; `None` if rows are only grouped.
     pub(crate) keys: Option<Buffer<u64>>,
-    /// Group `g` lies at positions `segments[g] .. segments[g + 1]`; `None` when all rows are one group.
+    /// Group `g` has the positions `segments[g] .. segments[g + 1]`; `None` if all rows are one group.
     pub(crate) segments: Option<Buffer<u32>>,
 }
 
@@ -28,7 +28,7 @@ impl OrderedRows {
     }
 }
 
-/// For every searching position the sorted positions `lo .. hi` that its row matches (`lo == hi`: none).
+/// For each probe position, the build positions `lo .. hi` that its row matches (`lo == hi`: none).
 #[derive(Debug)]
 pub(crate) struct Ranges {
     pub(crate) lo: Buffer<u32>,
@@ -41,7 +41,7 @@ impl Ranges {
     }
 }
 
-/// Matching row ids, one of each side a pair.
+/// The row ids of matches: one of each side for each match.
 #[derive(Debug)]
 pub(crate) struct Pairs {
     pub(crate) probe: Buffer<u32>,

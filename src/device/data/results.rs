@@ -1,50 +1,50 @@
-//! What primitives return: matches of sets, joined columns, aggregated groups.
+//! Results of primitives: matches of sets, joined columns, aggregated groups.
 
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::ir::strategies::GroupStrategy;
 
-/// The matches of searching rows as lists.
+/// The matches of probe rows as lists.
 #[derive(Debug)]
 pub(crate) struct SetMatches {
-    /// The matching rows of the indexed side, list after list: a row stands in as many as it matches. The lists are its segments, so
-    /// that no range is taken for all rows.
+    /// The matching rows of the indexed side, list after list: a row occurs once for each of its matches. The lists are
+    /// the segments, so that a range never covers rows of several lists.
     pub(crate) matches: OrderedRows,
-    /// The searching rows in the order of their lists; those that can match nothing may be left out.
+    /// The probe rows in the order of their lists. Rows that can match nothing may be missing.
     pub(crate) probe: OrderedRows,
-    /// Where in `matches` the list of each searching row lies. Every position lies in one.
+    /// The positions in `matches` of each probe row's list. Every position belongs to a list.
     pub(crate) ranges: Ranges,
     pub(crate) tally: SetTally,
 }
 
-/// Which matches of sets are counted.
+/// Which set matches are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SetCounting {
-    /// Those of searching rows: 1 or 0.
+    /// For each probe row, 1 if it has a match, else 0.
     Exists,
-    /// Those of searching rows.
+    /// The matches of each probe row.
     Probe,
-    /// Those of the rows of both sides.
+    /// The matches of each row of both sides.
     Both,
 }
 
-/// How many matches rows have.
+/// The number of matches of rows.
 #[derive(Debug)]
 pub(crate) struct SetCounts {
-    /// The searching rows by position; those that can match nothing may be left out.
+    /// The probe rows by position. Rows that can match nothing may be missing.
     pub(crate) probe: OrderedRows,
     /// By position.
     pub(crate) counts: Buffer<u32>,
-    /// Of each indexed row, where they are counted.
+    /// For each indexed row, if these are counted.
     pub(crate) indexed: Option<Buffer<u32>>,
     pub(crate) tally: SetTally,
 }
 
-/// Rows that are kept: how many, and their columns; `None` if all are.
+/// The rows that pass a filter: their number and their columns; `None` if all pass.
 pub(crate) type Kept = Option<(usize, Vec<Column>)>;
 
-/// Pairs of an equi-join, put together: a column for each of the payload's, in any order of rows.
+/// The output rows of an equi-join: one column for each payload column, rows in any order.
 #[derive(Debug)]
 pub(crate) struct Joined {
     pub(crate) rows: usize,
@@ -52,34 +52,34 @@ pub(crate) struct Joined {
     pub(crate) probe: Vec<Column>,
 }
 
-/// What became of pairs that were to be put together at once.
+/// The result of a single-pass join.
 #[derive(Debug)]
 pub(crate) enum Paired {
     All(Joined),
-    /// Several build rows have one key: sort-merge takes that as it comes.
+    /// Build keys are not unique, which only sort-merge supports.
     SharedKeys,
-    /// So many pairs had better leave piece by piece.
+    /// There are too many matches: they have to be output batch by batch.
     TooMany,
 }
 
-/// Groups of rows, and what was folded over each.
+/// Groups of rows, and their aggregates.
 #[derive(Debug)]
 pub(crate) struct Aggregated {
     pub(crate) groups: usize,
-    /// One column for each key, a row a group.
+    /// One column for each key, one row for each group.
     pub(crate) keys: Vec<Column>,
-    /// One column for each fold, a row a group.
+    /// One column for each fold, one row for each group.
     pub(crate) states: Vec<Column>,
-    /// What grouped them; nothing did without keys.
+    /// The strategy that ran; `None` without keys.
     pub(crate) strategy: Option<GroupStrategy>,
 }
 
-/// What was looked at on the way to the matches.
+/// The work of a set join.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SetTally {
-    /// Pairs of sets that filters or an index proposed.
+    /// The pairs of sets that filters or an index proposed.
     pub candidates: u64,
-    /// Those of them whose elements were compared.
+    /// The candidates whose elements were compared.
     pub verified: u64,
 }
 

@@ -1,29 +1,30 @@
-//! What primitives hand to one another: indexes, group domains, zone maps and flags, each known to its device alone.
+//! Structures that one primitive returns and another one takes: indexes, group domains, zone maps and flags. Their
+//! contents are known to their device alone.
 
 use crate::device::data::opaque::Opaque;
 use crate::device::data::ranges::OrderedRows;
 use crate::ir::set_predicate::SetTechnique;
 use crate::ir::strategies::{EquiStrategy, Materialization};
 
-/// The groups of a base side, in which rows of the other side are looked up.
+/// The groups of a base side, for lookups of the other side's rows.
 #[derive(Debug)]
 pub(crate) struct GroupDomain {
-    /// Number of groups; ids are below it.
+    /// The number of groups; ids are below it.
     pub(crate) groups: u32,
     pub(crate) table: Opaque,
 }
 
-/// Rows of one side by their keys, in which each row of the other side has a range.
+/// The rows of the build side by key. Each probe row has a range in it.
 #[derive(Debug)]
 pub(crate) struct EquiIndex {
-    /// Rows of one key stand side by side; those that can match nothing may be left out.
+    /// Rows with equal keys are adjacent. Rows that can match nothing may be missing.
     pub(crate) rows: OrderedRows,
     pub(crate) strategy: EquiStrategy,
-    /// How keys are found.
+    /// The lookup structure.
     pub(crate) table: Opaque,
 }
 
-/// One side's lists as sets, by a technique in which the other side's find their matches.
+/// The lists of one side as sets, indexed for a technique.
 #[derive(Debug)]
 pub(crate) struct SetIndex {
     pub(crate) technique: SetTechnique,
@@ -38,10 +39,10 @@ pub(crate) struct EquiBuild {
     pub(crate) build: Opaque,
 }
 
-/// Keys in sorted order with the extremes of their blocks.
+/// Keys by build position, with the extremes of their blocks.
 #[derive(Debug)]
 pub(crate) struct ZonedKeys(pub(crate) Opaque);
 
-/// One bit a row of a chunk: has it matched?
+/// Match flags: one bit for each row of a chunk.
 #[derive(Debug)]
 pub(crate) struct Flags(pub(crate) Opaque);

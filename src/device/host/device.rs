@@ -1,4 +1,5 @@
-//! The host's own cores as a device: plain Rust on a thread pool. It is the executable specification of every primitive.
+//! [`HostDevice`]: all cores of the machine as a device, under a budget of host memory. `primitives.rs` of each family
+//! implements its traits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +23,7 @@ pub(crate) struct HostDevice {
 }
 
 impl HostDevice {
-    /// All cores, under `budget`.
+    /// A device of all cores, whose allocations `budget` bounds.
     pub(crate) fn new(budget: Arc<Budget>) -> Result<Self> {
         let pool = threads()?;
         Ok(Self {
@@ -35,7 +36,7 @@ impl HostDevice {
 }
 
 impl HostDevice {
-    /// The same device, whose long primitives end soon after `cancelled` is set.
+    /// The same device; its long primitives fail soon after `cancelled` is set.
     pub(crate) fn cancelled_by(&self, cancelled: Arc<AtomicBool>) -> Self {
         Self {
             cancelled,
@@ -44,7 +45,7 @@ impl HostDevice {
     }
 }
 
-/// The process's one pool of threads for the host device: opening another device for another limit starts no more.
+/// The thread pool of the process, started once. All host devices share it, whatever their budgets.
 fn threads() -> Result<Arc<ThreadPool>> {
     static POOL: Mutex<Option<Arc<ThreadPool>>> = Mutex::new(None);
     let mut started = POOL.lock();

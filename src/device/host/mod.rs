@@ -1,5 +1,5 @@
-//! The CPU backend: plain Rust on a thread pool, a folder for each family of primitives. It is the executable specification of every
-//! other device.
+//! The CPU backend: Rust on a thread pool of all cores, one folder for each family of primitives. It is the executable
+//! specification of every other device.
 
 pub(crate) mod aggregate;
 pub(crate) mod columns;

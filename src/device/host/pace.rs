@@ -1,24 +1,24 @@
-//! [`Pace`]: long loops look now and then whether anybody still waits for them.
+//! [`Pace`]: long loops check for cancellation at intervals.
 
 use crate::error::Result;
 
 pub(crate) type GoOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
 
-/// Ends a loop over many elements when nobody waits for it any more.
+/// Checks for cancellation once in [`Pace::STEPS`] elements of a loop.
 pub(crate) struct Pace<'a> {
     go_on: GoOn<'a>,
     steps: usize,
 }
 
 impl<'a> Pace<'a> {
-    /// Elements after which it is asked.
+    /// Elements between two checks.
     pub(crate) const STEPS: usize = 1 << 16;
 
     pub(crate) fn new(go_on: GoOn<'a>) -> Self {
         Self { go_on, steps: 0 }
     }
 
-    /// After so many more elements.
+    /// Counts `elements`; the error of `go_on` if a check was due and the query is cancelled.
     #[inline]
     pub(crate) fn step(&mut self, elements: usize) -> Result<()> {
         self.steps += elements;

@@ -6,11 +6,12 @@ use crate::error::Result;
 use crate::ir::fold::Fold;
 use crate::ir::strategies::GroupStrategy;
 
-/// Grouped aggregation (\[W\] section 3.2).
+/// Grouped aggregation (\[W\] 3.2 and 4.2 to 4.4).
 pub(crate) trait AggregatePrimitives {
-    /// Groups of `rows` rows that are equal in all of `keys`, NULLs too, in any order; one group, also of no rows, without
-    /// keys. And the folds over each group's rows, of values that are not NULL; a count of no column counts rows. By a strategy
-    /// or the nearest one that the device has for these keys and folds; by the best if none is given.
+    /// Groups `rows` rows by `keys`, where NULLs are equal, and folds the values of each group that are not NULL; a
+    /// count without a column counts rows. Without keys there is one group, even of no rows. Groups may be in any
+    /// order. `strategy`: the one to use, or the nearest that the device has for these keys and folds; `None`: the
+    /// device chooses.
     fn aggregate(
         &self,
         rows: usize,

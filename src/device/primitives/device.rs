@@ -1,8 +1,9 @@
-//! A device: memory and primitives, behind one trait object.
+//! [`Device`]: memory and primitives behind one trait object.
 //!
-//! Each primitive is about one box of a paper's figure and works on whole columns. The host's implementation (`device/host`)
-//! is the executable specification of every other one. Nothing here knows SQL: keys are order-preserving words, rows are
-//! `u32` ids inside a chunk (so a chunk has fewer than 2^32 - 1 rows), pair counts are `u64`.
+//! Each primitive corresponds to about one box of a paper's figure and works on whole columns. The host's
+//! implementation (`device/host`) is the executable specification of every other one. Nothing here depends on SQL: keys
+//! are order-preserving words, rows are `u32` ids inside a chunk (so a chunk has fewer than 2^32 - 1 rows), match
+//! counts are `u64`.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -22,8 +23,7 @@ use crate::device::primitives::transfer::TransferPrimitives;
 use crate::device::profile::DeviceProfile;
 use crate::error::Result;
 
-/// One device as an operator sees it: its memory, its primitives, and a budget that every allocation is leased from.
-/// One device as an operator sees it: its memory, its primitives, and a budget that every allocation is charged to.
+/// A device as an operator sees it: its memory, its primitives, and a budget in which every allocation is reserved.
 pub(crate) trait Device:
     TransferPrimitives
     + RowPrimitives
@@ -39,30 +39,30 @@ pub(crate) trait Device:
     + Send
     + Sync
 {
-    /// As shown in EXPLAIN, such as `host`.
+    /// The name in EXPLAIN, such as `host`.
     fn name(&self) -> &str;
 
-    /// The budget that allocations are leased from.
+    /// The budget in which allocations are reserved.
     fn budget(&self) -> &Arc<Budget>;
 
-    /// The same device with a queue of its own and another budget: one for each execution of an operator. Long primitives
-    /// of the handle end with [`BowtieError::Cancelled`] soon after `cancelled` is set.
+    /// A handle to the same device with a stream and a budget of its own, for one execution of an operator. Long
+    /// primitives of the handle fail with [`BowtieError::Cancelled`] soon after `cancelled` is set.
     ///
     /// [`BowtieError::Cancelled`]: crate::error::BowtieError::Cancelled
     fn attach(&self, budget: Arc<Budget>, cancelled: Arc<AtomicBool>) -> Result<Arc<dyn Device>>;
 
-    /// [`BowtieError::Cancelled`] when nobody waits for the work any more.
+    /// [`BowtieError::Cancelled`] if the execution was cancelled.
     ///
     /// [`BowtieError::Cancelled`]: crate::error::BowtieError::Cancelled
     fn go_on(&self) -> Result<()>;
 
-    /// Calls `each` with `0 .. pieces`, at the same time where the device can; the first error ends it.
+    /// Calls `each` with `0 .. pieces`, concurrently if the device can. The first error ends it.
     fn for_each_piece(
         &self,
         pieces: usize,
         each: &(dyn Fn(usize) -> Result<()> + Sync),
     ) -> Result<()>;
 
-    /// Its constants.
+    /// The constants of the device.
     fn profile(&self) -> &DeviceProfile;
 }

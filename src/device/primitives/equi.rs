@@ -10,8 +10,8 @@ use crate::ir::strategies::{EquiStrategy, Materialization};
 
 /// Equi-joins (\[W\] section 3).
 pub(crate) trait EquiPrimitives {
-    /// Indexes the rows of `base` by equality of all columns; rows with a NULL match nothing unless `null_equal`. Without
-    /// `strategy` the device chooses one for the keys at hand.
+    /// Indexes the rows of `base` by equality of all columns. Rows with a NULL match nothing unless `null_equal`.
+    /// Without `strategy` the device chooses one for these keys.
     fn equi_index(
         &self,
         base: &[&Column],
@@ -19,12 +19,14 @@ pub(crate) trait EquiPrimitives {
         strategy: Option<EquiStrategy>,
     ) -> Result<EquiIndex>;
 
-    /// The other side's rows in the order that suits the strategy, and the range in the index of each. Rows that match nothing
-    /// may be left out.
+    /// The probe rows in the order that suits the strategy, and each one's range in the index. Rows that match nothing
+    /// may be missing.
     fn equi_search(&self, index: &EquiIndex, columns: &[&Column]) -> Result<(OrderedRows, Ranges)>;
 
-    /// Prepares one side of an inner join whose pairs are put together at once, for payload columns of that side and as many
-    /// probes as come, of which a choice may look at the first; `None` where pairs had better be found by [`EquiPrimitives::equi_index`] first.
+    /// Prepares the build side of an inner join that materialises its output columns in the probe pass. `payload`: the
+    /// output columns of this side. Any number of probe chunks may follow; `first` is the first of them, for the choice
+    /// of a strategy. `None` if it is better to find matches by [`EquiPrimitives::equi_index`] and to gather
+    /// afterwards.
     fn equi_build(
         &self,
         keys: &[&Column],
@@ -35,7 +37,8 @@ pub(crate) trait EquiPrimitives {
         first: Option<FirstProbe<'_>>,
     ) -> Result<Option<EquiBuild>>;
 
-    /// All pairs of the rows of `build` with those of `keys` and `payload`. `build_payload` is what the build was prepared for.
+    /// All output rows of the build side with the rows of `keys` and `payload`. `build_payload`: the payload columns
+    /// that the build was prepared with.
     fn equi_join(
         &self,
         build: &EquiBuild,

@@ -7,23 +7,24 @@ use crate::ir::text_predicate::{TextSlice, TextTest};
 
 /// Compiled expressions, string predicates and filters.
 pub(crate) trait ExprPrimitives {
-    /// Evaluates a program on `rows` rows of its `columns`, in the order in which it numbers them: a column for each output.
-    /// `NeedsHost` where it meets a row that it cannot decide.
+    /// Evaluates a program on `rows` rows of `columns`, which are in the program's numbering. Returns a column for each
+    /// output, or `NeedsHost` if DataFusion has to evaluate a row.
     fn map(&self, rows: usize, program: &RowProgram, columns: &[&Column]) -> Result<Vec<Column>>;
 
-    /// A Boolean for each row of a column of text or binary values, or of a dictionary of these: what the test says of its value, NULL
-    /// where it has none. `other` is the other column that the test reads.
+    /// Tests each value of a column of text or binary values, or of a dictionary of these. Returns a Boolean column,
+    /// NULL for NULLs. `other`: the second column of a test of two.
     fn test_text(&self, column: &Column, other: Option<&Column>, test: &TextTest)
     -> Result<Column>;
 
-    /// The same characters of each value of a column of text that is no dictionary.
+    /// The same substring, by characters, of each value of a text column that is no dictionary.
     fn slice_text(&self, column: &Column, slice: TextSlice) -> Result<Column>;
 
-    /// The rows for which a Boolean column is true, in order: how many they are, and of them these columns; `None` if all are.
-    /// NULL is not.
+    /// The rows for which a Boolean column is TRUE, not NULL, in order: their number and these columns of them; `None`
+    /// if all rows pass.
     fn keep(&self, flags: &Column, columns: &[&Column]) -> Result<Option<(usize, Vec<Column>)>>;
 
-    /// The rows for which the only output of a program is true, of the columns `kept`: what [`ExprPrimitives::map`] and [`ExprPrimitives::keep`] make.
+    /// The rows for which the only output of a program is TRUE, of the columns `kept`: [`ExprPrimitives::map`] and
+    /// [`ExprPrimitives::keep`] in one step.
     fn select(
         &self,
         rows: usize,

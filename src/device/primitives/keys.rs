@@ -9,22 +9,22 @@ use crate::error::Result;
 
 /// Order keys, group ids, and rows sorted by them.
 pub(crate) trait KeyPrimitives {
-    /// Order keys of `base`, and the domain in which other columns become comparable with them.
+    /// The order keys of `base`, and the domain in which other columns become comparable with them.
     fn order_keys(&self, base: &Column) -> Result<(Keys, KeyDomain)>;
 
-    /// Order keys of `column`, comparable with the keys of the domain's base column (not with one another when the
+    /// The order keys of `column`, comparable with keys of the domain's base column (but not with one another if the
     /// domain is ranked).
     fn order_keys_in(&self, domain: &KeyDomain, column: &Column) -> Result<Keys>;
 
-    /// Group ids of the rows of `base` by equality of all columns: dense from 0, in any order, `NO_GROUP` for rows with a NULL
-    /// unless `null_equal`.
+    /// Group ids of the rows of `base` by equality of all columns: dense from 0, in any order; `NO_GROUP` for rows with
+    /// a NULL unless `null_equal`.
     fn group_keys(&self, base: &[&Column], null_equal: bool) -> Result<(Buffer<u32>, GroupDomain)>;
 
-    /// Group ids of other rows in a domain: `NO_GROUP` for a row that equals none of the base.
+    /// Group ids of other rows in a domain; `NO_GROUP` for a row that equals no base row.
     fn group_keys_in(&self, domain: &GroupDomain, columns: &[&Column]) -> Result<Buffer<u32>>;
 
-    /// Sorts row ids by group (of so many), then by key, then by row id. Rows in no group, rows with a NULL key and rows
-    /// that are NULL in any of `not_null` are left out.
+    /// Sorts row ids by group (with the number of groups), then by key, then by row id. Rows without a group, with a
+    /// NULL key or with a NULL in any of `not_null` are removed.
     fn sort(
         &self,
         rows: usize,

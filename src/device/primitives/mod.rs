@@ -1,4 +1,4 @@
-//! The primitives of a device: a trait for each family.
+//! The primitives of a device: one trait for each family.
 
 pub(crate) mod aggregate;
 pub(crate) mod device;

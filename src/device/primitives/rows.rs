@@ -7,22 +7,22 @@ use crate::device::data::column::Column;
 use crate::device::data::structures::Flags;
 use crate::error::Result;
 
-/// Moving rows: gather, concatenation, compaction, flags of rows.
+/// Movement of rows: gather, concatenation, compaction; and match flags.
 pub(crate) trait RowPrimitives {
-    /// `column[rows[i]]` at place `i`.
+    /// Row `i` of the result is `column[rows[i]]`.
     fn gather(&self, column: &Column, rows: &Buffer<u32>) -> Result<Column>;
 
-    /// The rows of all `parts` together, one after the other: at least one part, and all of one type.
+    /// Concatenates at least one part; all have one type.
     fn concat(&self, parts: &[&Column]) -> Result<Column>;
 
-    /// `column[0 .. rows]` set to NULL.
+    /// A column of `rows` NULLs.
     fn nulls(&self, data_type: &DataType, rows: usize) -> Result<Column>;
 
-    /// The entries of `rows` whose `keep` is set, in order. `keep` comes from a residual evaluated on the host.
+    /// The entries of `rows` whose `keep` is TRUE, in order. A residual filter that the host evaluated gives `keep`.
     fn compact(&self, rows: &Buffer<u32>, keep: &arrow::array::BooleanArray)
     -> Result<Buffer<u32>>;
 
-    /// `from, from + 1, …`, `len` of them.
+    /// The `len` numbers `from, from + 1, …`.
     fn sequence(&self, from: u32, len: usize) -> Result<Buffer<u32>>;
 
     /// `rows` flags, none set.
@@ -31,10 +31,10 @@ pub(crate) trait RowPrimitives {
     /// Sets the flags of rows `first + rows[i]`. May be called from several threads.
     fn set_flags(&self, flags: &Flags, first: usize, rows: &Buffer<u32>) -> Result<()>;
 
-    /// Sets the flag of every row `first + i` whose count is not zero.
+    /// Sets the flag of each row `first + i` whose count is not zero.
     fn set_flags_counted(&self, flags: &Flags, first: usize, counts: &Buffer<u32>) -> Result<()>;
 
-    /// Those of rows `from .. from + len` whose flag is `set`, ascending, counted from `from`.
+    /// The rows of `from .. from + len` whose flag is `set`, ascending, relative to `from`.
     fn flagged_rows(
         &self,
         flags: &Flags,
@@ -43,6 +43,6 @@ pub(crate) trait RowPrimitives {
         set: bool,
     ) -> Result<Buffer<u32>>;
 
-    /// Whether each of flags `from .. from + len` is `set`, as a Boolean column.
+    /// Whether each of the flags `from .. from + len` is `set`, as a Boolean column.
     fn flag_column(&self, flags: &Flags, from: usize, len: usize, set: bool) -> Result<Column>;
 }

@@ -10,10 +10,11 @@ use crate::device::primitives::rows::RowPrimitives;
 use crate::error::Result;
 use crate::ir::strategies::Materialization;
 
-/// Existence of keys by a bitmap, and joins of presorted sides (\[D\]).
+/// Existence of keys by a bitmap, and joins of presorted sides (\[D\]'s relations are sorted; the algorithm is another
+/// one).
 pub(crate) trait SemiPrimitives: RowPrimitives + ExprPrimitives {
-    /// All pairs of two sides whose keys ascend as they lie there, those of the build side without repeats. `None` where they do not, which
-    /// is not known before, or where the device has no better way for such sides.
+    /// The output rows of a join of two presorted sides with unique build keys. `None` if the keys turn out not to be
+    /// sorted or unique, or if the device has no faster algorithm for such sides.
     fn merge_join(
         &self,
         _keys: Ascending<'_>,
@@ -24,8 +25,8 @@ pub(crate) trait SemiPrimitives: RowPrimitives + ExprPrimitives {
         Ok(None)
     }
 
-    /// The probe rows that have a build row, or those that have none, of the columns `kept`: as [`ExprPrimitives::keep`] says it. `None` as above;
-    /// build keys may have repeats.
+    /// The probe rows with a match (`matched`), or without one, of the columns `kept`: as the result of
+    /// [`ExprPrimitives::keep`]. `None` as for [`SemiPrimitives::merge_join`], but build keys need not be unique.
     fn merge_keep(
         &self,
         _keys: Ascending<'_>,
@@ -35,25 +36,27 @@ pub(crate) trait SemiPrimitives: RowPrimitives + ExprPrimitives {
         Ok(None)
     }
 
-    /// Where the keys of rows lie. Values of all columns [are addresses](crate::device::data::key_bitmap::are_addresses).
+    /// The range of the keys of rows. The types of all columns [are
+    /// addresses](crate::device::data::key_bitmap::are_addresses).
     fn key_range(&self, columns: &[&Column]) -> Result<KeyRange>;
 
-    /// Sets the bit of every row's key that lies in the range of the bits; a NULL among its columns only where NULLs are equal.
+    /// Sets the bit of every row's key that is in the range of the bitmap. Rows with a NULL count only if NULLs are
+    /// equal.
     fn set_key_bits(&self, bits: &KeyBitmap, columns: &[&Column]) -> Result<()>;
 
-    /// Where the keys of rows lie as far as a sample of them says, with some room at both ends; `None` where all of them are looked
-    /// at as soon.
+    /// The range of keys in a sample, extended at both ends; `None` if a pass over all keys is as fast.
     fn likely_key_range(&self, _columns: &[&Column]) -> Result<Option<KeyRange>> {
         Ok(None)
     }
 
-    /// What [`SemiPrimitives::set_key_bits`] does; and where those keys lie that have no bit, if not more of them.
+    /// As [`SemiPrimitives::set_key_bits`]. Returns a range that covers all keys outside the bitmap, and may cover
+    /// others.
     fn set_key_bits_inside(&self, bits: &KeyBitmap, columns: &[&Column]) -> Result<KeyRange> {
         self.set_key_bits(bits, columns)?;
         Ok(bits.unless_held(self.key_range(columns)?))
     }
 
-    /// Sets the flag of every row `first + i` whose key's bit is set, of flags of which none but these was set before. `first` is a
+    /// Sets the flag of each row `first + i` whose key's bit is set. None of these flags is set before. `first` is a
     /// multiple of 64, and so is the number of rows, unless they are the last.
     fn flag_keys(
         &self,
@@ -63,7 +66,8 @@ pub(crate) trait SemiPrimitives: RowPrimitives + ExprPrimitives {
         first: usize,
     ) -> Result<()>;
 
-    /// The rows whose key's bit is `set`, of the columns `kept`: what [`SemiPrimitives::flag_keys`] and [`ExprPrimitives::keep`] make.
+    /// The rows whose key's bit is `set`, of the columns `kept`: [`SemiPrimitives::flag_keys`] and
+    /// [`ExprPrimitives::keep`] in one step.
     fn select_keys(
         &self,
         bits: &KeyBitmap,

@@ -10,10 +10,10 @@ use crate::ir::set_predicate::{SetTechnique, SetTest};
 
 /// Set joins (\[B\]).
 pub(crate) trait SetPrimitives {
-    /// Indexes the lists of a column as sets of their elements, where a column that is no list holds sets of one element; rows whose
-    /// list is NULL match nothing, nor do those that are NULL in any of `not_null`. Only rows of one group match one another where
-    /// there are `groups` (ids, and how many). Without `technique` the device chooses one for the sets at hand, of which `probe` is
-    /// a chunk of the other side's; one that cannot serve them is replaced by the nearest.
+    /// Indexes the lists of a column as sets of their elements; other values are sets of one element. Rows with a NULL
+    /// list, or with a NULL in any of `not_null`, match nothing. With `groups` (ids, and their number) only rows of the
+    /// same group match. Without `technique` the device chooses one for these sets and for `probe`, a chunk of the
+    /// other side; a technique that does not support them is replaced by the nearest.
     fn set_index(
         &self,
         lists: &Column,
@@ -24,7 +24,7 @@ pub(crate) trait SetPrimitives {
         probe: &Column,
     ) -> Result<SetIndex>;
 
-    /// The matches of each row of the other side. `groups` are its ids, where the index has groups.
+    /// The matches of each probe row. `groups`: its group ids, if the index has groups.
     fn set_search(
         &self,
         index: &SetIndex,
@@ -33,7 +33,7 @@ pub(crate) trait SetPrimitives {
         not_null: &[&Keys],
     ) -> Result<SetMatches>;
 
-    /// How many matches rows have, without lists of them.
+    /// The number of matches of rows, without lists.
     fn set_count(
         &self,
         index: &SetIndex,
@@ -42,6 +42,6 @@ pub(crate) trait SetPrimitives {
         counting: SetCounting,
     ) -> Result<SetCounts>;
 
-    /// How often each row id below `rows` stands in `list`.
+    /// How often each row id below `rows` occurs in `list`.
     fn occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>>;
 }

@@ -9,10 +9,11 @@ use crate::device::data::structures::ZonedKeys;
 use crate::error::Result;
 use crate::ir::comparison::Comparison;
 
-/// Theta joins: ranges of sorted keys, candidates that are tested, counts, and matches written piece by piece (\[T\]).
+/// Theta joins: ranges of sorted keys, tests of candidates, counts, and output batches of matches (\[T\]).
 pub(crate) trait ThetaPrimitives {
-    /// The values of the pairs `from .. from + len` of a product: pair `p` is of row `p / rows` of the input that is `repeated`, and of
-    /// row `p % rows` of the other one, which has so many. `None` where they are to be gathered by row ids.
+    /// Values of the output rows `from .. from + len` of a cross product. Output row `p` combines row `p / rows` of the
+    /// `repeated` input with row `p % rows` of the other, which has `rows` rows. `None` if the values have to be
+    /// gathered by row ids.
     fn cross_product(
         &self,
         _column: &Column,
@@ -24,11 +25,11 @@ pub(crate) trait ThetaPrimitives {
         Ok(None)
     }
 
-    /// Keys in the order of `build`, with the minimum and maximum of each block ("zone maps").
+    /// Keys in the order of `build`, with the minimum and maximum of each block (zone maps).
     fn zone_keys(&self, keys: &Keys, build: &OrderedRows) -> Result<ZonedKeys>;
 
-    /// For each row of `probe` the sorted positions that lie in its group and satisfy all bounds. If `probe` is sorted
-    /// by keys, these are the first bound's.
+    /// For each row of `probe`, the build positions of its group that satisfy all bounds. If `probe` is sorted by keys,
+    /// these are the first bound's.
     fn range_bounds(
         &self,
         build: &OrderedRows,
@@ -37,21 +38,21 @@ pub(crate) trait ThetaPrimitives {
         groups: Option<&Buffer<u32>>,
     ) -> Result<Ranges>;
 
-    /// How many candidates pass all tests, for each searching position; with `exists_only`, 1 or 0.
-    /// `NeedsHost` where the program meets a candidate that it cannot decide.
+    /// The number of candidates that pass all tests, for each probe position; with `exists_only`, 1 or 0. `NeedsHost`
+    /// if DataFusion has to evaluate a candidate.
     fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>>;
 
-    /// Exclusive prefix sums, one longer than `counts`; the last is the total.
+    /// Exclusive prefix sums, one more than `counts`; the last one is the total.
     fn scan(&self, counts: &Buffer<u32>) -> Result<Buffer<u64>>;
 
     /// The last of `offsets`.
     fn total(&self, offsets: &Buffer<u64>) -> Result<u64>;
 
-    /// Where a piece that begins at pair `from` should end: at the end of a searching row's pairs, and after at most
-    /// `target` pairs, or after at most `most` when one row alone has more than `target`.
+    /// The end of an output batch that begins at match `from`: the end of a probe row's matches, after at most `target`
+    /// matches, or after at most `most` if a single row has more than `target`.
     fn piece_end(&self, offsets: &Buffer<u64>, from: u64, target: u64, most: u64) -> Result<u64>;
 
-    /// The pairs numbered `from .. from + len` in the order (searching position, sorted position).
+    /// The matches numbered `from .. from + len` in the order (probe position, build position).
     fn expand(
         &self,
         matches: Matches<'_>,
@@ -60,7 +61,7 @@ pub(crate) trait ThetaPrimitives {
         len: usize,
     ) -> Result<Pairs>;
 
-    /// The counts of searching positions by row id, 0 for rows that `probe` leaves out.
+    /// The counts of probe positions by row id; 0 for rows that are not in `probe`.
     fn row_counts(
         &self,
         probe: &OrderedRows,
@@ -68,10 +69,10 @@ pub(crate) trait ThetaPrimitives {
         rows: usize,
     ) -> Result<Buffer<u32>>;
 
-    /// How many ranges cover each of `rows` rows of the sorted side.
+    /// The number of ranges that cover each of `rows` build rows.
     fn cover(&self, build: &OrderedRows, ranges: &Ranges, rows: usize) -> Result<Buffer<u32>>;
 
-    /// The share of `sample × sample` pairs, spread evenly over both sides, that satisfies `left OP right`; 0 to 1.
+    /// The fraction of `sample × sample` pairs, spread evenly over both sides, that satisfies `left OP right`; 0 to 1.
     fn sample_selectivity(
         &self,
         tests: &[(&Keys, Comparison, &Keys)],

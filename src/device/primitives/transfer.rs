@@ -11,32 +11,31 @@ use crate::device::data::column::Column;
 use crate::device::lazy_column::Payload;
 use crate::error::Result;
 
-/// Host to device and back.
+/// Transfers between host and device.
 pub(crate) trait TransferPrimitives {
-    /// Whether uploading copies columns of a type, so that nothing is gained by copying their parts together before.
+    /// Whether an upload copies columns of this type, so that concatenating their parts before would be a second copy.
     fn copies_uploads(&self, data_type: &DataType) -> bool;
 
-    /// Host → device: a column from its parts, of which there is at least one.
+    /// Uploads a column from its parts, of which there is at least one.
     fn upload(&self, parts: &[ArrayRef]) -> Result<Arc<Column>>;
 
-    /// Whether columns of type `from` had better be uploaded as they are and cast to `to` on the device. Only casts that
-    /// neither fail nor make a NULL of a value are.
+    /// Whether columns of type `from` are better uploaded unchanged and cast to `to` on the device. Only for casts that
+    /// neither fail nor turn a value into NULL.
     fn widens(&self, from: &DataType, to: &DataType) -> bool;
 
-    /// The same as `upload` for work to come, beside the work at hand: the column can be used once [`TransferPrimitives::receive`] was
-    /// called for it. Its type is `wanted`: that of the parts, or one to which the device [widens](TransferPrimitives::widens) it.
+    /// As `upload`, concurrently with the current work. The column can be used after [`TransferPrimitives::receive`].
+    /// Its type is `wanted`: the type of the parts, or one to which the device [widens](TransferPrimitives::widens) it.
     fn upload_async(&self, parts: &[ArrayRef], wanted: &DataType) -> Result<Arc<Column>>;
 
-    /// A column of which rows are only gathered for the output: it may stay where it is until so many of them are that its
-    /// upload pays.
+    /// A column that is only gathered for the output. Its upload may be deferred until enough of its rows are gathered.
     fn upload_lazy(&self, parts: &[ArrayRef], payload: &Arc<Payload>) -> Result<Arc<Column>>;
 
-    /// What is done from now on sees a column that was uploaded ahead.
+    /// Makes later work wait for the asynchronous upload of a column.
     fn receive(&self, column: &Column) -> Result<()>;
 
-    /// Device → host.
+    /// Downloads a column.
     fn download(&self, column: &Column) -> Result<ArrayRef>;
 
-    /// Device → host.
+    /// Downloads words.
     fn read(&self, words: &Buffer<u32>) -> Result<ScalarBuffer<u32>>;
 }

@@ -1,4 +1,5 @@
-//! Arithmetic and comparisons on the values of a kind, row by row. Twin: `arithmetic`, `divide` and `compare_words` of the kernels.
+//! Arithmetic and comparisons on the values of a kind, row by row. The interpreter's counterparts in `kernels/expr`:
+//! `arithmetic`, `divide` and `compare_words`. Faults are rows that DataFusion has to evaluate.
 
 use crate::device::cuda::codegen::ptx::{Long, Operand, Predicate, Text, Word};
 use crate::device::cuda::codegen::registers::{Register, Rows, bits, extended, is_signed};
@@ -6,7 +7,7 @@ use crate::device::cuda::codegen::row_masks::Mask;
 use crate::ir::pair_program::{Kind, Op};
 use crate::ir::row_program::RowKind;
 
-/// The name of a comparison's condition; DISTINCT and NOT DISTINCT are of values here.
+/// The name of a comparison's condition. For DISTINCT and NOT DISTINCT, that of two values.
 pub(crate) fn condition(op: Op) -> Option<&'static str> {
     Some(match op {
         Op::Eq | Op::NotDistinct => "eq",
@@ -19,7 +20,8 @@ pub(crate) fn condition(op: Op) -> Option<&'static str> {
     })
 }
 
-/// ADD, SUB, MUL, and where they have an instruction DIV and REM: the values, and which rows are at fault. `None`: not here.
+/// ADD, SUB and MUL; DIV, and REM of integers. Returns the values and the faults; `None` if the interpreter has to run
+/// the operation.
 pub(crate) fn arithmetic(
     text: &mut Text,
     op: Op,
@@ -33,7 +35,7 @@ pub(crate) fn arithmetic(
         Op::Mul if kind.is_float() => "mul",
         Op::Mul => "mul.lo",
         Op::Div => "div",
-        // A float's takes a division by steps.
+        // The remainder of floats is a division in many steps.
         Op::Rem if !kind.is_float() => "rem",
         _ => return None,
     };
@@ -97,7 +99,7 @@ pub(crate) fn arithmetic(
     Some((rows, faults))
 }
 
-/// A zero divisor, or `least` by -1 where there is one.
+/// The predicate of a fault: a zero divisor, or `least` by -1 for signed kinds.
 fn division_faults(
     text: &mut Text,
     bits: &str,
@@ -113,7 +115,8 @@ fn division_faults(
 }
 
 impl Text {
-    /// A result that is NaN becomes the operand that is, made quiet. At fault where none is, or two that differ.
+    /// Replaces a NaN result by the operand that is NaN, made quiet. A fault if no operand is NaN, or if both are and
+    /// differ.
     fn settled_f32(&mut self, result: Word, a: Word, b: Word) -> (Word, Predicate) {
         let is_nan = self.predicate("setp.nan.f32", &[&result, &result]);
         let of_a = self.predicate("setp.nan.f32", &[&a, &a]);
@@ -153,7 +156,7 @@ impl Text {
         self.predicate("and.pred", &[&fault, &is_nan])
     }
 
-    /// A number that has the order of floats as a signed integer: IEEE 754's total order, but -0.0 is 0.0.
+    /// A signed integer in the order of floats: IEEE 754's total order, except that -0.0 is 0.0.
     fn key_f32(&mut self, word: Word) -> Word {
         let is_zero = self.predicate("setp.eq.b32", &[&word, &"0x80000000"]);
         let word = self.word("selp.b32", &[&0, &word, &is_zero]);
@@ -171,7 +174,7 @@ impl Text {
     }
 }
 
-/// Which rows of two registers of one kind compare so, whatever their states.
+/// The rows whose values satisfy a comparison, whatever their states.
 pub(crate) fn compare(
     text: &mut Text,
     op: Op,
@@ -184,7 +187,7 @@ pub(crate) fn compare(
         RowKind::Plain(kind) => kind,
         RowKind::Decimal => Kind::I64,
     };
-    // Floats by their keys.
+    // Floats are compared by their integer keys.
     let of = if is_signed(plain) || plain.is_float() {
         "s"
     } else {
@@ -238,13 +241,13 @@ fn compare_bools(text: &mut Text, op: Op, a: Word, b: Word) -> Word {
     text.word(name, &[&a, &b])
 }
 
-/// By the upper halves, and where these are equal by the lower ones.
+/// Compares the upper halves, and the lower ones if those are equal.
 fn compare_decimals(text: &mut Text, condition: &str, a: [Long; 2], b: [Long; 2]) -> Predicate {
     let same = text.predicate("setp.eq.s64", &[&a[1], &b[1]]);
     let lower = text.predicate(&format!("setp.{condition}.and.u64"), &[&a[0], &b[0], &same]);
     match condition {
         "eq" => lower,
-        // `lt`, `le` and so on of halves that differ are the same without the `e`.
+        // If the halves differ, `lt` and `le` agree; so do the others.
         "ne" => text.predicate("setp.ne.or.s64", &[&a[1], &b[1], &lower]),
         other => {
             let strict = if other.starts_with('l') { "lt" } else { "gt" };

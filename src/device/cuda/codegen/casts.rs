@@ -1,4 +1,5 @@
-//! Casts between numbers and Booleans, and negations. Twin: `cast` and `negative` of the kernels.
+//! Casts between numbers and Booleans, and negations. The interpreter's counterparts in `kernels/expr`: `cast` and
+//! `negative`. Faults are rows that DataFusion has to evaluate.
 
 use crate::device::cuda::codegen::ptx::{Long, Predicate, Text, Word};
 use crate::device::cuda::codegen::registers::{
@@ -7,7 +8,7 @@ use crate::device::cuda::codegen::registers::{
 use crate::device::cuda::codegen::row_masks::Mask;
 use crate::ir::pair_program::Kind;
 
-/// The value's sign turned: integers wrap.
+/// The negated values; integers wrap.
 pub(crate) fn negative(text: &mut Text, kind: Kind, a: &Register) -> Option<Rows> {
     Some(match (&a.rows, kind) {
         (Rows::Words(words), Kind::F32) => {
@@ -44,7 +45,8 @@ enum One {
     Long(Long),
 }
 
-/// The values of `a`, which are of kind `from`, as ones of kind `to`, and which rows are at fault as it has none for them.
+/// Casts the values of `a` from kind `from` to kind `to`. Returns the values, and the faults: values that `to` does not
+/// have.
 pub(crate) fn cast(
     text: &mut Text,
     from: Kind,
@@ -116,7 +118,7 @@ pub(crate) fn cast(
 }
 
 fn is_not_zero(text: &mut Text, from: Kind, one: One) -> Predicate {
-    // A NaN is not.
+    // A NaN is not zero.
     match (one, from.is_float()) {
         (One::Word(word), true) => text.predicate("setp.neu.f32", &[&word, &"0f00000000"]),
         (One::Word(word), false) => text.predicate("setp.ne.u32", &[&word, &0]),
@@ -125,7 +127,7 @@ fn is_not_zero(text: &mut Text, from: Kind, one: One) -> Predicate {
     }
 }
 
-/// Of a NaN the sign and what fits of its payload stay.
+/// A NaN keeps its sign and the part of its payload that fits.
 fn float_to_float(text: &mut Text, one: One) -> One {
     match one {
         One::Word(word) => {
@@ -157,14 +159,14 @@ fn float_to_float(text: &mut Text, one: One) -> One {
     }
 }
 
-/// Towards zero; at fault where the kind has no such number, as of a NaN.
+/// Rounds towards zero. A fault if the kind does not have the number, or the value is NaN.
 fn float_to_integer(text: &mut Text, to: Kind, one: One) -> (One, Predicate) {
     let value = match one {
         One::Word(word) => text.long("cvt.f64.f32", &[&word]),
         One::Long(long) => long,
     };
     let whole = text.long("cvt.rzi.f64.f64", &[&value]);
-    // 2 to the power of the bits that are no sign.
+    // 2 to the number of bits without the sign.
     let above = f64::from(bits(to) - u32::from(is_signed(to))).exp2();
     let least = if is_signed(to) { -above } else { 0.0 };
     let least = format!("0d{:016x}", least.to_bits());
@@ -197,14 +199,14 @@ fn integer_to_float(text: &mut Text, from: Kind, to: Kind, one: One) -> One {
     }
 }
 
-/// To a kind that has not all values of `from`.
+/// Casts to a kind that lacks some values of `from`.
 fn integer_to_integer(text: &mut Text, from: Kind, to: Kind, one: One) -> (One, Predicate) {
     let long = match one {
         One::Word(word) => lengthened(text, from, word),
         One::Long(long) => long,
     };
     if bits(to) == 64 {
-        // The other sign: what is negative by one of the two does not fit.
+        // The other signedness: a value that is negative in one of the two kinds does not fit.
         return (One::Long(long), text.predicate("setp.lt.s64", &[&long, &0]));
     }
     let word = text.word("cvt.u32.u64", &[&long]);
@@ -213,7 +215,7 @@ fn integer_to_integer(text: &mut Text, from: Kind, to: Kind, one: One) -> (One, 
     let differs = text.predicate("setp.ne.s64", &[&again, &long]);
     let fault = match is_signed(from) {
         true => differs,
-        // Sign-extended it may look the same.
+        // After sign extension a value that does not fit may look equal.
         false => text.predicate("setp.lt.or.s64", &[&long, &0, &differs]),
     };
     (One::Word(word), fault)

@@ -1,6 +1,6 @@
 //! Loads and stores of whole units.
 //!
-//! Every memory is allocated in whole vectors, so a unit that begins below the end may be loaded and stored whole.
+//! All memory is allocated in whole vectors, so a unit that begins before the end may be loaded and stored whole.
 
 use crate::device::cuda::codegen::layout::{Layout, Place, address};
 use crate::device::cuda::codegen::ptx::{Long, Predicate, Text, Word};
@@ -8,14 +8,14 @@ use crate::device::cuda::codegen::registers::{Register, Rows, bits, bytes, is_si
 use crate::ir::pair_program::Kind;
 use crate::ir::row_program::RowKind;
 
-/// The registers that a thread's units of a column are loaded into.
+/// The registers that receive a thread's units of a column.
 #[derive(Debug, Clone)]
 pub(crate) enum Units {
-    /// A column of Booleans or a bitmap: of each unit the byte that it is in.
+    /// For Booleans and bitmaps: the byte that contains each unit.
     Bits(Vec<Word>),
-    /// Values of at most 32 bits: of each unit the words in which they lie side by side.
+    /// Values of at most 32 bits: the words of each unit, with the values packed.
     Words(Kind, Vec<Vec<Word>>),
-    /// Of each unit its words of 64 bits.
+    /// The 64-bit words of each unit.
     Longs(RowKind, Vec<Vec<Long>>),
 }
 
@@ -34,7 +34,7 @@ impl Units {
         }
     }
 
-    /// Loads them. Units are loaded where `wanted` has a predicate that holds, or all where there are none.
+    /// Loads the units whose predicate in `wanted` holds, or all units without `wanted`.
     pub(crate) fn load(
         &self,
         text: &mut Text,
@@ -81,7 +81,7 @@ impl Units {
         }
     }
 
-    /// The value of each row, once they are loaded.
+    /// The value of each row, after the load.
     pub(crate) fn rows(&self, text: &mut Text, place: &Place) -> Rows {
         match self {
             Self::Bits(units) => Rows::Bools(bits_of(text, place, units)),
@@ -121,7 +121,7 @@ fn bits_of(text: &mut Text, place: &Place, bytes: &[Word]) -> Word {
     bits.unwrap_or_else(|| unreachable!("a thread has a group"))
 }
 
-/// A unit's values of at most 32 bits.
+/// The values of a unit, of at most 32 bits each.
 fn words_of(text: &mut Text, unit: u32, kind: Kind, vector: &[Word]) -> Vec<Word> {
     let width = bits(kind) / 8;
     let value = |k: u32| {
@@ -136,11 +136,11 @@ fn words_of(text: &mut Text, unit: u32, kind: Kind, vector: &[Word]) -> Vec<Word
     (0..unit).map(value).collect()
 }
 
-/// Where a thread's stores go: units that begin below the end.
+/// The stores of a thread: the units that begin before the end.
 #[derive(Debug)]
 pub(crate) struct Stores {
     inside: Vec<Predicate>,
-    /// Of each unit, whether this lane writes the byte that the bits of it and of its neighbours are.
+    /// For each unit, whether this lane writes the byte that holds the bits of its unit and of its neighbours' units.
     byte: Vec<Predicate>,
 }
 
@@ -149,7 +149,7 @@ impl Stores {
         let inside = place.first.iter();
         let inside = inside.map(|first| text.predicate("setp.lt.u32", &[first, &place.rows]));
         let inside = inside.collect();
-        // Bitmaps are in whole words, whose bits past the end are 0.
+        // Bitmaps have whole words, whose bits past the end are 0.
         let end = text.word("add.u32", &[&place.rows, &31]);
         let end = text.word("and.b32", &[&end, &!31u32]);
         let among = text.word("and.b32", &[&place.lane, &(8 / place.layout.unit - 1)]);
@@ -162,7 +162,7 @@ impl Stores {
         }
     }
 
-    /// A bitmap of the bits of rows that are `inside`.
+    /// Stores a bitmap of the bits in `mask`.
     pub(crate) fn bits(&self, text: &mut Text, place: &Place, mask: Word, to: Long) {
         let unit = place.layout.unit;
         for (group, (at, stores)) in (0..).zip(place.first.iter().zip(&self.byte)) {
@@ -180,7 +180,7 @@ impl Stores {
         }
     }
 
-    /// The values of all rows, whatever their states; not those of Booleans.
+    /// Stores the values of all rows, whatever their states. Booleans are stored as bits, not here.
     pub(crate) fn values(&self, text: &mut Text, place: &Place, register: &Register, to: Long) {
         let unit = place.layout.unit as usize;
         let width = bytes(register.kind);

@@ -1,4 +1,5 @@
-//! Days of times, and the year, month and day of days. Twin: `floor_of` and `date_part` of the kernels.
+//! Days of times, and the year, month and day of days. The interpreter's counterparts in `kernels/expr`: `floor_of` and
+//! `date_part`.
 
 use crate::device::cuda::codegen::ptx::{Text, Word};
 use crate::device::cuda::codegen::registers::{Register, Rows};
@@ -8,7 +9,7 @@ use crate::ir::pair_program::Kind;
 use crate::ir::row_program::{FAR_DAYS, RowInstruction, RowKind};
 
 impl Machine<'_> {
-    /// Down to a multiple of a constant, which is above zero.
+    /// Rounds down to a multiple of a constant above zero.
     pub(crate) fn floor(&mut self, at: usize, instruction: &RowInstruction) -> Option<Register> {
         let a = self.register(instruction.a)?;
         let by = self.parameter(Parameter::Constant(at));
@@ -31,7 +32,7 @@ impl Machine<'_> {
         Some(made.with_states(text, &a, None, None))
     }
 
-    /// The year, the month or the day of a number of days.
+    /// The year, month or day of a number of days. Distant days are faults.
     pub(crate) fn part(&mut self, instruction: &RowInstruction) -> Option<Register> {
         let a = self.register(instruction.a)?;
         let text = &mut self.text;
@@ -40,7 +41,7 @@ impl Machine<'_> {
             (RowKind::Plain(Kind::I32), Rows::Words(words)) => words.clone(),
             (RowKind::Plain(Kind::I64), Rows::Longs(longs)) => {
                 let days = longs.iter().map(|long| {
-                    // Those that 32 bits do not hold are far, too.
+                    // Values beyond 32 bits are distant, too.
                     let least = text.long("max.s64", &[long, &i64::from(i32::MIN)]);
                     let clamped = text.long("min.s64", &[&least, &i64::from(i32::MAX)]);
                     text.word("cvt.u32.u64", &[&clamped])
@@ -66,7 +67,8 @@ impl Machine<'_> {
     }
 }
 
-/// Years begin in March here, so that the day which some lack is the last one; eras have 400 of them. All of it fits 32 bits.
+/// Years begin in March here, so that a leap day is the last day of its year; an era has 400 years. All intermediate
+/// values fit 32 bits.
 fn date_part(text: &mut Text, days: Word, part: u8) -> Word {
     let days = text.word("add.s32", &[&days, &719_468]);
     let era = text.word("div.s32", &[&days, &146_097]);

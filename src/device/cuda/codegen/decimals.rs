@@ -1,4 +1,5 @@
-//! Decimals: two halves of 64 bits a row. What passes 128 bits is at fault. Twin: `decimal_arithmetic` and `multiply` of the kernels.
+//! Decimals: two halves of 64 bits for each row. A result beyond 128 bits is a fault: DataFusion has to evaluate the
+//! row. The interpreter's counterparts in `kernels/expr`: `decimal_arithmetic` and `multiply`.
 
 use crate::device::cuda::codegen::ptx::{Long, Predicate, Text, Word};
 use crate::device::cuda::codegen::registers::{is_signed, lengthened};
@@ -6,7 +7,7 @@ use crate::ir::pair_program::{Kind, Op};
 
 pub(crate) type Halves = [Long; 2];
 
-/// ADD, SUB or MUL.
+/// ADD, SUB or MUL: the values, and a predicate for each fault.
 pub(crate) fn arithmetic(
     text: &mut Text,
     op: Op,
@@ -26,7 +27,8 @@ fn sum(text: &mut Text, [lower, upper]: [&str; 2], a: Halves, b: Halves) -> (Hal
         text.long(lower, &[&a[0], &b[0]]),
         text.long(upper, &[&a[1], &b[1]]),
     ];
-    // The sign is neither operand's, of a difference neither the first one's nor the opposite of the second one's.
+    // Overflow: the sign of a sum differs from both operands' signs. The sign of a difference differs from the first
+    // operand's sign, and the operands' signs differ.
     let of_a = text.long("xor.b64", &[&a[1], &made[1]]);
     let of_b = match lower.starts_with("add") {
         true => text.long("xor.b64", &[&b[1], &made[1]]),
@@ -37,7 +39,7 @@ fn sum(text: &mut Text, [lower, upper]: [&str; 2], a: Halves, b: Halves) -> (Hal
     (made, fault)
 }
 
-/// The distance from zero.
+/// The absolute value, as an unsigned number.
 fn distance(text: &mut Text, a: Halves) -> Halves {
     let opposite = [
         text.long("sub.cc.u64", &[&0, &a[0]]),
@@ -52,8 +54,8 @@ pub(crate) fn product(text: &mut Text, a: Halves, b: Halves) -> (Halves, Predica
     let upper = text.long("mul.hi.u64", &[&a[0], &b[0]]);
     let upper = text.long("mad.lo.u64", &[&a[0], &b[1], &upper]);
     let upper = text.long("mad.lo.u64", &[&a[1], &b[0], &upper]);
-    // The product of the distances from zero must be below 2^127, or that number where it is negative. Of its four parts one is
-    // beyond 128 bits whatever it is, two begin at bit 64.
+    // The product of the absolute values must be below 2^127, or equal to it if the result is negative. Of its four
+    // partial products one is beyond 128 bits unless it is 0, and two begin at bit 64.
     let [x, y] = [distance(text, a), distance(text, b)];
     let some = text.predicate("setp.ne.u64", &[&x[1], &0]);
     let beyond = text.predicate("setp.ne.and.u64", &[&y[1], &0, &some]);
@@ -69,7 +71,7 @@ pub(crate) fn product(text: &mut Text, a: Halves, b: Halves) -> (Halves, Predica
     let middle = text.long("add.u64", &[&middle, &part]);
     let beyond = text.predicate("setp.lt.or.u64", &[&middle, &part, &beyond]);
     let large = text.predicate("setp.lt.s64", &[&middle, &0]);
-    // 2^127 is its own opposite.
+    // 2^127 is its own negative.
     let signs = text.long("xor.b64", &[&a[1], &b[1]]);
     let negative = text.predicate("setp.lt.s64", &[&signs, &0]);
     let least = text.predicate(
@@ -85,7 +87,7 @@ pub(crate) fn product(text: &mut Text, a: Halves, b: Halves) -> (Halves, Predica
     )
 }
 
-/// At fault, or as far from zero as ten to the power of so many digits.
+/// `fault`, or an absolute value of at least ten to the power of `digits`.
 pub(crate) fn too_long(text: &mut Text, value: Halves, digits: u8, fault: Predicate) -> Predicate {
     let bound = 10u128.pow(digits.into());
     let (lower, upper) = (bound as u64, (bound >> 64) as u64);
@@ -96,7 +98,7 @@ pub(crate) fn too_long(text: &mut Text, value: Halves, digits: u8, fault: Predic
     text.predicate("or.pred", &[&fault, &reached])
 }
 
-/// Of an integer.
+/// A decimal from an integer.
 pub(crate) fn of_word(text: &mut Text, kind: Kind, word: Word) -> Halves {
     let long = lengthened(text, kind, word);
     of_long(text, kind, long)

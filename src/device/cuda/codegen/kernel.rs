@@ -1,20 +1,21 @@
-//! Row programs as kernels of their own: PTX made from a program at run time, which the driver compiles.
+//! Row programs as kernels of their own: PTX generated from a program at run time, which the driver compiles.
 //!
 //! ```text
-//! layout.rs     which rows a thread takes
-//! ptx.rs       registers and lines of PTX; row_masks.rs a bit for each row of a thread
-//! registers.rs   a program's register: values, masks of states; columns.rs loads and stores
-//! translate.rs    the instructions; logic.rs arithmetic.rs casts.rs decimals.rs dates.rs    what they do to states and values
-//! filter/one_pass.rs     a predicate that keeps rows as it finds them; select/ its steps
-//! kernel_cache.rs   programs compiled so far
-//! launch.rs     when a program is compiled, and its launch; filter/key_bitmap.rs a filter by bits of keys;
-//!               filter/distinct.rs distinct values by runs
+//! ptx.rs            registers and lines of PTX
+//! layout.rs         the rows of a thread; row_masks.rs a bit for each of them
+//! registers.rs      a program's register: values and masks of states; columns.rs loads and stores
+//! translate.rs      instructions; logic.rs arithmetic.rs casts.rs decimals.rs dates.rs their states and values
+//! filter/           one_pass.rs compacts the rows that pass a predicate, and the files of its steps;
+//!                   key_bitmap.rs a filter by a bitmap of keys; distinct.rs distinct values by runs
+//! kernel_cache.rs   the compiled programs of a card
+//! launch.rs         when a program is compiled, and its launch
 //! ```
 //!
-//! What the interpreter (`kernels/expr/map.cu`) decides by looking at an instruction and at states, row by row, is decided here while
-//! the text is written: columns without NULLs have no states, and a program that leaves nothing to the host has no flag to read.
-//! A kernel then moves the bytes of its columns and little else. Divisions of decimals and their casts from and to
-//! floats and to integers, the rest of floats, and programs that would be compiled for seconds are the interpreter's alone.
+//! The interpreter (`kernels/expr/map.cu`) tests instructions and states for every row. Here these decisions are made
+//! while the text is generated: columns without NULLs have no states, and a program without faults has no flag to read.
+//! A kernel then does little more than move the bytes of its columns. Only the interpreter has divisions of decimals
+//! and their casts from and to floats and to integers, and remainders of floats. It also runs programs that would take
+//! seconds to compile.
 
 use crate::device::cuda::codegen::columns::Stores;
 use crate::device::cuda::codegen::layout::{Layout, Place};
@@ -23,23 +24,24 @@ use crate::device::cuda::codegen::shape::{Parameter, Shape};
 use crate::device::cuda::codegen::translate::{Machine, widths};
 use crate::ir::row_program::RowOp;
 
-/// A kernel's text and how it is launched.
+/// The text of a kernel and its launch parameters.
 #[derive(Debug)]
 pub(crate) struct Generated {
     pub text: String,
     pub parameters: Vec<Parameter>,
     pub(crate) layout: Layout,
-    /// Blocks take one tile after the other, so that there are as many as run at once, each with so many bytes of shared memory; else
-    /// each takes one, and no shared memory.
+    /// For a kernel whose blocks loop over tiles: the bytes of shared memory of a block; the grid has as many blocks as
+    /// run concurrently. `None`: each block has one tile, and no shared memory.
     pub(crate) output_on_device: Option<u32>,
-    /// Outputs that may have NULLs.
+    /// Whether each output may have NULLs.
     pub nullable: Vec<bool>,
 }
 
-/// The name of a module's kernel.
+/// The name of the kernel in its module.
 pub(crate) const KERNEL: &str = "generated";
 
-/// A kernel that evaluates a program; `None` where it has an instruction that is the interpreter's, or very many.
+/// Generates a kernel that evaluates a program; `None` if it is too long, or has an instruction that only the
+/// interpreter has.
 pub(crate) fn generate(shape: &Shape<'_>) -> Option<Generated> {
     let (bytes, widest) = widths(shape)?;
     let layout = Layout::of_program(widest, bytes);

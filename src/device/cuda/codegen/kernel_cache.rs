@@ -1,4 +1,5 @@
-//! Kernels made from programs, which the driver has compiled for a card: at most so many, those used last.
+//! The kernels that the driver compiled for a card's row programs: at most [`KEPT`], the least recently used ones are
+//! dropped.
 
 use std::sync::Arc;
 
@@ -16,13 +17,13 @@ use crate::device::cuda::runtime::driver::{failed, is_out_of_memory};
 use crate::error::Result;
 use crate::ir::row_program::{RowInstruction, RowKind, RowProgram};
 
-/// Kernels that are kept. One takes some tens of KiB of the card's memory.
+/// The most kernels that are kept. A kernel takes some tens of KiB of the card's memory.
 const KEPT: usize = 64;
 
-/// Programs without a kernel whose rows are counted.
+/// The most programs without a kernel whose rows are counted.
 const SEEN: usize = 1024;
 
-/// What tells kernels apart: a program without its constants, which columns have NULLs, and of a filter what it keeps.
+/// Identifies a kernel: the program without its constants, which columns have NULLs, and for a filter what it keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Key {
     instructions: Vec<RowInstruction>,
@@ -50,7 +51,7 @@ impl Key {
     }
 }
 
-/// Blocks that run at once on a multiprocessor, and the bytes of shared memory of each.
+/// The number of blocks that run concurrently on a multiprocessor, and the bytes of shared memory of each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stay {
     pub blocks: u32,
@@ -63,14 +64,14 @@ pub(crate) struct Kernel {
     pub function: CudaFunction,
     pub parameters: Vec<Parameter>,
     pub layout: Layout,
-    /// Of a kernel whose blocks take one tile after the other.
+    /// For a kernel whose blocks loop over tiles.
     pub stay: Option<Stay>,
     pub nullable: Vec<bool>,
     context: Arc<CudaContext>,
 }
 
 impl Kernel {
-    /// Whether a multiprocessor has something to do while a block waits for others.
+    /// Whether a multiprocessor has other work while a block waits for other blocks.
     fn is_spread(&self) -> bool {
         self.stay.is_none_or(|stay| stay.blocks > 1)
     }
@@ -78,28 +79,29 @@ impl Kernel {
 
 impl Drop for Kernel {
     fn drop(&mut self) {
-        // Its module is unloaded with it, and it may be running. An error is seen by the next who waits.
+        // Dropping the kernel unloads its module, but it may be running. The next wait reports an error.
         let _ = self.context.synchronize();
     }
 }
 
-/// One program.
+/// A program and its kernel.
 #[derive(Debug)]
 struct Entry {
     key: Key,
-    /// Rows that it was asked to evaluate.
+    /// The rows that it was asked to evaluate so far.
     rows: Mutex<u64>,
-    /// `Some(None)`: it is the interpreter's.
+    /// `None`: not compiled yet. `Some(None)`: the interpreter has to run it.
     kernel: Mutex<Option<Option<Arc<Kernel>>>>,
 }
 
-/// The programs of a card, that used last at the end.
+/// The programs of a card, the most recently used one last.
 #[derive(Debug, Default)]
 pub(crate) struct Compiled(Mutex<Vec<Arc<Entry>>>);
 
 impl Compiled {
-    /// The kernel of a program that is asked for `rows` rows, the first one `generated` of which several blocks run at once, or the last;
-    /// `None` until it was asked for `after` rows in all, where none is generated, and where there is no room or no compiler.
+    /// The kernel of a program that is to evaluate `rows` rows. It compiles the kernels that `generated` yields until
+    /// one has several blocks running concurrently, and takes the last one otherwise. `None` until the program was
+    /// asked for `after` rows in all; and without a kernel, without device memory, or without a compiler in the driver.
     pub(crate) fn kernel(
         &self,
         context: &Arc<CudaContext>,
@@ -115,7 +117,7 @@ impl Compiled {
                 return Ok(None);
             }
         }
-        // Who needs the same kernel waits until it is compiled, others do not.
+        // Only those who need the same kernel wait until it is compiled.
         let mut kernel = entry.kernel.lock();
         if let Some(kernel) = kernel.as_ref() {
             return Ok(kernel.clone());
@@ -124,7 +126,7 @@ impl Compiled {
         for generated in generated {
             match compile(context, generated) {
                 Ok(compiled) => made = Some(Arc::new(compiled)),
-                // Another time there may be room.
+                // Memory may suffice another time.
                 Err(e) if is_out_of_memory(e) => return Ok(None),
                 Err(e) if compiles_nothing(e) => break,
                 Err(e) => return Err(failed("compiling a program", e)),
@@ -164,14 +166,14 @@ impl Compiled {
         while let Some(at) = one_too_many(&entries) {
             dropped.push(entries.remove(at));
         }
-        // Nobody waits for what these may have to wait for.
+        // Dropped without the lock: their drop may have to wait for the card.
         drop(entries);
     }
 }
 
-/// The entry that goes next, if one must: kernels take memory of the card, others hardly any.
+/// The entry to drop, if one must be. Kernels take memory of the card, other entries hardly any.
 fn one_too_many(entries: &[Arc<Entry>]) -> Option<usize> {
-    // One that is being compiled, or asked for, counts as one that has it.
+    // An entry whose kernel is locked counts as one with a kernel.
     let has_kernel = |entry: &Arc<Entry>| {
         let kernel = entry.kernel.try_lock();
         kernel.is_none_or(|kernel| matches!(*kernel, Some(Some(_))))
@@ -184,7 +186,7 @@ fn one_too_many(entries: &[Arc<Entry>]) -> Option<usize> {
     }
 }
 
-/// The driver is without its compiler, or told not to use it: built-in kernels may be machine code all the same.
+/// Whether the driver has no compiler, or must not use it. Built-in kernels may still run, as machine code.
 fn compiles_nothing(error: DriverError) -> bool {
     matches!(
         error.0,

@@ -1,4 +1,5 @@
-//! Launches programs as kernels of their own, where they have been asked for enough rows to pay for being compiled.
+//! Launches row programs as kernels of their own, once they have been asked for enough rows to be worth compiling. In:
+//! a program and its columns. Out: its outputs, or the rows that pass.
 
 use std::iter;
 use std::sync::Arc;
@@ -24,10 +25,10 @@ use crate::device::data::results::Kept;
 use crate::error::{BowtieError, Result};
 use crate::ir::row_program::{RowKind, RowProgram};
 
-/// A filter's rows are copied to memory of their size if they are fewer than all by so many times.
+/// The rows that pass a filter are copied to memory of their size if all rows are more than this multiple of them.
 const ROOM_TO_SPARE: usize = 4;
 
-/// What the parameters of a kernel stand for.
+/// The values of a kernel's parameters.
 #[derive(Default)]
 struct Given<'a> {
     rows: usize,
@@ -36,7 +37,7 @@ struct Given<'a> {
     moved: &'a [&'a Values],
     kept: &'a [Memory],
     test: Deciding<'a>,
-    /// The flag, or the counts.
+    /// The flag of faults, or the counts.
     left: Option<&'a Memory>,
 }
 
@@ -67,11 +68,12 @@ impl Given<'_> {
     }
 }
 
-/// Kernels count rows in 32 bits, with a sign, up to the end of the last tile. More of them are the interpreter's.
+/// Kernels have signed 32-bit row numbers, up to the end of the last tile. The interpreter runs programs with more
+/// rows.
 const MOST_ROWS: usize = (1 << 31) - (1 << 16);
 
 impl CudaDevice {
-    /// The outputs of a program; `None` where the interpreter is asked for them.
+    /// The outputs of a program; `None` if the interpreter has to run it.
     pub(crate) fn map_generated(
         &self,
         rows: usize,
@@ -105,7 +107,7 @@ impl CudaDevice {
             left: left.as_ref(),
             ..Given::default()
         };
-        // SAFETY: columns have as many values as there are rows, and outputs room for them, in whole vectors; bitmaps are in whole words.
+        // SAFETY: columns have `rows` values and outputs hold as many, in whole vectors; bitmaps have whole words.
         unsafe { self.launch_generated(&kernel, program, &given)? };
         if let Some(left) = &left {
             let mut any = [0; 4];
@@ -121,8 +123,8 @@ impl CudaDevice {
         made.collect::<Result<_>>().map(Some)
     }
 
-    /// The rows for which a program is true, of columns without NULLs: how many, and the columns, `None` if all are kept. Without an
-    /// answer they are to be found by flags.
+    /// The rows for which a program is true: their number and the columns; the inner `None` if all rows pass. The outer
+    /// `None` if the rows have to be found by flags; so with columns to move that have NULLs.
     pub(crate) fn select_generated(
         &self,
         rows: usize,
@@ -139,7 +141,8 @@ impl CudaDevice {
         self.kept_in_one_pass(rows, deciding, (columns, &values, &kinds), kept)
     }
 
-    /// The rows for which a program is true, or what it loads decides. Of columns their values and kinds.
+    /// The rows that `test` keeps, by the output of a program or by the columns that it loads, in one pass. `columns`:
+    /// the columns with their values and kinds.
     pub(crate) fn kept_in_one_pass(
         &self,
         rows: usize,
@@ -169,7 +172,7 @@ impl CudaDevice {
         let Some(kernel) = self.compiled(rows, program, kinds, Some(&selection))? else {
             return Ok(None);
         };
-        // As many rows as there are may be kept.
+        // All rows may pass.
         let moved = selection.moved.iter();
         let room = moved
             .map(|moved| queue.alloc(rows * moved.bytes as usize, "kept rows"))
@@ -189,8 +192,8 @@ impl CudaDevice {
             test,
             ..Given::default()
         };
-        // SAFETY: columns have as many values as there are rows, in whole vectors, and there is room for as many; counts are zero. There
-        // is a bit for each place that digits make.
+        // SAFETY: columns have `rows` values in whole vectors, and the outputs hold as many; counts are zero. The
+        // bitmap has a bit for each place that the digits define.
         unsafe { self.launch_generated(&kernel, program, &given)? };
         let mut header = [0; 24];
         queue.read_few(&mut header, &counts, 0)?;
@@ -206,7 +209,7 @@ impl CudaDevice {
             (_, Deciding::Run) => return Ok(None),
             _ => return Err(BowtieError::NeedsHost),
         }
-        // Who asks for runs has no column of them yet.
+        // Distinct values are asked for as a column of their own, even if all rows pass.
         if selected == rows && !matches!(test, Deciding::Run) {
             return Ok(Some(None));
         }
@@ -218,7 +221,7 @@ impl CudaDevice {
         Ok(Some(Some((selected, made.collect::<Result<_>>()?))))
     }
 
-    /// The kernel of a program, or of a filter that moves columns.
+    /// The compiled kernel of a program, or of a filter that moves columns.
     fn compiled(
         &self,
         rows: usize,
@@ -243,7 +246,7 @@ impl CudaDevice {
     }
 
     /// # Safety
-    /// What is given has as many values as the kernel reads or writes.
+    /// The columns, outputs and bitmaps in `given` have as many values as the kernel reads or writes.
     unsafe fn launch_generated(
         &self,
         kernel: &Kernel,
@@ -261,7 +264,7 @@ impl CudaDevice {
             grid.blocks = grid.blocks.min(blocks * self.queue.gpu.multiprocessors);
             grid.shared = shared;
         }
-        // SAFETY: the caller's promise; the arguments are what the kernel was written for.
+        // SAFETY: the caller's promise; the arguments match the parameters that the kernel was generated with.
         unsafe { self.queue.launch_function(&kernel.function, grid, &args) }
     }
 
@@ -282,7 +285,8 @@ impl CudaDevice {
         Ok(Column::cuda(values, rows))
     }
 
-    /// The first values of a memory, which has room for all; in less room where that is worth a copy, and to be had.
+    /// The first `selected` values of a memory for `rows` values, copied to smaller memory if that is worthwhile and
+    /// the budget allows it.
     fn trimmed(
         &self,
         memory: Memory,
@@ -310,7 +314,7 @@ fn kinds(columns: &[&Values]) -> Result<Vec<(RowKind, bool)>> {
         .collect()
 }
 
-/// A column whose values can be moved by a kernel.
+/// The values of a column that a kernel can move; `None` for other columns.
 fn moving(column: &Column) -> Option<&Values> {
     match column.stored() {
         Some(Storage::Fixed(values)) if values.valid.is_none() => {

@@ -1,7 +1,8 @@
-//! Which rows a thread takes.
+//! The rows of a thread.
 //!
-//! A unit is what one vector of at most 16 bytes holds of the widest column; the units of neighbouring lanes lie side by side, so each
-//! load and store of a warp covers whole lines whatever the width. A thread takes a unit of each of its warp's groups.
+//! A unit is the number of rows whose values of the widest column fit one vector of at most 16 bytes. The units of
+//! neighbouring lanes are adjacent, so each load and store of a warp covers whole cache lines whatever the width. A
+//! thread has one unit of each group of its warp.
 
 use crate::device::cuda::codegen::ptx::{Long, Text, Word};
 
@@ -16,13 +17,13 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Of a program whose values have so many bytes at most, none more than 16, and so many a row in registers: enough bytes on
-    /// their way for each thread, few enough to stay in registers.
+    /// For a program with values of at most `widest` bytes (at most 16), and `bytes` bytes of registers for a row:
+    /// enough bytes in flight for each thread, few enough to stay in registers.
     pub(crate) fn of_program(widest: u32, bytes: u32) -> Self {
         Self::new(widest, if bytes <= 24 { 8 } else { 4 }, 256)
     }
 
-    /// Of so many rows a thread: a power of 2.
+    /// With `rows` rows for each thread: a power of 2.
     pub(crate) fn new(widest: u32, rows: u32, threads: u32) -> Self {
         let unit = (16 / widest).clamp(1, 4).min(rows);
         Self {
@@ -32,18 +33,18 @@ impl Layout {
         }
     }
 
-    /// Rows of a thread.
+    /// The rows of a thread.
     pub(crate) fn rows(self) -> u32 {
         self.unit * self.groups
     }
 
-    /// Rows of a block.
+    /// The rows of a block.
     pub(crate) fn tile(self) -> u32 {
         self.rows() * self.threads
     }
 }
 
-/// The rows of the thread at hand.
+/// The rows of the current thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub layout: Layout,
@@ -52,12 +53,12 @@ pub(crate) struct Place {
     pub warp: Word,
     /// The first row of each unit.
     pub first: Vec<Word>,
-    /// The same, but of the last unit for those past the end: what is loaded.
+    /// The first row to load for each unit: that of the last unit if the unit is past the end.
     pub read: Vec<Word>,
 }
 
 impl Place {
-    /// Of tile `tile`, of so many rows.
+    /// The rows of tile `tile` of an input of `rows` rows.
     pub(crate) fn new(text: &mut Text, layout: Layout, tile: Word, rows: Word) -> Self {
         let thread = text.word("mov.u32", &[&"%tid.x"]);
         let place = Self {
@@ -71,7 +72,7 @@ impl Place {
         place.in_tile(text, tile)
     }
 
-    /// The same thread's in another tile.
+    /// The rows of the same thread in another tile.
     pub(crate) fn in_tile(&self, text: &mut Text, tile: Word) -> Self {
         let layout = self.layout;
         let Layout { unit, groups, .. } = layout;
@@ -94,7 +95,7 @@ impl Place {
         }
     }
 
-    /// Which rows are not past the end.
+    /// The rows before the end.
     pub(crate) fn inside(&self, text: &mut Text) -> Word {
         let unit = self.layout.unit;
         let mut inside = None;
@@ -111,7 +112,7 @@ impl Place {
     }
 }
 
-/// The address of value `at` of so many bytes.
+/// The address of value `at`, of values of `bytes` bytes.
 pub(crate) fn address(text: &mut Text, base: Long, at: Word, bytes: u32) -> Long {
     text.long("mad.wide.u32", &[&at, &bytes, &base])
 }

@@ -1,4 +1,4 @@
-//! What looks at states: AND and OR, selection, NULLs.
+//! Instructions that depend on states: AND and OR, selection, NULL tests.
 
 use crate::device::cuda::codegen::arithmetic::compare;
 use crate::device::cuda::codegen::registers::{Register, Rows};
@@ -7,7 +7,8 @@ use crate::ir::pair_program::Op;
 use crate::ir::row_program::{RowInstruction, RowKind};
 
 impl Machine<'_> {
-    /// AND, where false decides, or OR, where true does. Where the left operand alone decides, the right one is not asked.
+    /// AND if `decides` is false, OR if it is true: the value of an operand that decides the result. If the left
+    /// operand decides, the right one is not evaluated.
     pub(crate) fn kleene(&mut self, a: &Register, b: &Register, decides: bool) -> Option<Register> {
         let text = &mut self.text;
         let (mask_a, mask_b) = (a.as_bools()?, b.as_bools()?);
@@ -29,7 +30,7 @@ impl Machine<'_> {
         let null = text.or(a.null, b.null);
         let null = text.without(null, Some(decided));
         let null = text.without(null, host);
-        // Where nothing decides all values are the other one.
+        // Where no operand decides, the result is the other value.
         let mask = if decides { decided } else { text.not(decided) };
         Some(Register {
             null,
@@ -38,7 +39,7 @@ impl Machine<'_> {
         })
     }
 
-    /// `b` where `a` is true, otherwise `c`, with its state.
+    /// `b` where `a` is true, otherwise `c`; values and states.
     pub(crate) fn select(
         &mut self,
         kind: RowKind,
@@ -105,7 +106,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Two NULLs are not distinct.
+    /// DISTINCT or NOT DISTINCT: two NULLs are not distinct.
     pub(crate) fn distinct(
         &mut self,
         op: Op,

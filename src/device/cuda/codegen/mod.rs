@@ -1,4 +1,4 @@
-//! Row programs as kernels of their own: PTX made from a program at run time, which the driver compiles.
+//! Row programs as kernels of their own: PTX generated from a program at run time, which the driver compiles.
 
 pub(crate) mod arithmetic;
 pub(crate) mod casts;

@@ -1,12 +1,12 @@
-//! PTX text on its way: registers are numbered as they are needed, an instruction is a line.
+//! PTX text while it is generated: registers are numbered as they are needed, an instruction is a line.
 //!
-//! Registers are untyped, of 32 or 64 bits: what an instruction takes them for stands in its name. But for a few that
-//! accumulate, each is set once; the driver's compiler finds out which can share a register of the card.
+//! Registers are untyped, of 32 or 64 bits; an instruction's name has its type. Except for a few accumulators each
+//! register is set once. The driver's compiler allocates the card's registers.
 
 use std::fmt;
 use std::fmt::{Display, Write as _};
 
-/// Lines of a kernel at most, and how many of them a division counts for.
+/// The most lines of a kernel, and the number of lines that a division counts for.
 const MOST_LINES: usize = 4096;
 const DIVISION: usize = 8;
 
@@ -18,7 +18,7 @@ pub(crate) struct Word(u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Long(u32);
 
-/// A predicate.
+/// A predicate register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Predicate(u32);
 
@@ -40,14 +40,14 @@ impl Display for Predicate {
     }
 }
 
-/// An operand: a register, or a number.
+/// An operand: a register or a number.
 pub(crate) type Operand<'a> = &'a dyn Display;
 
-/// The lines of a kernel so far, and how many registers they name.
+/// The lines of a kernel so far, and the numbers of its registers.
 #[derive(Debug, Default)]
 pub(crate) struct Text {
     lines: String,
-    /// Lines, by the time that they take to be compiled.
+    /// The number of lines, weighted by their compile time.
     cost: usize,
     words: u32,
     longs: u32,
@@ -55,8 +55,8 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    /// Whether it is so long that the interpreter, which begins at once, is the better one. The time that the driver takes grows faster
-    /// than the text, and nobody can stop it: a second for some 5000 lines, a minute for 16,000.
+    /// Whether the interpreter, which starts immediately, is better. The driver's compile time grows faster than the
+    /// text, and cannot be interrupted: a second for some 5000 lines, a minute for 16,000.
     pub(crate) fn is_too_long(&self) -> bool {
         self.cost > MOST_LINES
     }
@@ -76,16 +76,16 @@ impl Text {
         Predicate(self.predicates)
     }
 
-    /// A whole line.
+    /// Appends a whole line.
     pub(crate) fn line(&mut self, line: impl Display) {
         self.cost += 1;
-        // A string takes all that is written to it.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.lines, "\t{line}");
     }
 
-    /// `name out, operands;`
+    /// Appends `name out, operands;`.
     pub(crate) fn set(&mut self, name: &str, out: impl Display, operands: &[Operand<'_>]) {
-        // By a number it is a multiplication.
+        // A division by a number compiles to a multiplication.
         let by_register = |by: &Operand<'_>| by.to_string().starts_with('%');
         let divides = name.starts_with("div") || name.starts_with("rem");
         let divides = divides && operands.last().is_some_and(by_register);
@@ -97,7 +97,7 @@ impl Text {
         self.lines.push_str(";\n");
     }
 
-    /// What an instruction makes of its operands.
+    /// Appends an instruction whose result is a new register.
     pub(crate) fn word(&mut self, name: &str, operands: &[Operand<'_>]) -> Word {
         let out = self.new_word();
         self.set(name, out, operands);
@@ -116,14 +116,14 @@ impl Text {
         out
     }
 
-    /// How many rows there are: every kernel's first parameter.
+    /// The number of rows: the first parameter of every kernel.
     pub(crate) fn rows(&mut self) -> Word {
         let rows = self.long("ld.param.u64", &[&"[p0]"]);
         self.word("cvt.u32.u64", &[&rows])
     }
 
-    /// The module: one kernel of this name with so many parameters of 64 bits, `p0`, `p1`, …; what shared memory it is launched
-    /// with is named `rows`.
+    /// The module: one kernel of this name with the given number of 64-bit parameters `p0`, `p1`, …. Its dynamic shared
+    /// memory is named `rows`.
     pub(crate) fn module(self, kernel: &str, parameters: usize, threads: u32) -> String {
         let parameters: Vec<String> = (0..parameters)
             .map(|p| format!("\t.param .u64 p{p}"))

@@ -1,4 +1,4 @@
-//! What a register of a program is in a kernel: a register of the card for each row of the thread, and masks of states.
+//! A program's register in a kernel: one hardware register for each row of the thread, and masks of states.
 
 use crate::device::cuda::codegen::ptx::{Long, Text, Word};
 use crate::device::cuda::codegen::row_masks::Mask;
@@ -8,23 +8,23 @@ use crate::ir::row_program::RowKind;
 /// The value of each row.
 #[derive(Debug, Clone)]
 pub(crate) enum Rows {
-    /// A bit each.
+    /// One bit each.
     Bools(Word),
-    /// Integers of at most 32 bits, extended to 32 by their sign or with zeros; floats of 32 bits.
+    /// Integers of at most 32 bits, sign- or zero-extended to 32; floats of 32 bits.
     Words(Vec<Word>),
     /// Integers and floats of 64 bits.
     Longs(Vec<Long>),
-    /// Lower and upper half.
+    /// The lower and the upper half.
     Decimals(Vec<[Long; 2]>),
 }
 
-/// No row is both NULL and for the host.
+/// The values and states of a register. No row is both NULL and a fault.
 #[derive(Debug, Clone)]
 pub(crate) struct Register {
     pub kind: RowKind,
     pub rows: Rows,
     pub null: Mask,
-    /// Rows that the host must decide.
+    /// Faults: rows that DataFusion has to evaluate.
     pub host: Mask,
 }
 
@@ -45,13 +45,14 @@ impl Register {
         }
     }
 
-    /// Which rows are true.
+    /// The rows that are TRUE.
     pub(crate) fn is_true(&self, text: &mut Text) -> Option<Word> {
         let mask = text.without(Some(self.as_bools()?), self.null);
         text.without(mask, self.host)
     }
 
-    /// The same rows with the states of operands, where a row for the host goes before NULL, and with rows at fault.
+    /// The same values with the merged states of operands, where a fault takes precedence over NULL, and with further
+    /// faults.
     pub(crate) fn with_states(
         self,
         text: &mut Text,
@@ -74,7 +75,7 @@ pub(crate) fn is_signed(kind: Kind) -> bool {
     matches!(kind, Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64)
 }
 
-/// Bits of a value, of which a Boolean has 1.
+/// The bits of a value; a Boolean has 1.
 pub(crate) fn bits(kind: Kind) -> u32 {
     match kind {
         Kind::I8 | Kind::U8 => 8,
@@ -85,7 +86,7 @@ pub(crate) fn bits(kind: Kind) -> u32 {
     }
 }
 
-/// Bytes of a value in a column; those of Booleans are bits.
+/// The bytes of a value in a column; Booleans are bits.
 pub(crate) fn bytes(kind: RowKind) -> u32 {
     match kind {
         RowKind::Plain(kind) => bits(kind) / 8,
@@ -93,7 +94,7 @@ pub(crate) fn bytes(kind: RowKind) -> u32 {
     }
 }
 
-/// The lower bits of a word, extended as values of an integer kind are.
+/// The lower bits of a word, sign- or zero-extended as the integer kind is.
 pub(crate) fn extended(text: &mut Text, kind: Kind, word: Word) -> Word {
     match (kind, is_signed(kind)) {
         (Kind::I8 | Kind::I16, _) => text.word("bfe.s32", &[&word, &0, &bits(kind)]),
@@ -102,7 +103,7 @@ pub(crate) fn extended(text: &mut Text, kind: Kind, word: Word) -> Word {
     }
 }
 
-/// A word of an integer kind with 64 bits.
+/// A word of an integer kind, extended to 64 bits.
 pub(crate) fn lengthened(text: &mut Text, kind: Kind, word: Word) -> Long {
     match is_signed(kind) {
         true => text.long("cvt.s64.s32", &[&word]),
@@ -110,7 +111,7 @@ pub(crate) fn lengthened(text: &mut Text, kind: Kind, word: Word) -> Long {
     }
 }
 
-/// Booleans as words of 0 and 1.
+/// Booleans as words 0 and 1.
 pub(crate) fn zeros_and_ones(text: &mut Text, mask: Word, rows: u32) -> Vec<Word> {
     (0..rows)
         .map(|k| text.word("bfe.u32", &[&mask, &k, &1]))

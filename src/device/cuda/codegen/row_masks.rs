@@ -1,5 +1,5 @@
-//! One bit for each row of a thread, in a word: Booleans, which rows are NULL, which are for the host. An absent mask has no bit
-//! set, so what cannot occur costs nothing. Bits past the rows of a thread are unspecified.
+//! Masks: a word with one bit for each row of a thread, for Booleans, NULLs and faults. An absent mask has no bit set,
+//! so what cannot occur costs nothing. Bits beyond a thread's rows are unspecified.
 
 use crate::device::cuda::codegen::ptx::{Predicate, Text, Word};
 
@@ -21,7 +21,7 @@ impl Text {
         self.word("not.b32", &[&a])
     }
 
-    /// `a` where `b` is not.
+    /// The bits of `a` that are not in `b`.
     pub(crate) fn without(&mut self, a: Mask, b: Mask) -> Mask {
         let a = a?;
         let Some(b) = b else { return Some(a) };
@@ -29,20 +29,20 @@ impl Text {
         Some(self.word("and.b32", &[&a, &not]))
     }
 
-    /// `b` where `a` is, `c` elsewhere.
+    /// The bits of `b` where `a` is set, of `c` elsewhere.
     pub(crate) fn choose(&mut self, a: Word, b: Mask, c: Mask) -> Mask {
         let taken = self.and(Some(a), b);
         let other = self.without(c, Some(a));
         self.or(taken, other)
     }
 
-    /// Row `k` of a mask.
+    /// Bit `k` of a mask.
     pub(crate) fn bit(&mut self, mask: Word, k: u32) -> Predicate {
         let bit = self.word("and.b32", &[&mask, &(1u32 << k)]);
         self.predicate("setp.ne.u32", &[&bit, &0])
     }
 
-    /// A mask of a predicate for each row.
+    /// A mask of one predicate for each row.
     pub(crate) fn mask(&mut self, rows: &[Predicate]) -> Word {
         let mask = self.word("mov.u32", &[&0]);
         for (k, row) in rows.iter().enumerate() {

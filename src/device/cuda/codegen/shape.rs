@@ -1,16 +1,16 @@
-//! [`Shape`]: what a generated kernel takes, and of which kinds.
+//! [`Shape`] and [`Parameter`]: what a kernel's text depends on, and the parameters that it is launched with.
 
 use crate::ir::row_program::{RowKind, RowProgram};
 
-/// What a kernel's text depends on, but for constants.
+/// What the text of a kernel depends on. Constants are parameters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape<'a> {
     pub program: &'a RowProgram,
-    /// Of each column its kind, and whether it has NULLs.
+    /// For each column its kind, and whether it has NULLs.
     pub columns: &'a [(RowKind, bool)],
 }
 
-/// What a kernel is given, in 64 bits each.
+/// The parameters of a kernel, 64 bits each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Parameter {
     Rows,
@@ -18,17 +18,17 @@ pub(crate) enum Parameter {
     ColumnValidity(usize),
     Output(usize),
     OutputValidity(usize),
-    /// Lower 64 bits of the constant of an instruction, and the upper ones.
+    /// The lower and the upper 64 bits of an instruction's constant.
     Constant(usize),
     ConstantUpper(usize),
-    /// A word that is set where a row is for the host.
+    /// A word that is set if a row is a fault.
     Left,
-    /// Of `filter/one_pass.rs`: what it counts, and each column that it moves.
+    /// Of `filter/one_pass.rs`: its counts, and each column that it moves, as input and output.
     Counts,
     Moved(usize),
     Kept(usize),
-    /// Of `device/cuda/codegen/filter/bit_test.rs`: the bits, and of each key column the least value, how many there are from it to the greatest, the digit of a
-    /// NULL and what digits are multiplied by.
+    /// Of `filter/bit_test.rs`: the bitmap, and for each key column the least value, the number of values from the
+    /// least to the greatest, the digit of NULL, and the stride.
     Bits,
     Least(usize),
     Digits(usize),

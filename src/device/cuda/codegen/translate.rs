@@ -1,4 +1,5 @@
-//! The instructions of a program, one after the other, for all rows of a thread. Twin: `run` of `kernels/expr/map.cu`.
+//! Translates the instructions of a program in order, each for all rows of a thread. The interpreter's counterpart:
+//! `run` of `kernels/expr/map.cu`.
 
 use crate::device::cuda::codegen::arithmetic::{arithmetic, compare};
 use crate::device::cuda::codegen::casts::{cast, negative};
@@ -12,7 +13,7 @@ use crate::device::cuda::codegen::shape::{Parameter, Shape};
 use crate::ir::pair_program::{Kind, Op};
 use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram};
 
-/// What a kernel is while its text is written.
+/// The state of a kernel's translation.
 pub(crate) struct Machine<'a> {
     pub text: Text,
     pub place: Place,
@@ -21,15 +22,16 @@ pub(crate) struct Machine<'a> {
     sources: Vec<Option<Source>>,
     columns: Vec<Option<Register>>,
     registers: Vec<Option<Register>>,
-    /// Rows past the end are not.
+    /// The rows before the end.
     inside: Mask,
-    /// Rows for the host that reach an output.
+    /// Faults that reach an output.
     pub left: Mask,
-    /// Outputs that may have NULLs.
+    /// Whether each output may have NULLs.
     pub nullable: Vec<bool>,
 }
 
-/// A column that a program loads: where its values are and, if it has NULLs, its bitmap; and what they are loaded into.
+/// A column that a program loads: the address of its values and, if it has NULLs, of its bitmap, with the registers
+/// that receive them.
 struct Source {
     kind: RowKind,
     values: (Long, Units),
@@ -37,14 +39,14 @@ struct Source {
 }
 
 impl<'a> Machine<'a> {
-    /// A parameter's value.
+    /// The value of a new parameter.
     pub(crate) fn parameter(&mut self, parameter: Parameter) -> Long {
         let at = self.parameters.len();
         self.parameters.push(parameter);
         self.text.long("ld.param.u64", &[&format_args!("[p{at}]")])
     }
 
-    /// A parameter that is an address.
+    /// The value of a new parameter that is an address.
     pub(crate) fn pointer(&mut self, parameter: Parameter) -> Long {
         let pointer = self.parameter(parameter);
         self.text.long("cvta.to.global.u64", &[&pointer])
@@ -60,7 +62,8 @@ impl<'a> Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// For the rows at `place`, whose columns are to be loaded. `parameters` are those of the text so far.
+    /// A translation for the rows at `place`, whose columns are to be loaded. `parameters`: those that `text` already
+    /// has.
     pub(crate) fn new(
         shape: &'a Shape<'a>,
         text: Text,
@@ -110,7 +113,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Loads all columns of the rows at `place`: all loads are on their way before anything waits for one.
+    /// Loads all columns of the rows at `place`. All loads are issued before the first use.
     pub(crate) fn load(&mut self, place: &Place) {
         for source in self.sources.iter().flatten() {
             for (from, units) in [&source.values].into_iter().chain(&source.valid) {
@@ -119,7 +122,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The rows at `place`, whose columns were loaded, are those at hand.
+    /// Makes the rows at `place`, whose columns were loaded, the current ones.
     pub(crate) fn take(&mut self, place: Place) {
         let text = &mut self.text;
         self.inside = Some(place.inside(text));
@@ -141,12 +144,12 @@ impl<'a> Machine<'a> {
         self.place = place;
     }
 
-    /// What a column is of.
+    /// The kind of a column.
     pub(crate) fn kind(&self, column: usize) -> Option<RowKind> {
         Some(self.shape.columns.get(column)?.0)
     }
 
-    /// A column that the program loads too, without its states.
+    /// A column that the program loads, without states.
     pub(crate) fn loaded(&self, column: usize) -> Option<&Register> {
         self.columns.get(column)?.as_ref()
     }
@@ -159,7 +162,7 @@ impl<'a> Machine<'a> {
         self.place.layout.rows()
     }
 
-    /// What all instructions but stores do; `None` where one has no text.
+    /// Translates any instruction but a store; `None` if only the interpreter has it.
     pub(crate) fn run(&mut self, at: usize, instruction: &RowInstruction) -> Option<()> {
         let made = match (instruction.op, instruction.kind) {
             (RowOp::Store, _) => return Some(()),
@@ -176,7 +179,7 @@ impl<'a> Machine<'a> {
         Some(())
     }
 
-    /// Constants are parameters, so that programs that differ in them alone are one kernel.
+    /// Constants are parameters, so that programs that differ only in constants share a kernel.
     fn constant(&mut self, at: usize, kind: RowKind, is_null: bool) -> Register {
         let count = self.rows() as usize;
         let lower = self.parameter(Parameter::Constant(at));
@@ -357,7 +360,7 @@ impl<'a> Machine<'a> {
         Some(())
     }
 
-    /// Which rows pass, of a program whose only output is a predicate.
+    /// The rows that pass, for a program whose only output is a predicate.
     pub(crate) fn passing(&mut self, instruction: &RowInstruction) -> Option<Word> {
         let register = self.register(instruction.a)?;
         self.leave(&register);
@@ -365,7 +368,7 @@ impl<'a> Machine<'a> {
         self.text.and(passing, self.inside)
     }
 
-    /// Those of some rows that are not past the end.
+    /// The part of `rows` before the end.
     pub(crate) fn inside(&mut self, rows: Word) -> Option<Word> {
         self.text.and(Some(rows), self.inside)
     }
@@ -374,14 +377,14 @@ impl<'a> Machine<'a> {
         self.leave_rows(register.host);
     }
 
-    /// Rows that reach an output, or decide about it, and are not for this kernel.
+    /// Marks rows as faults that reach an output or its predicate.
     pub(crate) fn leave_rows(&mut self, rows: Mask) {
         let left = self.text.and(rows, self.inside);
         self.left = self.text.or(self.left, left);
     }
 }
 
-/// Which columns a program loads.
+/// The columns that a program loads.
 pub(crate) fn loads(program: &RowProgram) -> Vec<usize> {
     let loads = program.instructions.iter().filter(|i| i.op == RowOp::Load);
     let mut loaded: Vec<usize> = loads.map(|load| usize::from(load.column)).collect();
@@ -390,7 +393,7 @@ pub(crate) fn loads(program: &RowProgram) -> Vec<usize> {
     loaded
 }
 
-/// Bytes of all values of a row that a program loads and makes, and of the widest.
+/// The bytes of all values of a row that a program loads and computes, and the bytes of the widest value.
 pub(crate) fn widths(shape: &Shape<'_>) -> Option<(u32, u32)> {
     let Shape { program, columns } = shape;
     let loaded = loads(program).into_iter();

@@ -1,6 +1,8 @@
-//! The rows for which a column is true (\[D\]'s SELECT: flag, scan, compact; `kernels/columns/rows_select.cuh`).
+//! The rows for which a column is TRUE (SELECT of \[D\] table 1, here as flag, scan, compact;
+//! `kernels/columns/rows_select.cuh`). In: flags and columns. Out: the columns of the rows that pass.
 //!
-//! Values of 4, 8 and 16 bytes are compacted from the flags; others are gathered by row ids, which are made where one is.
+//! Values of 4, 8 and 16 bytes are compacted from the flags. Other values are gathered by row ids, which are computed
+//! at most once.
 
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::width;
@@ -14,7 +16,7 @@ use crate::device::primitives::rows::RowPrimitives;
 use crate::error::{BowtieError, Result};
 
 impl CudaDevice {
-    /// How many rows are kept, and their columns; `None` if all are.
+    /// The number of rows that pass, and their columns; `None` if all pass.
     pub(crate) fn kept(
         &self,
         flags: &Column,
@@ -75,7 +77,7 @@ impl CudaDevice {
         Ok(Some((selected, kept)))
     }
 
-    /// The ids of the rows, made once.
+    /// The ids of the rows that pass, computed on first use.
     fn ids<'i>(
         &self,
         ids: &'i mut Option<Buffer<u32>>,

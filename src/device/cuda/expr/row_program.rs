@@ -1,4 +1,5 @@
-//! Programs over the rows of an input: interpreted by `kernels/expr/map.cu`, or kernels of their own (`generated/`).
+//! Row programs on a GPU: interpreted by `kernels/expr/map.cu`, or compiled to kernels of their own (`codegen/`). In:
+//! columns. Out: a column for each output.
 
 use arrow::datatypes::DataType;
 
@@ -11,7 +12,7 @@ use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
 use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram};
 
-/// An output on its way.
+/// An output being computed.
 struct Output {
     data_type: DataType,
     values: Memory,
@@ -19,7 +20,7 @@ struct Output {
 }
 
 impl CudaDevice {
-    /// A column for each output; a column that lies elsewhere than its values do on a GPU is brought up first.
+    /// A column for each output. Columns without values in device memory are uploaded first.
     pub(crate) fn map_rows(
         &self,
         rows: usize,
@@ -75,7 +76,7 @@ impl CudaDevice {
             table.extend(program.instructions.iter().flat_map(words));
             let bytes: Vec<u8> = table.iter().flat_map(|word| word.to_le_bytes()).collect();
             let table = queue.send(&bytes, "a program")?;
-            // Whether some row is for the host.
+            // Set if DataFusion has to evaluate a row.
             let left = queue.zeroed(4, "a program")?;
             let args = [
                 (&table).into(),
@@ -89,9 +90,9 @@ impl CudaDevice {
                 true => "map_rows",
                 false => "map_rows_narrow",
             };
-            // SAFETY: the table has three words for each column and each output, whose addresses are of memory of this queue with as
-            // many values as there are rows, and bitmaps in whole words; and six words for each instruction, which names columns,
-            // outputs and registers below their numbers.
+            // SAFETY: the table has three words for each column and each output, with addresses of this stream's
+            // memory, which holds as many values as there are rows, and bitmaps in whole words. It has six words for
+            // each instruction, which names columns, outputs and registers below their numbers.
             unsafe { queue.launch(kernel, Shape::rows(rows), &args)? };
             let mut any = [0; 4];
             queue.read_few(&mut any, &left, 0)?;
@@ -115,7 +116,7 @@ impl CudaDevice {
     }
 }
 
-/// Whether some register holds one.
+/// Whether a column, output or register holds a decimal.
 fn has_decimals(program: &RowProgram, columns: &[&Values]) -> bool {
     let of_columns = columns.iter().map(|column| &column.data_type);
     let mut types = of_columns.chain(&program.outputs);
@@ -129,7 +130,7 @@ pub(crate) fn kind_of(data_type: &DataType) -> Result<RowKind> {
         .ok_or_else(|| BowtieError::Internal(format!("{data_type} has no kind in a program")))
 }
 
-/// An instruction as `MapInstruction` of the kernels.
+/// An instruction as the kernels' `MapInstruction`.
 fn words(instruction: &RowInstruction) -> [u64; 6] {
     let RowInstruction {
         op,
@@ -143,7 +144,7 @@ fn words(instruction: &RowInstruction) -> [u64; 6] {
         from,
     } = *instruction;
     let bytes = [op.code(), kind.code(), from.code(), out, a, b, c, 0];
-    // What a decimal's distance from zero must be below.
+    // The exclusive bound of a decimal's absolute value.
     let bound = match (op, b) {
         (RowOp::Scale | RowOp::Round | RowOp::FromFloat, 1..) => 10u128.pow(b.into()),
         _ => u128::MAX,

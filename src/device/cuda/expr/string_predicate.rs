@@ -1,12 +1,13 @@
-//! Tests of text, and characters of it (`kernels/expr/text_test.cu`).
+//! String predicates, and substrings by characters (`kernels/expr/text_test.cu`). In: text or binary columns. Out:
+//! Booleans, or text.
 //!
-//! | column | who tests it |
+//! | column | tested by |
 //! |---|---|
 //! | text and binary with offsets | the kernel |
-//! | views | the kernel, by what they hold of their values; where that does not decide on a row, the twin tests all of them |
-//! | dictionaries | the twin tests the values, which lie on the host, and the keys gather what it says |
-//! | two columns of which one is a dictionary, or that lie in different ways | the twin |
-//! | what lies on the host | the twin |
+//! | views | the kernel, by the bytes in the views; if these do not decide on a row, the host fallback tests all rows |
+//! | dictionaries | the host fallback tests the values, which are on the host; the keys gather the results |
+//! | two columns, of which one is a dictionary, or stored differently | the host fallback |
+//! | columns on the host | the host fallback |
 
 use std::sync::Arc;
 
@@ -27,24 +28,24 @@ use crate::device::primitives::expr::ExprPrimitives;
 use crate::error::Result;
 use crate::ir::text_predicate::{TextPredicate, TextSlice, TextTest};
 
-/// What is asked, as the kernels number it behind the comparisons.
+/// Operations as the kernels number them, after the comparisons.
 const AMONG: u32 = 6;
 const LIKE: u32 = 7;
 const PRESENT: u32 = 8;
 
-/// Constants lie behind their offsets where loads of 16 bytes may begin.
+/// The bytes of constants follow their offsets from a multiple of this, so that they can be loaded 16 bytes at a time.
 const ALIGNED: usize = 16;
 
-/// Constants of a test on the GPU.
+/// The constants of a test, on the GPU.
 struct Constants {
     memory: Memory,
-    /// Where their bytes begin.
+    /// The offset of their bytes.
     bytes: usize,
     count: usize,
 }
 
 impl CudaDevice {
-    /// A Boolean for each row: what `test` says of its value.
+    /// A Boolean for each row: the result of `test` for its value.
     pub(crate) fn tested(
         &self,
         column: &Column,
@@ -86,7 +87,7 @@ impl CudaDevice {
         self.column_from_host(&self.twin.test_text(&column, other.as_ref(), test)?)
     }
 
-    /// The same characters of each value.
+    /// The same substring of each value.
     pub(crate) fn sliced(&self, column: &Column, slice: TextSlice) -> Result<Column> {
         let rows = column.rows();
         match column.stored() {
@@ -108,7 +109,7 @@ impl CudaDevice {
     }
 }
 
-/// What kernels are asked, and by which constants.
+/// The operation and the constants that the kernels take.
 fn asked(predicate: &TextPredicate) -> (u32, Vec<&[u8]>) {
     fn all(constants: &[Vec<u8>]) -> Vec<&[u8]> {
         constants.iter().map(Vec::as_slice).collect()
@@ -122,7 +123,7 @@ fn asked(predicate: &TextPredicate) -> (u32, Vec<&[u8]>) {
     }
 }
 
-/// As kernels take it; all of a value where there is none.
+/// The slice as the kernels take it; the whole value without a slice.
 fn bounds(slice: Option<TextSlice>) -> [Arg; 2] {
     let slice = slice.unwrap_or(TextSlice {
         skip: 0,
@@ -138,7 +139,7 @@ fn is_set(flag: &Memory, queue: &Stream) -> Result<bool> {
 }
 
 impl Stream {
-    /// What `test` says of the values of a column with offsets.
+    /// The result of `test` for each value of a column with offsets.
     fn text_truths(
         self: &Arc<Self>,
         text: &Text,
@@ -162,13 +163,14 @@ impl Stream {
             (&out).into(),
             (rows as u32).into(),
         ];
-        // SAFETY: there are `rows` values, where their offsets say, and as many bits; constants are where theirs say, from a multiple
-        // of 16 bytes on, and at least one where `op` reads one; `out` holds a bit a row in whole words.
+        // SAFETY: there are `rows` values at their offsets, and as many validity bits. The constants are at their
+        // offsets, from a multiple of 16 bytes on, and there is at least one if `op` reads one. `out` holds a bit for
+        // each row, in whole words.
         unsafe { self.launch("text_test_bytes", Shape::rows(rows), &args)? };
         self.truths(out, text.valid.as_ref(), rows).map(Some)
     }
 
-    /// The same of views; `None` where they do not decide.
+    /// The same for views; `None` if the bytes in the views do not decide on every row.
     fn view_truths(
         self: &Arc<Self>,
         views: &Indirect,
@@ -194,7 +196,8 @@ impl Stream {
             (&left).into(),
             (rows as u32).into(),
         ];
-        // SAFETY: there are `rows` views, and as many bits; constants as above; `out` holds a bit a row in whole words, `left` one.
+        // SAFETY: there are `rows` views and as many validity bits; constants as above; `out` holds a bit for each row,
+        // in whole words, and `left` one word.
         unsafe { self.launch("text_test_views", Shape::rows(rows), &args)? };
         match is_set(&left, self)? {
             true => Ok(None),
@@ -202,7 +205,7 @@ impl Stream {
         }
     }
 
-    /// The values of two columns compared row by row.
+    /// Compares the values of two columns row by row.
     fn compared_text(
         self: &Arc<Self>,
         left: &Text,
@@ -222,12 +225,13 @@ impl Stream {
             (&out).into(),
             (rows as u32).into(),
         ];
-        // SAFETY: both columns have `rows` values, where their offsets say; `valid` and `out` hold a bit a row in whole words.
+        // SAFETY: both columns have `rows` values at their offsets; `valid` and `out` hold a bit for each row, in whole
+        // words.
         unsafe { self.launch("text_test_columns", Shape::rows(rows), &args)? };
         self.boolean(out, valid).map(Some)
     }
 
-    /// The same of views; `None` where they do not decide.
+    /// The same for views; `None` if the bytes in the views do not decide on every row.
     fn compared_views(
         self: &Arc<Self>,
         left: &Indirect,
@@ -248,7 +252,8 @@ impl Stream {
             (&undecided).into(),
             (rows as u32).into(),
         ];
-        // SAFETY: both columns have `rows` views; `valid` and `out` hold a bit a row in whole words, `undecided` a word.
+        // SAFETY: both columns have `rows` views; `valid` and `out` hold a bit for each row, in whole words, and
+        // `undecided` one word.
         unsafe { self.launch("text_test_view_columns", Shape::rows(rows), &args)? };
         match is_set(&undecided, self)? {
             true => Ok(None),
@@ -256,7 +261,7 @@ impl Stream {
         }
     }
 
-    /// The truths of a dictionary's values row by row.
+    /// The results for a dictionary's values, gathered by its keys.
     fn of_keys(
         self: &Arc<Self>,
         keys: &Values,
@@ -271,7 +276,7 @@ impl Stream {
         let Some(Storage::Fixed(mut gathered)) = gathered else {
             return Ok(None);
         };
-        // Where a value may be NULL its bit was gathered, and is not set for a NULL key.
+        // If values may be NULL, their validity was gathered with the results; it is not set for a NULL key.
         if let (None, Some(of_keys)) = (&gathered.valid, &keys.valid) {
             gathered.valid = Some(self.copy_of(of_keys.into(), bitmap_bytes(rows), "validity")?);
             gathered.made = Some(self.mark()?);
@@ -293,7 +298,8 @@ impl Stream {
             (&lengths).into(),
             (rows as u32).into(),
         ];
-        // SAFETY: there are `rows` values, where their offsets say, and as many bits; both outputs hold as many words.
+        // SAFETY: there are `rows` values at their offsets, and as many validity bits; both outputs hold a word for
+        // each row.
         unsafe { self.launch("text_test_spans", Shape::rows(rows), &args)? };
         let (offsets, bytes, length) = self.text_at(text, &starts, lengths, rows)?;
         Ok(Text {
@@ -307,7 +313,7 @@ impl Stream {
         })
     }
 
-    /// Views that hold the characters themselves; `None` where some do not.
+    /// Views that hold their whole substring; `None` if a substring does not fit its view.
     fn sliced_views(
         self: &Arc<Self>,
         views: &Indirect,
@@ -327,7 +333,7 @@ impl Stream {
             (&left).into(),
             (rows as u32).into(),
         ];
-        // SAFETY: there are `rows` views, and as many bits; `out` holds as many views, `left` a word.
+        // SAFETY: there are `rows` views and as many validity bits; `out` holds as many views, and `left` one word.
         unsafe { self.launch("text_test_slices", Shape::rows(rows), &args)? };
         if is_set(&left, self)? {
             return Ok(None);
@@ -339,11 +345,12 @@ impl Stream {
             original: None,
             made: Some(self.mark()?),
         };
-        // None refers to bytes of a buffer, but pieces of one column are put together sooner while they name the same ones.
+        // No view refers to a buffer now, but keeping the buffers makes concatenation with parts of the same column
+        // cheaper.
         Ok(Some(Indirect::new(views, sliced, views.to.clone())))
     }
 
-    /// Constants, or segments, with their offsets.
+    /// Uploads constants or segments, with their offsets.
     fn constants(self: &Arc<Self>, constants: &[&[u8]]) -> Result<Constants> {
         let mut end = 0;
         let ends = constants.iter().map(|constant| {
@@ -367,7 +374,7 @@ impl Stream {
             .transpose()
     }
 
-    /// The rows that are not NULL in either of two columns; `None` where all are not.
+    /// The rows that are not NULL in either of two columns; `None` if none is NULL.
     fn both_valid(
         self: &Arc<Self>,
         left: Option<&Memory>,
@@ -380,7 +387,7 @@ impl Stream {
         }
     }
 
-    /// Bits as a column that is NULL where another one is.
+    /// A Boolean column of `bits` with the NULLs of another column.
     fn truths(
         self: &Arc<Self>,
         bits: Memory,

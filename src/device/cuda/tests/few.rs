@@ -1,5 +1,5 @@
-//! Few rows through the kernels of equi-joins, groups, sorts, set joins, bits of keys, text and row programs: what
-//! `compute-sanitizer` can come to the end of, under which a launch takes a hundred times as long (CONTRIBUTING.md).
+//! Few rows through the kernels of equi-joins, groups, sorts, set joins, key bitmaps, text and row programs: few enough
+//! for `compute-sanitizer`, under which a launch takes a hundred times as long (CONTRIBUTING.md).
 
 use crate::device::cuda::tests::aggregate::{dependent_keys, short_text, strategies};
 use crate::device::cuda::tests::equi::equi_joins;
@@ -12,7 +12,7 @@ use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTechnique};
 use crate::ir::side::Side;
 use crate::ir::strategies::{EquiStrategy, Materialization};
 
-/// Over a block, a strip and a tile of each kernel, with a part of the last one.
+/// More rows than a block, a strip and a tile of each kernel, with a partial last one.
 const ROWS: usize = 4_500;
 
 #[test]
@@ -84,7 +84,7 @@ fn groups() {
 fn keys_alone() {
     let Some((_, gpu)) = twins() else { return };
     let mut random = Random(97);
-    // Over a tile, and a tile of one digit.
+    // More than a tile, and a tile of equal digits.
     for kind in [0, 1, 5] {
         order_keys::sorted_alone(&gpu, &mut random, 2 * ROWS, kind);
     }
@@ -121,7 +121,7 @@ fn sets() {
     pairs::compare(&host, &gpu, &sides, test.seen_from(Side::Left), &by);
 }
 
-/// Pairs of a side and itself, by rows of bits, and of lists whose elements are their own ids.
+/// Self joins of sets by rows of bits, and of lists whose elements are their own ids.
 #[test]
 fn other_sets() {
     let Some((host, gpu)) = twins() else { return };
@@ -164,7 +164,7 @@ fn bits_of_keys() {
 
 #[test]
 fn distinct_values_by_runs() {
-    // Three tiles: a half of shared memory is filled again.
+    // Three tiles: a half of shared memory is reused.
     distinct::check(&[1, 130, 3 * 8192], &[0, 2], &[2, 700]);
 }
 
@@ -177,7 +177,7 @@ fn texts() {
     string_predicate::characters_of(&host, &gpu, &mut random, 600, 5);
 }
 
-/// Interpreted, and as kernels made for them; filters; and columns put together.
+/// Row programs by the interpreter and compiled, filters, and concatenation of columns.
 #[test]
 fn programs_over_rows() {
     let Some((host, mut gpu)) = twins() else {

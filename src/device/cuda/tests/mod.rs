@@ -1,5 +1,5 @@
-//! Every primitive beside its twin: the same words, bit by bit. They need a GPU; without one they say so and pass, unless
-//! BOWTIE_REQUIRE_CUDA is set.
+//! Every primitive of the GPU against the host's, which is the reference: equal words, bit by bit. The tests need a
+//! GPU; without one they print so and pass, unless BOWTIE_REQUIRE_CUDA is set.
 
 use crate::device::primitives::keys::KeyPrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
@@ -52,12 +52,12 @@ const OPS: [Comparison; 6] = [
     Comparison::NotEq,
 ];
 
-/// Around the sizes at which kernels change what they do.
+/// Sizes around those at which kernels change their algorithm.
 const SIZES: [usize; 14] = [
     0, 1, 2, 31, 32, 33, 255, 257, 1000, 1023, 1025, 8193, 65_537, 300_001,
 ];
 
-/// The host and the GPU; `None` where there is none.
+/// The reference and the GPU; `None` without a GPU.
 fn twins() -> Option<(HostDevice, CudaDevice)> {
     let host = HostDevice::new(Budget::new(u64::MAX)).unwrap();
     match CudaDevice::open(0, None) {
@@ -72,7 +72,7 @@ fn twins() -> Option<(HostDevice, CudaDevice)> {
     }
 }
 
-/// A small generator, the same everywhere.
+/// A small generator of random numbers, the same on every machine.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -87,7 +87,7 @@ impl Random {
         self.next() % n.max(1)
     }
 
-    /// Words that are hard in one way or another.
+    /// Words of several difficult distributions.
     fn words(&mut self, n: usize, kind: usize) -> Vec<u64> {
         (0..n as u64)
             .map(|i| match kind % 6 {
@@ -101,7 +101,7 @@ impl Random {
             .collect()
     }
 
-    /// Validity: none, all NULL, one in seven.
+    /// Validity: no NULL, all NULL, one in seven NULL.
     fn nulls(&mut self, n: usize, kind: usize) -> Option<NullBuffer> {
         match kind % 3 {
             0 => None,
@@ -141,7 +141,7 @@ fn down<T: ArrowNativeType>(gpu: &CudaDevice, words: &Buffer<T>) -> ScalarBuffer
     gpu.words_to_host(words).unwrap()
 }
 
-/// Keys of a column on both devices.
+/// The keys of a column on both devices.
 fn keys_of(host: &HostDevice, gpu: &CudaDevice, array: &ArrayRef) -> (Keys, Keys) {
     let (here, _) = host
         .order_keys(&host.upload(from_ref(array)).unwrap())
@@ -211,7 +211,7 @@ fn same_sorted(gpu: &CudaDevice, here: &OrderedRows, there: &OrderedRows, what: 
     }
 }
 
-/// Columns of every type that lies on the GPU, and some that do not.
+/// Columns of every type that the GPU stores, and of some that it does not.
 fn columns(random: &mut Random, n: usize, kind: usize) -> Vec<ArrayRef> {
     let words = random.words(n, kind);
     let nulls = random.nulls(n, kind);
@@ -241,7 +241,7 @@ fn columns(random: &mut Random, n: usize, kind: usize) -> Vec<ArrayRef> {
         primitive!(Decimal256Type, |w| arrow::datatypes::i256::from_i128(
             i128::from(w as i64)
         )),
-        // These span more than 64 bits, mostly.
+        // Most of these span more than 64 bits.
         primitive!(Decimal128Type, |w: u64| i128::from(w as i64) << 60),
         primitive!(Decimal256Type, |w: u64| arrow::datatypes::i256::from_parts(
             u128::from(w % 5) << 64,
@@ -278,7 +278,7 @@ fn columns(random: &mut Random, n: usize, kind: usize) -> Vec<ArrayRef> {
     ]
 }
 
-/// Group ids below `groups`, one in nine of them none.
+/// Group ids below `groups`; one in nine rows has no group.
 fn group_ids(random: &mut Random, n: usize, groups: u32) -> Vec<u32> {
     (0..n)
         .map(|_| match random.below(9) {

@@ -1,5 +1,5 @@
-//! Folds over groups of rows (\[W\] section 3.2): rows have the id of their group, and each fold walks the rows once. How they come
-//! to their groups is for `strategies.rs`.
+//! Folds over groups of rows (\[W\] 3.2 and 4.2 to 4.4). In: the group id of each row. Out: one state for each fold and
+//! group. Each fold reads the rows once. `strategies.rs` assigns the group ids.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use crate::device::host::theta::range_fold::summable;
 use crate::error::{BowtieError, Result};
 use crate::ir::fold::Fold;
 
-/// Bytes of a group while a fold is made, at most.
+/// The most bytes that a fold allocates for a group.
 const GROUP_BYTES: u64 = 41;
 
-/// What asks whether anybody still wants the result: it fails when nobody does.
+/// A check for cancellation: an error if the query is cancelled.
 pub(crate) type GoOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
 
-/// The folds over each of `groups` groups, and the first row of each, of rows whose groups are `ids`.
+/// The states of each fold for `groups` groups, and each group's first row. `ids`: the group of each row.
 pub(crate) fn fold_groups(
     budget: &Arc<Budget>,
     ids: &[u32],
@@ -86,7 +86,7 @@ fn count_of(valid: Option<&BooleanBuffer>, ids: &[u32], groups: usize) -> Vec<i6
     counts
 }
 
-/// Folds the values that are not NULL; a group without any is NULL, and holds `nothing`.
+/// Folds the values that are not NULL. A group without such a value is NULL; the word beneath is `nothing`.
 fn over_groups<T: Copy>(
     values: impl Iterator<Item = T>,
     valid: Option<&NullBuffer>,
@@ -122,7 +122,7 @@ fn sum(array: &ArrayRef, ids: &[u32], groups: usize) -> Result<ArrayRef> {
     })
 }
 
-/// NULL where no value is not.
+/// The mean of each group; NULL if all its values are NULL.
 fn means(array: &ArrayRef, ids: &[u32], groups: usize) -> Result<Float64Array> {
     let sums = sum(array, ids, groups)?;
     let counts = count_of(validity(array).as_ref(), ids, groups);
@@ -134,7 +134,7 @@ fn means(array: &ArrayRef, ids: &[u32], groups: usize) -> Result<Float64Array> {
     Ok(Float64Array::new(means.into(), sums.nulls().cloned()))
 }
 
-/// By the corrected two-pass formula: no large numbers cancel, whatever the means.
+/// By the corrected two-pass formula, without cancellation of large numbers at any mean.
 fn squared_deviations(array: &ArrayRef, ids: &[u32], groups: usize) -> Result<ArrayRef> {
     let means = means(array, ids, groups)?;
     let values = array.as_primitive::<Float64Type>();
@@ -159,15 +159,16 @@ fn squared_deviations(array: &ArrayRef, ids: &[u32], groups: usize) -> Result<Ar
     )))
 }
 
-/// The squared deviations from the mean, from those from a number near it and their sum.
+/// The sum of squared deviations from the mean. In: deviations from a number near the mean (`deviations`: their sum,
+/// `squares`: the sum of their squares).
 pub(crate) fn corrected(count: i64, deviations: f64, squares: f64) -> f64 {
     let m2 = squares - deviations * deviations / count as f64;
-    // Rounding may leave a little less than nothing; NaN stays.
+    // Rounding may give a number slightly below zero. NaN is returned as it is.
     if m2 < 0.0 { 0.0 } else { m2 }
 }
 
-/// The first of the least values, or the last of the greatest. Floats compare in total order, other narrow types by their order
-/// keys, others by Arrow's order, which is that of the keys.
+/// The first of the least values, or the last of the greatest. Floats compare in total order, other narrow types by
+/// their order keys, the rest by Arrow's order, which agrees with order keys.
 fn extreme(
     budget: &Arc<Budget>,
     values: &Column,
@@ -201,7 +202,7 @@ fn extreme(
     Ok(take(values.on_host()?, &best, None)?)
 }
 
-/// For each group the row of its extreme, NULL where no value is there.
+/// The row of each group's extreme; NULL if all its values are NULL.
 fn best_rows(
     ids: &[u32],
     groups: usize,

@@ -1,4 +1,4 @@
-//! Grouped aggregation on the host.
+//! Grouped aggregation on the host: key columns and columns to aggregate enter; one row per group leaves.
 
 pub(crate) mod fold;
 pub(crate) mod primitives;

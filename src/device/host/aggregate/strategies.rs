@@ -1,12 +1,12 @@
-//! Aggregates over groups of rows, by each strategy of \[W\] section 3.2: how rows come to their groups, and in which order they are
-//! folded. Each is the specification of a GPU's: the same groups, in any order.
+//! Grouped aggregation by each strategy of `bowtie.group_strategy`: how rows are assigned to groups, and in which order
+//! they are folded. Each is the specification of a GPU's strategy: the same groups, in any order.
 //!
-//! | strategy | here |
+//! | strategy | on the host |
 //! |---|---|
-//! | `hash_shared`, `hash_global` | one hash table; threads have no memory of their own that is faster, so both are the second |
-//! | `partition` | keys and values gathered to parts by a hash of the key, each part grouped by itself, several at a time |
-//! | `sort` | keys and values gathered in the order of keys |
-//! | `sort_dict` | the same in the order of the keys' numbers in a hash table, by counting |
+//! | `hash_shared`, `hash_global` | one hash table; a thread has no faster memory of its own, so both are `hash_global` |
+//! | `partition` | keys and values gathered into partitions by a hash of the key; partitions are grouped independently, several at a time |
+//! | `sort` | keys and values gathered in key order |
+//! | `sort_dict` | rows in the order of the key numbers that a hash table gave, by counting sort |
 
 use std::sync::Arc;
 
@@ -25,16 +25,16 @@ use crate::error::Result;
 use crate::ir::fold::Fold;
 use crate::ir::strategies::GroupStrategy;
 
-/// Groups of rows, known by their rows.
+/// Groups, each identified by one of its rows.
 #[derive(Debug)]
 struct Grouped {
-    /// A row of each group; of the one group without keys any, if there are rows.
+    /// One row of each group. Without keys: one group, if there are rows.
     firsts: Buffer<u32>,
     states: Vec<Column>,
     strategy: Option<GroupStrategy>,
 }
 
-/// Groups of `rows` rows, and the folds over each of them; `go_on` fails when nobody wants them any more.
+/// Groups `rows` rows by `keys` and folds each group. `go_on` fails if the query is cancelled.
 pub(crate) fn aggregate(
     budget: &Arc<Budget>,
     rows: usize,
@@ -107,7 +107,7 @@ fn by_hash(
     })
 }
 
-/// Bits of the hash that say the part.
+/// Bits of the hash that select the partition.
 const PART_BITS: u32 = 6;
 
 fn by_parts(
@@ -164,7 +164,7 @@ fn by_parts(
     })
 }
 
-/// Rows in the order of the numbers of their keys.
+/// Rows ordered by group id: a counting sort.
 fn order_of_ids(budget: &Arc<Budget>, ids: &[u32], groups: usize) -> Result<KeyOrder> {
     let leases = [
         budget.lease(ids.len() as u64 * 4, "sorted rows")?,
@@ -192,7 +192,7 @@ fn order_of_ids(budget: &Arc<Budget>, ids: &[u32], groups: usize) -> Result<KeyO
     })
 }
 
-/// Folds rows group by group.
+/// Folds rows in `order`, one group after the other.
 fn in_order(
     budget: &Arc<Budget>,
     order: KeyOrder,
@@ -211,7 +211,7 @@ fn in_order(
     })
 }
 
-/// The values that folds read, in another order of rows.
+/// The columns that folds read, gathered by `rows`.
 fn gathered(
     budget: &Arc<Budget>,
     folds: &[(Fold, Option<&Column>)],
@@ -238,7 +238,7 @@ fn moved<'a>(
         .collect()
 }
 
-/// The rows that lie at some positions.
+/// The row ids at `positions`.
 fn rows_of(
     budget: &Arc<Budget>,
     rows: &Buffer<u32>,
@@ -263,7 +263,7 @@ mod tests {
 
     use super::*;
 
-    /// Groups come in any order: they are compared in that of their first rows.
+    /// Groups may be in any order: they are compared in the order of their first rows.
     fn in_order_of_firsts(groups: &Grouped, firsts: &[u32], expected: &[[Option<i64>; 3]]) {
         let found = groups.firsts.on_host().unwrap();
         let mut order: Vec<u32> = (0..found.len() as u32).collect();

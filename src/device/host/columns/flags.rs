@@ -1,4 +1,4 @@
-//! One bit a row: has it matched? Set from several threads, so the words are atomic.
+//! Match flags: one bit a row. Several threads set them, so the words are atomic.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +30,7 @@ impl Flags {
 
     pub(crate) fn set(&self, row: usize) {
         let (word, bit) = (&self.words[row / 64], 1u64 << (row % 64));
-        // Most rows match more than once: a load is cheaper than a locked write.
+        // Most rows match more than once: a load is cheaper than an atomic write.
         if word.load(Ordering::Relaxed) & bit == 0 {
             word.fetch_or(bit, Ordering::Relaxed);
         }

@@ -1,4 +1,4 @@
-//! Columns on the host: transfer, gather, compaction, flags.
+//! Columns on the host: reservation of arrays, gather, compaction, match flags.
 
 pub(crate) mod flags;
 pub(crate) mod primitives;

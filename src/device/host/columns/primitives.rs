@@ -28,7 +28,7 @@ impl TransferPrimitives for HostDevice {
     }
 
     fn widens(&self, _from: &DataType, _to: &DataType) -> bool {
-        // Where the rows are read there are as many cores.
+        // The readers of the input use the same cores: a cast here gains nothing.
         false
     }
 
@@ -64,7 +64,7 @@ impl RowPrimitives for HostDevice {
             .map(|part| part.on_host().cloned())
             .collect::<Result<_>>()?;
         let bytes = bytes_of(&parts)?;
-        // Offsets of 32 bits count no more.
+        // 32-bit offsets hold no more bytes.
         if bytes > i32::MAX as u64 && has_short_offsets(parts[0].data_type()) {
             return Err(BowtieError::MustSplit {
                 what: "column",
@@ -129,7 +129,7 @@ impl RowPrimitives for HostDevice {
     }
 }
 
-/// Whether what values take together may pass the offsets of a type.
+/// Whether concatenated values may exceed the type's 32-bit offsets.
 fn has_short_offsets(data_type: &DataType) -> bool {
     matches!(
         data_type,

@@ -1,4 +1,4 @@
-//! Moving values: across the border (which on the host is a lease and a shared reference), by gather, and by compaction.
+//! Values of columns: upload (on the host a reservation and a shared reference), gather and compaction.
 
 use std::sync::Arc;
 
@@ -21,19 +21,19 @@ use crate::device::row_width::gathered_bytes;
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
 
-/// All parts as one column.
+/// Concatenates `parts` as one column and reserves its bytes.
 pub(crate) fn upload(budget: &Arc<Budget>, parts: &[ArrayRef]) -> Result<Column> {
     check_chunk_rows(parts.iter().map(|part| part.len()).sum())?;
     let mut lease = budget.lease(bytes_of(parts)?, "columns")?;
     let column = together(parts)?;
     if parts.len() > 1 {
-        // Of the values of several dictionaries, some may be left out.
+        // Concatenation of several dictionaries may drop values.
         lease.shrink_to(bytes_of(std::slice::from_ref(&column))?);
     }
     Ok(Column::host(column, lease))
 }
 
-/// One array of all parts, copied only where there are several.
+/// Concatenates `parts`. A single part is shared, not copied.
 pub(crate) fn together(parts: &[ArrayRef]) -> Result<ArrayRef> {
     match parts {
         [part] => Ok(Arc::clone(part)),
@@ -45,11 +45,11 @@ pub(crate) fn together(parts: &[ArrayRef]) -> Result<ArrayRef> {
     }
 }
 
-/// Buffers of a part's views that are few.
+/// The most data buffers of a view array that are kept at concatenation.
 const FEW_BUFFERS: usize = 64;
 
-/// Views of many buffers get bytes of their own. A gathered column keeps all buffers of what it was gathered from, and what is put
-/// together those of all its parts: from join to join their number is multiplied.
+/// Copies the bytes of views with more than [`FEW_BUFFERS`] data buffers. A gathered column keeps all buffers of its
+/// source, and a concatenated one those of all its parts: without copies, their number multiplies from join to join.
 fn of_few_buffers(part: &ArrayRef) -> ArrayRef {
     match part.data_type() {
         DataType::Utf8View if part.as_string_view().data_buffers().len() > FEW_BUFFERS => {
@@ -62,7 +62,8 @@ fn of_few_buffers(part: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// Bytes of the rows of all parts. Values that all of them refer to are not copied when they are put together.
+/// Bytes of the rows of all parts. Dictionary values that all parts share count once, as concatenation does not copy
+/// them.
 pub(crate) fn bytes_of(parts: &[ArrayRef]) -> Result<u64> {
     if let Some(values) = shared_values(parts) {
         let keys = parts.iter().map(|part| part.as_any_dictionary().keys());
@@ -76,7 +77,7 @@ pub(crate) fn bytes_of(parts: &[ArrayRef]) -> Result<u64> {
     Ok(bytes)
 }
 
-/// The values of several dictionaries, if they have the same ones.
+/// The values of the dictionaries, if all parts share them.
 fn shared_values(parts: &[ArrayRef]) -> Option<ArrayRef> {
     let mut values = parts
         .iter()
@@ -98,7 +99,8 @@ pub(crate) fn gather(budget: &Arc<Budget>, column: &Column, rows: &Buffer<u32>) 
 /// Rows of several parts that one task gathers.
 const TASK_ROWS: usize = 2048;
 
-/// Rows of all parts together, which stay apart. Several parts are gathered from by several threads: each row is a read at random.
+/// Gathers rows of the concatenation of `parts` without concatenating them. Several parts are gathered by several
+/// threads, as each row is a random read.
 pub(crate) fn gather_parts(
     budget: &Arc<Budget>,
     parts: &[ArrayRef],
@@ -150,13 +152,13 @@ pub(crate) fn gather_parts(
     };
     match gathered {
         Ok(gathered) => Ok(Column::host(gathered, lease)),
-        // Text inside of lists, of which only the mean length was known.
+        // Text inside lists, of which only the mean length was known.
         Err(ArrowError::OffsetOverflowError(_)) if rows.len() > 1 => Err(too_long()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Bytes of `rows` of all parts together, and of each row its part and its row there. `firsts` are the parts' first rows.
+/// The bytes of `rows`, and the part and the row within the part of each. `firsts`: the first row of each part.
 fn places_in(
     parts: &[ArrayRef],
     firsts: &[u32],
@@ -206,7 +208,7 @@ pub(crate) fn compact(
     ))
 }
 
-/// Which of `rows` rows are kept: NULL is not TRUE.
+/// The rows to keep: those whose flag is TRUE, not NULL.
 pub(crate) fn kept(rows: usize, keep: &BooleanArray) -> Result<BooleanBuffer> {
     if rows != keep.len() {
         return Err(BowtieError::Internal(format!(
@@ -225,7 +227,7 @@ pub(crate) fn sequence(budget: &Arc<Budget>, from: u32, len: usize) -> Result<Bu
     Ok(Buffer::host((from..from + len as u32).collect(), lease))
 }
 
-/// Pairs of NULL keys count as unsatisfied.
+/// The fraction of sampled pairs that satisfy a comparison. Pairs with a NULL key do not.
 pub(crate) fn sample_selectivity(
     left: &Keys,
     op: Comparison,
@@ -318,7 +320,7 @@ mod tests {
         }
     }
 
-    /// What is put together of views again and again has no more buffers each time.
+    /// Repeated concatenation of views does not increase the number of buffers.
     #[test]
     fn buffers_of_views_do_not_multiply() {
         let value = |i: usize| format!("a value of more than twelve bytes {i}");

@@ -1,7 +1,7 @@
-//! Equi-joins by each of \[W\]'s strategies (section 3.1): an index of one side's rows by their keys, in which each row of the
-//! other side finds a range.
+//! Equi-joins by each strategy (hash, partitioned hash and sort-merge: \[W\] 3.1). In: key columns. Out: an index of
+//! the build rows by key, in which each probe row finds a range.
 //!
-//! A key is a word: the order key of one narrow column, or the group id of anything else.
+//! A key is a word: the order key of one narrow column, or the group id of any other keys.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -25,27 +25,27 @@ use crate::device::host::keys::sort::{KeyedRow, sort_by_key};
 use crate::error::Result;
 use crate::ir::strategies::EquiStrategy;
 
-/// How keys of the other side are found.
+/// How probe keys are looked up.
 #[derive(Debug)]
 pub(crate) struct EquiTable {
-    /// `None`: order keys are compared.
+    /// The numbering of the keys; `None` if order keys are compared.
     groups: Option<Groups>,
     finder: Finder,
     _leases: (Lease, Option<Lease>),
 }
 
-/// Positions `begin .. end`.
+/// Positions `begin .. end` in the order of the index.
 type Span = (u32, u32);
 
 #[derive(Debug)]
 enum Finder {
-    /// Key `least + i` has the positions `begins[i] .. begins[i + 1]`.
+    /// The rows with key `least + i` have the positions `begins[i] .. begins[i + 1]`.
     Direct {
         least: u64,
         begins: Vec<u32>,
     },
     Hash(HashMap<u64, Span>),
-    /// A table for each value of the lowest bits of the hash.
+    /// One table for each value of the lowest bits of the hash.
     Partitioned(Partitions),
     /// The key at each position.
     SortMerge(Vec<u64>),
@@ -58,7 +58,7 @@ struct Partitions {
 }
 
 impl Partitions {
-    /// So many, a power of two.
+    /// `count` empty partitions; `count` is a power of two.
     fn new(count: usize) -> Self {
         Self {
             hasher: DefaultHashBuilder::default(),
@@ -71,36 +71,36 @@ impl Partitions {
     }
 }
 
-/// Rows of a partition, about.
+/// The target number of rows in a partition.
 const PARTITION_ROWS: usize = 1 << 12;
 
-/// Keys whose values span no more than so many times the rows, and some more, are addresses when nobody says otherwise.
+/// By default, keys are addressed directly if their values span at most `DENSE` times the rows plus [`FEW_ADDRESSES`].
 const DENSE: u64 = 4;
 const FEW_ADDRESSES: u64 = 1 << 10;
 
-/// Addresses at most when keys are to be addresses: those of wider keys are their group ids.
+/// The most addresses of a forced direct index. Keys with a wider span are replaced by their group ids.
 const MOST_ADDRESSES: u64 = 1 << 26;
 
-/// Rows up to which one thread makes one table, when nobody says otherwise.
+/// By default, the most rows of a single hash table, built by one thread.
 const ONE_TABLE: usize = 1 << 18;
 
-/// Rough bytes of the structures for each row, for the lease: the row with its key, twice where it is moved to its partition, and a
-/// table's entry.
+/// Rough bytes of the structures for each row, for the reservation: the row with its key, a second copy if it moves to
+/// its partition, and an entry of a table.
 const ROW_BYTES: u64 = 72;
 
 /// Rows that one task looks up.
 const TASK_ROWS: usize = 1 << 14;
 
-/// The words of rows, and which rows have one.
+/// The key words of rows, and which rows have one.
 struct Words {
     words: ScalarBuffer<u64>,
-    /// The lease of the words.
+    /// Holds the reservation of the words.
     _held: Buffer<u64>,
     valid: Option<BooleanBuffer>,
 }
 
 impl Words {
-    /// Order keys, where a column alone has them.
+    /// The order keys of a single narrow column; `None` for other keys.
     fn natural(
         budget: &Arc<Budget>,
         columns: &[&Column],
@@ -156,7 +156,7 @@ impl Words {
     }
 }
 
-/// Indexes the rows of `base`.
+/// Indexes the rows of `base`, the build side.
 pub(crate) fn index(
     budget: &Arc<Budget>,
     base: &[&Column],
@@ -184,7 +184,7 @@ pub(crate) fn index(
     let strategy = wanted.unwrap_or(match dense {
         true => EquiStrategy::Direct,
         false if rows <= ONE_TABLE => EquiStrategy::Hash,
-        // By several threads.
+        // Built by several threads.
         false => EquiStrategy::PartitionedHash,
     });
     go_on()?;
@@ -238,7 +238,7 @@ pub(crate) fn index(
     })
 }
 
-/// The least key, and how many addresses there are from it to the greatest; `None` of no rows.
+/// The least key, and the number of addresses from it to the greatest; `None` without rows.
 fn address_span(keyed: &[KeyedRow]) -> Option<(u64, u64)> {
     let least = keyed.iter().map(|k| k.key).min()?;
     let most = keyed.iter().map(|k| k.key).max()?;
@@ -249,7 +249,7 @@ fn rows_of(keyed: &[KeyedRow]) -> Vec<u32> {
     keyed.iter().map(|k| k.row).collect()
 }
 
-/// Rows by address, and where those of each address begin.
+/// Rows ordered by address, and where the rows of each address begin.
 fn by_address(keyed: &[KeyedRow], least: u64, span: usize) -> (Vec<u32>, Vec<u32>) {
     let mut begins = vec![0u32; span + 1];
     for k in keyed {
@@ -268,7 +268,7 @@ fn by_address(keyed: &[KeyedRow], least: u64, span: usize) -> (Vec<u32>, Vec<u32
     (order, begins)
 }
 
-/// Rows with those of a key side by side, and where these are, from position `first` on.
+/// Rows with equal keys adjacent, and each key's range of positions. Positions begin at `first`.
 fn by_hash(keyed: &[KeyedRow], first: u32) -> (Vec<u32>, HashMap<u64, Span>) {
     let mut table: HashMap<u64, Span> = HashMap::new();
     for k in keyed {
@@ -276,7 +276,7 @@ fn by_hash(keyed: &[KeyedRow], first: u32) -> (Vec<u32>, HashMap<u64, Span>) {
     }
     let mut begin = first;
     for span in table.values_mut() {
-        // The end moves on as rows are placed.
+        // Empty ranges: the end advances as rows are placed.
         let rows = span.1;
         *span = (begin, begin);
         begin += rows;
@@ -323,7 +323,7 @@ fn by_partition(
     Ok((orders.concat(), partitions))
 }
 
-/// The range of each row of `columns` in the index.
+/// The range in the index of each row of `columns`.
 pub(crate) fn search(
     budget: &Arc<Budget>,
     index: &EquiIndex,
@@ -398,7 +398,7 @@ fn non_empty((lo, hi): Span) -> Span {
     }
 }
 
-/// The positions of each searching key among ascending `keys`.
+/// The positions of each probe key among ascending `keys`.
 fn merge(keys: &[u64], probe: &[KeyedRow]) -> Vec<Span> {
     let (mut lo, mut hi) = (0, 0);
     let mut spans = Vec::with_capacity(probe.len());

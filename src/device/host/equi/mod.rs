@@ -1,4 +1,4 @@
-//! Equi-joins on the host.
+//! Equi-joins on the host: an index of the build side, its probe, and single-pass inner joins.
 
 pub(crate) mod index;
 pub(crate) mod primitives;

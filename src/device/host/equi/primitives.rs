@@ -38,7 +38,7 @@ impl EquiPrimitives for HostDevice {
         materialization: Option<Materialization>,
         _first: Option<FirstProbe<'_>>,
     ) -> Result<Option<EquiBuild>> {
-        // Pairs that are made piece by piece stay in the cores' caches.
+        // Output batches that are gathered one by one stay in the cores' caches, so GFTR must be asked for.
         if materialization != Some(Materialization::Gftr) {
             return Ok(None);
         }
@@ -46,7 +46,7 @@ impl EquiPrimitives for HostDevice {
         let build = single_pass::EquiBuild::new(&self.budget, index, payload)?;
         Ok(Some(EquiBuild {
             strategy: build.index().strategy,
-            // The only one that it has.
+            // The only materialisation of a single-pass join on the host.
             materialization: Materialization::Gftr,
             build: Opaque::new(build),
         }))

@@ -1,7 +1,8 @@
-//! Pairs of an equi-join put together at once, from transformed columns: \[W\]'s GFTR (section 3.3).
+//! An inner equi-join that materialises its columns from transformed relations: GFTR (\[W\] 4.1.2), with one gather for
+//! each side.
 //!
-//! Each side's columns are brought into the order of its keys once, and pairs are numbers of positions in that order: values of
-//! neighbouring pairs lie side by side.
+//! The columns of each side are brought into key order once. Matches are positions in that order, so that the values of
+//! neighbouring matches are adjacent.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::device::data::structures::EquiIndex;
 use crate::device::host::columns::values::gather;
 use crate::error::Result;
 
-/// The build side's index, and its columns in the order of the index.
+/// The build side: its index, and its payload columns in the order of the index.
 #[derive(Debug)]
 pub(crate) struct EquiBuild {
     index: EquiIndex,
@@ -35,10 +36,10 @@ impl EquiBuild {
     }
 }
 
-/// Pairs that are made at once, at most: more are made piece by piece.
+/// The most matches of a single-pass join; more are gathered in output batches.
 const MOST_PAIRS: usize = 1 << 22;
 
-/// All pairs of a side whose rows in order are `probe`, each with its range in the index.
+/// All matches of `probe`, the probe rows in order, each with its range in the index.
 pub(crate) fn join(
     budget: &Arc<Budget>,
     build: &EquiBuild,

@@ -1,4 +1,4 @@
-//! Decimals of row programs, row by row.
+//! Decimal instructions of row programs, evaluated row by row.
 
 use crate::device::host::expr::row_program::Machine;
 use crate::device::host::expr::values::{round, whole, word_of};
@@ -61,7 +61,7 @@ impl Machine {
         });
     }
 
-    /// Of decimals of 64 bits integers or floats.
+    /// Converts decimals of 64 bits to integers or floats.
     pub(crate) fn undecimal(&mut self, instruction: &RowInstruction, len: usize) {
         let RowInstruction {
             op,
@@ -89,7 +89,7 @@ impl Machine {
         });
     }
 
-    /// To another scale, and of at most so many digits.
+    /// Converts to a decimal of another scale with at most `digits` digits (0: unlimited).
     pub(crate) fn rescale(&mut self, instruction: &RowInstruction, len: usize) {
         let RowInstruction {
             op,

@@ -1,5 +1,5 @@
-//! Running a program over rows on the host: blocks of rows at a time, one instruction for a whole block. What is no decimal is done
-//! by the machine of programs over pairs.
+//! Runs a row program on the host, one instruction for a block of rows at a time. In: columns. Out: a column for each
+//! output of the program. Decimals have instructions here; all others run as in pair programs.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use crate::ir::row_program::{FAR_DAYS, RowInstruction, RowKind, RowOp, RowProgra
 /// Rows that one task evaluates.
 const TASK_ROWS: usize = 1 << 14;
 
-/// A column as a program reads it.
+/// An input column in the form that instructions read.
 enum Source<'a> {
     Plain(Values<'a>),
     Decimals(&'a [i128], Option<&'a NullBuffer>),
 }
 
-/// A column for each output of `program` over `rows` rows.
+/// A column of `rows` values for each output of `program`.
 pub(crate) fn map(
     budget: &Arc<Budget>,
     rows: usize,
@@ -71,7 +71,7 @@ fn source(array: &ArrayRef) -> Result<Source<'_>> {
     })
 }
 
-/// The outputs of some rows.
+/// The outputs of the rows of one task.
 fn task_of(program: &RowProgram, sources: &[Source<'_>], rows: Range<usize>) -> Result<Vec<Made>> {
     let registers = program.registers();
     let mut machine = Machine {
@@ -100,11 +100,11 @@ fn task_of(program: &RowProgram, sources: &[Source<'_>], rows: Range<usize>) -> 
 }
 
 pub(crate) struct Machine {
-    /// States of all values, and words of those that are no decimals.
+    /// The states of all values, and the words of values other than decimals.
     pub(crate) registers: Registers,
-    /// Decimals.
+    /// The decimals of each register.
     pub(crate) wide: Vec<Vec<i128>>,
-    /// Where an instruction writes decimals, so that its register may be an operand too.
+    /// Receives the decimals that an instruction computes, so that its output register may also be an operand.
     pub(crate) spare: Vec<i128>,
     outputs: Vec<Made>,
 }
@@ -175,7 +175,7 @@ impl Machine {
             });
     }
 
-    /// What programs over pairs do too.
+    /// Runs an instruction that pair programs have, too.
     pub(crate) fn plain(&mut self, op: Op, kind: Kind, instruction: &RowInstruction, len: usize) {
         let from = match instruction.from {
             RowKind::Plain(from) => from,
@@ -195,7 +195,7 @@ impl Machine {
         self.registers.run(&instruction, len);
     }
 
-    /// A word of each word; `None` for the host.
+    /// Maps each word by `f`. `None`: DataFusion has to evaluate the row.
     fn days(&mut self, instruction: &RowInstruction, len: usize, f: impl Fn(u64) -> Option<u64>) {
         let RowInstruction { out, a, .. } = *instruction;
         self.registers.combine(out, &[a], len, |to, registers| {
@@ -209,7 +209,8 @@ impl Machine {
         });
     }
 
-    /// Adds a block to an output.
+    /// Appends a block to an output column; fails with [`BowtieError::NeedsHost`] if DataFusion has to evaluate a row
+    /// of it.
     fn store(&mut self, instruction: &RowInstruction, len: usize) -> Result<()> {
         let (a, output) = (instruction.a, usize::from(instruction.column));
         let register = self.registers.get(a);
@@ -230,7 +231,7 @@ impl Machine {
     }
 }
 
-/// The rows for which a Boolean column is true.
+/// The rows where a Boolean column is TRUE.
 pub(crate) fn rows_where(budget: &Arc<Budget>, flags: &Column) -> Result<Buffer<u32>> {
     let flags = flags.on_host()?.as_boolean();
     let set = match flags.nulls() {

@@ -1,4 +1,5 @@
-//! Tests of text and binary values, and their characters. What a test says of the values of a dictionary, its keys gather.
+//! Predicates on text and binary values, and substrings by characters. Dictionaries are tested once for each of their
+//! values; the keys gather the results.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -24,16 +25,16 @@ use crate::ir::text_predicate::{LikePattern, TextPredicate, TextSlice, TextTest}
 /// Rows that one task tests.
 const TASK_ROWS: usize = 1 << 13;
 
-/// Where values lie.
+/// Text or binary values in the layout of their column.
 #[derive(Debug, Clone, Copy)]
 enum Values<'a> {
     Of32(&'a [i32], &'a [u8]),
     Of64(&'a [i64], &'a [u8]),
-    /// Views, their bytes, and what long ones refer to.
+    /// Views, the bytes of the views, and the data buffers of long values.
     Views(&'a [u128], &'a [u8], &'a [Bytes]),
 }
 
-/// Bytes of a value that a view holds by itself.
+/// The most bytes of a value that is stored inside its view.
 const INLINE: usize = 12;
 
 impl<'a> Values<'a> {
@@ -92,10 +93,10 @@ fn between<'a, O: OffsetSizeTrait>(offsets: &[O], bytes: &'a [u8], row: usize) -
     &bytes[offsets[row].as_usize()..offsets[row + 1].as_usize()]
 }
 
-/// An error once the query was cancelled.
+/// A check for cancellation: an error if the query is cancelled.
 type GoOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
 
-/// What `test` says of each value.
+/// The result of `test` for each value.
 pub(crate) fn test_text(
     budget: &Arc<Budget>,
     column: &Column,
@@ -200,21 +201,21 @@ fn holds(op: Comparison, order: Ordering) -> bool {
     }
 }
 
-/// Whether a character begins with this byte.
+/// Whether a character begins with this byte (UTF-8).
 fn begins(byte: u8) -> bool {
     byte & 0xC0 != 0x80
 }
 
-/// Where the character behind the one at `at` begins.
+/// The position of the next character after the one at `at`.
 fn next(value: &[u8], at: usize) -> usize {
     let rest = value[at + 1..].iter();
     at + 1 + rest.take_while(|byte| !begins(**byte)).count()
 }
 
-/// Where characters of a value lie.
+/// The bytes of the characters that `slice` selects.
 fn characters(value: &[u8], slice: TextSlice) -> Range<usize> {
     let ahead = |mut at: usize, count: u32| {
-        // All, however many there are.
+        // All characters, whatever their number.
         if count as usize >= value.len() - at {
             return value.len();
         }
@@ -230,7 +231,8 @@ fn characters(value: &[u8], slice: TextSlice) -> Range<usize> {
     start..ahead(start, slice.take)
 }
 
-/// Segment by segment from the left: the leftmost place of each leaves most to those that follow.
+/// Matches segment by segment from the left: the leftmost occurrence of a segment leaves most bytes for the following
+/// ones.
 fn is_like(pattern: &LikePattern, value: &[u8]) -> bool {
     let Some((first, rest)) = pattern.segments.split_first() else {
         return false;
@@ -253,7 +255,7 @@ fn is_like(pattern: &LikePattern, value: &[u8]) -> bool {
     start_of(last, value).is_some_and(|start| start >= at)
 }
 
-/// Where a segment that begins at `at` ends.
+/// The end of a segment that begins at `at`, if the value matches it there.
 fn end_of(segment: &[u8], value: &[u8], mut at: usize) -> Option<usize> {
     for byte in segment {
         match value.get(at)? {
@@ -265,7 +267,7 @@ fn end_of(segment: &[u8], value: &[u8], mut at: usize) -> Option<usize> {
     Some(at)
 }
 
-/// Where a segment begins that the value ends with.
+/// The begin of the segment at the end of the value, if it matches there.
 fn start_of(segment: &[u8], value: &[u8]) -> Option<usize> {
     let mut at = value.len();
     for byte in segment.iter().rev() {
@@ -281,7 +283,7 @@ fn start_of(segment: &[u8], value: &[u8]) -> Option<usize> {
     Some(at)
 }
 
-/// The same characters of each value.
+/// The same substring of each value.
 pub(crate) fn slice_text(
     budget: &Arc<Budget>,
     column: &Column,
@@ -308,7 +310,7 @@ fn slices<O: OffsetSizeTrait>(
         .collect()
 }
 
-/// Views of the same bytes.
+/// Substrings of views share the bytes of the values.
 fn slices_of_views(array: &StringViewArray, slice: TextSlice) -> Result<StringViewArray> {
     let views = array.views().iter().enumerate().map(|(row, view)| {
         if array.is_null(row) {

@@ -1,4 +1,4 @@
-//! Words of decimals, dates and floats, and arrays of them.
+//! Words of decimals, dates and floats, and the arrays that are built from them.
 
 use arrow::array::{ArrayData, ArrayRef, BooleanBufferBuilder, make_array};
 use arrow::buffer::{BooleanBuffer, Buffer as Bytes, NullBuffer};
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::ir::pair_program::Kind;
 use crate::ir::row_program::RowKind;
 
-/// An integer of 64 bits as the word of a type; `None` where it has no such value.
+/// An integer as the word of a type; `None` if the type cannot hold it.
 pub(crate) fn word_of(value: i128, kind: RowKind) -> Option<u64> {
     let value = i64::try_from(value).ok()?;
     let fits = match kind {
@@ -24,7 +24,7 @@ pub(crate) fn word_of(value: i128, kind: RowKind) -> Option<u64> {
     fits.then_some(value as u64)
 }
 
-/// A whole number that 64 bits hold.
+/// A whole number as an integer; `None` if it exceeds 64 bits.
 pub(crate) fn whole(value: f64) -> Option<i128> {
     const ABOVE: f64 = (1u64 << 63) as f64;
     (-ABOVE..ABOVE).contains(&value).then_some(value as i128)
@@ -41,9 +41,9 @@ pub(crate) fn round(value: i128, by: i128) -> i128 {
     }
 }
 
-/// The year, the month or the day of the month of a day counted from 1970, in the proleptic Gregorian calendar.
+/// The year, month or day of month of a day counted from 1970, in the proleptic Gregorian calendar.
 pub(crate) fn date_part(days: i64, part: u8) -> i64 {
-    // Years begin in March here, so that the day which some lack is the last one; eras have 400 of them.
+    // Years begin in March here, so that a leap day is the last day of its year; an era has 400 years.
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
     let of_era = days.rem_euclid(146_097);
@@ -62,7 +62,7 @@ pub(crate) fn date_part(days: i64, part: u8) -> i64 {
     }
 }
 
-/// The parts of an output together.
+/// One array of the parts of an output.
 pub(crate) fn array_of(data_type: &DataType, parts: &[&Made], rows: usize) -> Result<ArrayRef> {
     let mut valid = BooleanBufferBuilder::new(rows);
     for part in parts {
@@ -106,7 +106,7 @@ pub(crate) fn array_of(data_type: &DataType, parts: &[&Made], rows: usize) -> Re
     Ok(make_array(data.build()?))
 }
 
-/// What a task makes of one output.
+/// The part of one output that a task computes.
 pub(crate) struct Made {
     pub(crate) words: Words,
     pub(crate) valid: BooleanBufferBuilder,

@@ -1,7 +1,7 @@
-//! Group ids: rows that are equal in all key columns get one dense `u32`.
+//! Group ids: rows that are equal in all key columns get the same dense `u32`.
 //!
-//! One narrow column is hashed by its order key, anything else by Arrow's row format over order keys (so that −0.0 equals
-//! 0.0, as in DataFusion) and, for wide types, the values themselves.
+//! A single narrow column is hashed by its order key. Other keys are hashed in Arrow's row format, over order keys (so
+//! that −0.0 equals 0.0, as in DataFusion) and, for wide types, over the values themselves.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::device::data::keys::NO_GROUP;
 use crate::device::host::keys::order_keys::{natural, natural_array, plain_values, validity};
 use crate::error::{BowtieError, Result};
 
-/// The groups of a base side, in which rows of the other side are looked up.
+/// The groups of a base side, for lookups of the other side's rows.
 #[derive(Debug)]
 pub(crate) struct Groups {
     table: Table,
@@ -43,7 +43,7 @@ impl Groups {
     }
 }
 
-/// Rough bytes of a hash table's entry, for the lease.
+/// Rough bytes of a hash table's entry, for the reservation.
 const ENTRY_BYTES: u64 = 24;
 
 /// Rows that one task looks up.
@@ -104,17 +104,17 @@ pub(crate) fn group_keys(
     Ok((Buffer::host(ids, ids_lease), domain))
 }
 
-/// What an order of rows by their keys says.
+/// Rows in key order, and their groups.
 #[derive(Debug)]
 pub(crate) struct KeyOrder {
-    /// Rows by position: equal ones follow one another, in their old order.
+    /// Row ids by position. Rows with equal keys are adjacent, in row order.
     pub(crate) rows: Buffer<u32>,
-    /// The group of each position, ascending from 0.
+    /// The group at each position, ascending from 0.
     pub(crate) ids: Buffer<u32>,
     pub(crate) groups: usize,
 }
 
-/// Rows in the order of their keys. NULLs are equal.
+/// Sorts rows by their keys. NULLs are equal.
 pub(crate) fn key_order(budget: &Arc<Budget>, base: &[&Column]) -> Result<KeyOrder> {
     let (keys, n) = row_keys(budget, base)?;
     let leases = [
@@ -139,7 +139,7 @@ pub(crate) fn key_order(budget: &Arc<Budget>, base: &[&Column]) -> Result<KeyOrd
     })
 }
 
-/// A hash of each row's key, which is that of all equal keys. NULLs are equal.
+/// A hash of each row's key. NULLs are equal.
 pub(crate) fn key_hashes(budget: &Arc<Budget>, base: &[&Column]) -> Result<Vec<u64>> {
     let (keys, n) = row_keys(budget, base)?;
     Ok((0..n)
@@ -152,13 +152,13 @@ pub(crate) fn key_hashes(budget: &Arc<Budget>, base: &[&Column]) -> Result<Vec<u
         .collect())
 }
 
-/// The arrays of columns.
+/// The columns' arrays.
 fn arrays_of(columns: &[&Column]) -> Result<Vec<ArrayRef>> {
     let arrays = columns.iter().map(|column| column.on_host().cloned());
     arrays.collect()
 }
 
-/// Keys of which NULLs are equal, as rows.
+/// Keys in row format, where NULLs are equal.
 fn row_keys(budget: &Arc<Budget>, base: &[&Column]) -> Result<(Rows, usize)> {
     let n = base.first().map_or(0, |column| column.rows());
     match KeyRows::new(budget, arrays_of(base)?, true, None)? {
@@ -167,7 +167,7 @@ fn row_keys(budget: &Arc<Budget>, base: &[&Column]) -> Result<(Rows, usize)> {
     }
 }
 
-/// Looks rows up by several threads, each of which makes the keys of its own.
+/// Looks up rows in parallel; each task converts the keys of its own rows.
 pub(crate) fn group_keys_in(
     budget: &Arc<Budget>,
     domain: &Groups,
@@ -222,7 +222,7 @@ impl Groups {
     }
 }
 
-/// Key columns made hashable. `valid` marks the rows that belong to a group at all.
+/// Key columns in hashable form. `valid` marks the rows that belong to a group.
 enum KeyRows {
     Words {
         words: Buffer<u64>,
@@ -236,7 +236,7 @@ enum KeyRows {
 }
 
 impl KeyRows {
-    /// `converter`: the base's, when looking up in its domain.
+    /// `converter`: the base's converter, for lookups in its domain.
     fn new(
         budget: &Arc<Budget>,
         arrays: Vec<ArrayRef>,
@@ -244,7 +244,7 @@ impl KeyRows {
         converter: Option<&RowConverter>,
     ) -> Result<Self> {
         let arrays: Vec<ArrayRef> = arrays.iter().map(plain_values).collect::<Result<_>>()?;
-        // NULL needs a place of its own when it equals itself; the row format has one.
+        // Where NULLs are equal, NULL needs a key of its own, which only the row format has.
         if let [array] = arrays.as_slice()
             && !null_equal
             && let Some(keys) = natural(budget, array)?

@@ -1,4 +1,4 @@
-//! Order keys, group ids and sorting on the host.
+//! Order keys, group ids and sorting on the host. In: key columns. Out: words, ids or row ids.
 
 pub(crate) mod group_ids;
 pub(crate) mod order_keys;

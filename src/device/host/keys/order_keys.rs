@@ -1,9 +1,9 @@
-//! Order keys: every orderable Arrow type as `u64` words whose order is DataFusion's.
+//! Order keys: every orderable Arrow type as `u64` words in DataFusion's order.
 //!
-//! Narrow types map bit by bit ("natural"). 128-bit decimals are offset from the base column's minimum when its values
-//! span less than 64 bits. Everything else is ranked: the base column's distinct values are sorted, the i-th becomes
-//! `2 i + 1`, and a value of another column becomes the even number between its neighbours when it equals none. So keys
-//! of a ranked domain compare base with other, never other with other.
+//! Narrow types map bit by bit ("natural"). Decimals of 128 bits are offset from the base column's minimum if its
+//! values span less than 64 bits. All other types are ranked: the base column's distinct values are sorted, the i-th
+//! becomes `2 i + 1`, and a value of another column that equals none becomes the even number between its neighbours.
+//! Hence keys of a ranked domain compare base with other, never other with other.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(crate) struct Ranks {
     _lease: Lease,
 }
 
-/// Keys of `base` and their domain.
+/// The order keys of `base` and their domain.
 pub(crate) fn order_keys(budget: &Arc<Budget>, base: &Column) -> Result<(Keys, KeyDomain)> {
     let array = plain_values(base.on_host()?)?;
     if let Some(keys) = natural(budget, &array)? {
@@ -51,7 +51,7 @@ pub(crate) fn order_keys(budget: &Arc<Budget>, base: &Column) -> Result<(Keys, K
     rank(budget, &array)
 }
 
-/// Keys of another column in `domain`.
+/// The order keys of another column in `domain`.
 pub(crate) fn order_keys_in(
     budget: &Arc<Budget>,
     domain: &KeyDomain,
@@ -97,7 +97,7 @@ pub(crate) fn order_keys_in(
     }
 }
 
-/// Natural keys, or `None` for a type that has none.
+/// Natural keys; `None` for types without them.
 pub(crate) fn natural(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<Keys>> {
     macro_rules! words {
         ($t:ty, $word:expr) => {{
@@ -154,13 +154,13 @@ pub(crate) fn natural(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<K
     }
 }
 
-/// IEEE 754 total order, but −0.0 is 0.0: DataFusion compares floats so.
+/// A word in IEEE 754 total order, except that −0.0 is 0.0, as in DataFusion's comparisons.
 #[inline(always)]
 pub(crate) fn float_word(value: f64) -> u64 {
     total_word(if value == 0.0 { 0.0 } else { value })
 }
 
-/// As [`float_word`], without widening: a conversion would change the payload of a NaN.
+/// As [`float_word`], but without widening: a conversion would change the payload of a NaN.
 #[inline(always)]
 pub(crate) fn float32_word(value: f32) -> u64 {
     total_word32(if value == 0.0 { 0.0 } else { value })
@@ -188,8 +188,8 @@ fn total_word16(value: f16) -> u64 {
     u64::from(if bits & sign == 0 { bits | sign } else { !bits })
 }
 
-/// Keys of floats in IEEE 754 total order, in which zeros differ: that of MIN and MAX. `None` of other types, whose equal values are
-/// the same.
+/// Keys of floats in IEEE 754 total order, where −0.0 is less than 0.0: the order of MIN and MAX. `None` for other
+/// types, whose equal values are identical.
 pub(crate) fn total(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<Keys>> {
     macro_rules! words {
         ($t:ty, $word:expr) => {{
@@ -252,7 +252,7 @@ fn lease_keys(budget: &Arc<Budget>, rows: usize) -> Result<Lease> {
     budget.lease(rows as u64 * 8, "order keys")
 }
 
-/// Bits of the rows that are not NULL; `None` when all are.
+/// A bit for each row, set where it is not NULL; `None` if no row is NULL.
 pub(crate) fn validity(array: &ArrayRef) -> Option<BooleanBuffer> {
     array
         .logical_nulls()
@@ -269,7 +269,7 @@ pub(crate) struct HostKeys<'a> {
 
 impl<'a> HostKeys<'a> {
     /// # Errors
-    /// Where another device made the keys.
+    /// If the keys belong to another device.
     pub(crate) fn new(keys: &'a Keys) -> Result<Self> {
         Ok(Self {
             words: keys.values.on_host()?,
@@ -284,7 +284,7 @@ impl<'a> HostKeys<'a> {
     }
 }
 
-/// A dictionary's values row by row; any other array as it is.
+/// Decodes a dictionary; returns any other array unchanged.
 pub(crate) fn plain_values(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::Dictionary(_, values) => Ok(cast(array, values)?),
@@ -292,7 +292,7 @@ pub(crate) fn plain_values(array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// The natural keys of a column as an Arrow array with its NULLs, for row-format conversion.
+/// The natural keys of a column as an Arrow array with its NULLs, for conversion to row format.
 pub(crate) fn natural_array(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<ArrayRef>> {
     let Some(keys) = natural(budget, array)? else {
         return Ok(None);

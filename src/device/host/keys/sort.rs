@@ -1,4 +1,4 @@
-//! Sorting row ids by group and key: a least-significant-digit radix sort that skips digits on which all keys agree.
+//! Sorts row ids by group and key: a least-significant-digit radix sort that skips digits on which all keys agree.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::device::data::keys::{Keys, NO_GROUP};
 use crate::device::data::ranges::OrderedRows;
 use crate::error::Result;
 
-/// Below this many rows a comparison sort is faster.
+/// With fewer rows a comparison sort is faster.
 const RADIX_FROM: usize = 1 << 10;
 const DIGIT_BITS: u32 = 8;
 const DIGITS: usize = 1 << DIGIT_BITS;
@@ -93,7 +93,7 @@ pub(crate) fn sort(
     })
 }
 
-/// Sorts by key; rows of one key stay in ascending order of row id.
+/// Sorts by key; stable, so that rows with equal keys keep their order of row ids.
 pub(crate) fn sort_by_key(keyed: &mut Vec<KeyedRow>) {
     if keyed.len() < RADIX_FROM {
         keyed.sort_unstable_by_key(|k| (k.key, k.row));
@@ -126,7 +126,7 @@ pub(crate) fn sort_by_key(keyed: &mut Vec<KeyedRow>) {
     *keyed = from;
 }
 
-/// Stable counting sort by group; returns the rows and where each group begins.
+/// A stable counting sort by group. Returns the rows and where each group begins.
 fn by_group(keyed: &[KeyedRow], group_of: &[u32], groups: usize) -> (Vec<KeyedRow>, Vec<u32>) {
     let mut segments = vec![0u32; groups + 1];
     for k in keyed {

@@ -1,4 +1,5 @@
-//! Bits of keys (`device/key_bitmap.rs`): their range, setting them, and rows that find theirs set.
+//! Semi and anti joins by a bitmap of keys (`device/key_bitmap.rs`): the range of keys, the bits of one side's keys,
+//! and the other side's rows whose bits are set.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::device::host::columns::flags;
 use crate::device::host::keys::order_keys::{HostKeys, natural};
 use crate::error::{BowtieError, Result};
 
-/// Rows that one task takes.
+/// Rows that one task handles.
 const TASK_ROWS: usize = 1 << 14;
 
 type GoOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
@@ -22,7 +23,7 @@ fn rows_of(columns: &[&Column]) -> usize {
     columns.first().map_or(0, |column| column.rows())
 }
 
-/// What `of` makes of the keys of each column, some rows at a time.
+/// Calls `of` for each task with its first row and its keys of each column.
 fn by_task<T: Send>(
     budget: &Arc<Budget>,
     columns: &[&Column],
@@ -73,7 +74,7 @@ fn extent(keys: &HostKeys<'_>) -> Extent {
     })
 }
 
-/// Calls `each` with every row whose key lies in the range, and the place of its bit.
+/// Calls `each` with every row whose key is in the bitmap's range, and the number of the key's bit.
 fn each_place(
     budget: &Arc<Budget>,
     bits: &KeyBitmap,
@@ -115,7 +116,7 @@ pub(crate) fn set(
     each_place(budget, bits, columns, go_on, |_, place| of_keys.set(place))
 }
 
-/// Sets the flags, from `first` on, of the rows whose bits are set.
+/// Sets the flags of the rows whose keys have their bits set. The first row has flag `first`.
 pub(crate) fn flag(
     budget: &Arc<Budget>,
     bits: &KeyBitmap,

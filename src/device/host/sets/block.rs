@@ -1,4 +1,5 @@
-//! A search on its way: which indexed sets are near enough in size to each searching one, and what a block of searching sets is.
+//! Blocks of probe sets, each with the window of indexed positions that the length filter leaves. In: the encoded sets
+//! of both sides. Out: blocks for a technique; matches of empty sets go to the sink directly.
 
 use std::ops::Range;
 
@@ -9,37 +10,37 @@ use crate::device::host::sets::self_join::Half;
 use crate::error::Result;
 use crate::ir::set_predicate::SetTest;
 
-/// Searching sets that are handled together.
+/// Probe sets in a block.
 pub(crate) const BLOCK: usize = 64;
 
 /// Both sides of a search.
 pub(crate) struct SetSearch<'a> {
     pub(crate) indexed: &'a Sets,
     pub(crate) probe: &'a Sets,
-    /// Positions of group `g` are `segments[g] .. segments[g + 1]`.
+    /// Group `g` has the indexed positions `segments[g] .. segments[g + 1]`.
     pub(crate) segments: &'a [u32],
     pub(crate) test: SetTest,
-    /// The pairs that are tested, where both sides are the same sets.
+    /// In a self join, the half of the pairs that is tested.
     pub(crate) half: Option<Half>,
     pub(crate) go_on: &'a (dyn Fn() -> Result<()> + Sync),
 }
 
-/// Neighbouring searching sets.
+/// A block of neighbouring probe sets.
 pub(crate) struct Block {
     pub(crate) first: usize,
-    /// For each of them the indexed positions whose sizes may match (\[B\]'s length filter). None of these, nor the searching set where
-    /// there are any, is empty.
+    /// For each probe set, the indexed positions whose sizes may match (\[B\]'s length filter). Windows have no empty
+    /// indexed sets, and the window of an empty probe set is empty.
     pub(crate) windows: Vec<Range<usize>>,
 }
 
-/// A way to find the matches of non-empty sets.
+/// An algorithm that finds the matches of non-empty sets.
 pub(crate) trait Technique: Sync {
-    /// What a thread keeps from one block to the next.
+    /// The working memory of a thread, reused from block to block.
     type Scratch: Send;
 
     fn scratch(&self, indexed: &Sets) -> Self::Scratch;
 
-    /// Bytes of a scratch.
+    /// The bytes of a scratch.
     fn scratch_bytes(&self, indexed: &Sets) -> u64;
 
     fn block<S: Sink>(
@@ -52,13 +53,13 @@ pub(crate) trait Technique: Sync {
 }
 
 impl SetSearch<'_> {
-    /// After each searching set: ends a search that nobody waits for, and leases what was found.
+    /// After each probe set: checks for cancellation, and reserves memory for the matches in the sink.
     pub(crate) fn step(&self, sink: &mut impl Sink) -> Result<()> {
         (self.go_on)()?;
         sink.settle()
     }
 
-    /// The searching sets at `positions`, as a block. What empty sets match is found at once.
+    /// The probe sets at `positions` as a block. Matches of empty sets are passed to the sink here.
     pub(crate) fn block(&self, positions: Range<usize>, sink: &mut impl Sink) -> Result<Block> {
         let first = positions.start;
         let mut windows: Vec<Range<usize>> = Vec::with_capacity(positions.len());
@@ -72,7 +73,7 @@ impl SetSearch<'_> {
             for (empty, positions) in [(true, segment.start..filled), (false, filled..segment.end)]
             {
                 if (empty || size == 0) && !positions.is_empty() {
-                    // Of a size that is not zero it does not matter which.
+                    // The actual size of a non-empty set does not matter here.
                     let holds = self.test.holds(0, size, u64::from(!empty));
                     let all = if holds { positions } else { 0..0 };
                     all.for_each(|position| sink.found(at - first, position));
@@ -93,7 +94,7 @@ impl SetSearch<'_> {
         Ok(Block { first, windows })
     }
 
-    /// The positions of the group of searching position `at`, and the first of them whose set is not empty.
+    /// The indexed positions of probe position `at`'s group, and the first of them with a non-empty set.
     fn segment(&self, at: usize) -> (Range<usize>, usize) {
         let group = self.probe.groups[at] as usize;
         let segment = self.segments[group] as usize..self.segments[group + 1] as usize;
@@ -102,7 +103,7 @@ impl SetSearch<'_> {
         (segment, filled)
     }
 
-    /// Those of `positions`, by size, that may match a set of `size`.
+    /// The part of `positions`, which are ordered by size, that may match a set of `size`.
     fn window(&self, size: u64, positions: Range<usize>) -> Range<usize> {
         let sizes = &self.indexed.sizes[positions.clone()];
         let too_small =
@@ -114,7 +115,7 @@ impl SetSearch<'_> {
         positions.start + low..positions.start + high
     }
 
-    /// Calls `each` with runs of positions of one size in `window`, and the overlap that each of them needs.
+    /// Calls `each` with each run of equal-sized sets in `window`, and the least overlap for that size.
     pub(crate) fn for_each_size(
         &self,
         size: u64,

@@ -1,56 +1,59 @@
-//! Which technique serves the sets at hand, when nobody says.
+//! The rule that chooses a technique if `bowtie.set_technique` does not. In: a profile of both sides. Out: a technique.
 //!
 //! | where | technique | why |
 //! |---|---|---|
-//! | at most 2²⁰ pairs of sets of 4096 elements or more on average, both sides together | `intersect` | few pairs, each worth several threads |
-//! | equal keys that leave no more pairs than there are sets | `intersect` | an index would be asked for next to nothing |
-//! | containment | `rarest` | the rarest element of a set leads to few others |
-//! | a universe of at most 4096 elements of which the average set has a sixteenth or more, and sets of average size must share less than nine tenths | `bitmap` | postings would be longer than rows of bits |
-//! | an average set of 32 to 256 elements, a hundredth of the universe or more, and sets of average size must share two fifths to nine tenths | `signature` | prefixes have frequent elements, and so many candidates; signatures are not full |
-//! | sets of average size must share two fifths of their elements or more | `prefix` | prefixes are short, and their elements rare |
-//! | anything else | `inverted_index` | overlaps are counted, whatever the threshold |
+//! | at most 2²⁰ pairs of sets, with a sum of both sides' mean sizes of 4096 elements or more | `intersect` | few pairs, each worth several threads |
+//! | equal keys after which no more pairs than sets remain | `intersect` | an index would hardly be used |
+//! | containment | `rarest` | the rarest element of a set has few postings |
+//! | a universe of at most 4096 elements, a mean set of a sixteenth of it or more, and a least overlap of mean sets below nine tenths | `bitmap` | postings would be longer than rows of bits |
+//! | a mean set of 32 to 256 elements and a hundredth of the universe or more, and a least overlap of mean sets of two fifths to nine tenths | `signature` | prefixes have frequent elements, hence many candidates; signatures are not full |
+//! | a least overlap of mean sets of two fifths or more | `prefix` | prefixes are short, and their elements rare |
+//! | otherwise | `inverted_index` | counts overlaps, at a cost that does not depend on the threshold |
 
 use crate::device::host::sets::techniques::binary_matrix::BinaryMatrix;
 use crate::ir::set_predicate::{SetTechnique, SetTest};
 
-/// Pairs of sets that are few.
+/// The most pairs that are few.
 const FEW_PAIRS: u64 = 1 << 20;
 
-/// Elements of a set that are many.
+/// The least sum of mean set sizes that is long.
 const MANY_ELEMENTS: u64 = 1 << 12;
 
-/// Elements of a small universe.
+/// The most elements of a small universe.
 const SMALL_UNIVERSE: u64 = 1 << 12;
 
-/// A dense set has so many elements of a universe of this.
+/// Sets are dense if the mean set has at least this share of the universe: numerator, denominator.
 const DENSE: (u64, u64) = (1, 16);
 
-/// The shares of average sets that an overlap must be to make prefixes short, and to make them shorter than rows of bits.
+/// The least overlap of mean sets, as a share of their size, from which prefixes are short; and from which they are
+/// shorter than rows of bits.
 const HIGH_OVERLAP: f64 = 0.4;
 const VERY_HIGH_OVERLAP: f64 = 0.9;
 
-/// Elements of average sets whose signatures tell them apart, and of what part of the universe they are where prefixes have frequent ones.
+/// Mean set sizes that signatures can tell apart; and the share of the universe (one in `FREQUENT`) from which prefixes
+/// have frequent elements.
 const SIGNED: std::ops::RangeInclusive<u64> = 32..=256;
 const FREQUENT: u64 = 100;
 
-/// Bytes of rows of bits that are made at most.
+/// The most bytes of rows of bits.
 const MOST_BITS: u64 = 1 << 32;
 
-/// What the choice goes by.
+/// Properties of both sides that the rule depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Profile {
     pub indexed: u64,
     pub probe: u64,
-    /// Elements of an average set of each side.
+    /// The mean set size of each side.
     pub mean_indexed: u64,
     pub mean_probe: u64,
-    /// Different elements of the indexed side.
+    /// Distinct elements of the indexed side.
     pub universe: u64,
-    /// Groups of equal size that would leave as many pairs: only rows of one group match.
+    /// The number of equal-sized groups that would leave as many pairs. Only rows of the same group match.
     pub groups: u64,
 }
 
-/// The technique for `test` on such sets: `wanted`, or the nearest that can serve them, or the one that should be best.
+/// The technique for `test`: `wanted`, or the nearest one that supports the test and the sets; without `wanted`, the
+/// one estimated best.
 pub(crate) fn choose(
     wanted: Option<SetTechnique>,
     test: SetTest,
@@ -60,9 +63,9 @@ pub(crate) fn choose(
     let bits_fit = profile.indexed.saturating_mul(row) <= MOST_BITS;
     match wanted {
         None => best(test, profile),
-        // Only what contains another set has its rarest element.
+        // Only a containing set always has the rarest element of the other.
         Some(SetTechnique::Rarest) if !test.is_containment() => SetTechnique::Prefix,
-        // A universe too large for a bit an element has hashed ones.
+        // If the universe is too large for one bit an element, elements are hashed to bits.
         Some(SetTechnique::Bitmap | SetTechnique::Matrix) if !bits_fit => SetTechnique::Signature,
         Some(wanted) => wanted,
     }
@@ -136,7 +139,7 @@ mod tests {
             universe: 100,
             ..USUAL
         };
-        // DBLP's.
+        // The profile of DBLP.
         let frequent = Profile {
             mean_indexed: 88,
             mean_probe: 88,

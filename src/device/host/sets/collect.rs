@@ -1,4 +1,4 @@
-//! Where matches go that a technique finds: lists of them, or their counts alone.
+//! Sinks of the matches that techniques find: lists, counts or existence.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,22 +8,22 @@ use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::self_join::Half;
 use crate::error::Result;
 
-/// Matches of a block of searching sets.
+/// Receives the matches of a block of probe sets.
 pub(crate) trait Sink {
-    /// Whether the first match of a searching set is as good as all.
+    /// Whether only the existence of a match matters, not the number.
     const FIRST_ONLY: bool;
 
-    /// Searching set `i` of the block matches indexed position `position`: said once.
+    /// Probe set `i` of the block matches indexed position `position`. Called once for a match.
     fn found(&mut self, i: usize, position: usize);
 
-    /// Whether more matches of searching set `i` would be of no use.
+    /// Whether further matches of probe set `i` are not needed.
     fn is_full(&self, i: usize) -> bool;
 
-    /// Leases what it holds by now.
+    /// Reserves memory for the matches received so far.
     fn settle(&mut self) -> Result<()>;
 }
 
-/// A list for each searching set.
+/// A list of matches for each probe set.
 pub(crate) struct Lists {
     lists: Vec<Vec<u32>>,
     leases: Vec<Lease>,
@@ -32,7 +32,7 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// Matches that are leased at once, at least.
+    /// The least number of matches that a reservation adds.
     const STEP: usize = 1 << 8;
 
     pub(crate) fn new(sets: usize, budget: &Arc<Budget>) -> Self {
@@ -44,7 +44,7 @@ impl Lists {
         }
     }
 
-    /// How many each set has, the matches of all one after the other, and their leases.
+    /// The number of matches of each set, the concatenated lists, and their reservations.
     pub(crate) fn finish(mut self) -> Result<(Vec<u32>, Vec<u32>, Vec<Lease>)> {
         self.settle()?;
         let counts = self.lists.iter().map(|list| list.len() as u32).collect();
@@ -75,20 +75,20 @@ impl Sink for Lists {
     }
 }
 
-/// How many each searching set has, and each indexed position if these are counted.
+/// The number of matches of each probe set, and on request of each indexed position.
 pub(crate) struct Counts<'a> {
     pub(crate) counts: Vec<u32>,
     pub(crate) indexed: &'a [AtomicU32],
     pub(crate) mirror: Option<Mirror<'a>>,
 }
 
-/// Matches that follow from others, where both sides are the same sets.
+/// In a self join, the matches that follow by symmetry.
 pub(crate) struct Mirror<'a> {
     pub(crate) half: Half,
     pub(crate) sets: &'a Sets,
-    /// The block's first searching position.
+    /// The first probe position of the block.
     pub(crate) first: usize,
-    /// By searching position.
+    /// By probe position.
     pub(crate) counts: &'a [AtomicU32],
 }
 
@@ -122,7 +122,7 @@ impl Sink for Counts<'_> {
     }
 }
 
-/// Whether each searching set has one.
+/// Whether each probe set has a match.
 pub(crate) struct Exists {
     pub(crate) counts: Vec<u32>,
 }

@@ -1,4 +1,4 @@
-//! [`SetIndex`]: one side's sets with the technique that finds their matches.
+//! [`SetIndex`]: the encoded sets of one side, with the technique that finds their matches.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ use crate::error::Result;
 use crate::ir::set_predicate::{SetTechnique, SetTest};
 use crate::list_sets::elements::Lists;
 
-/// One side's sets, indexed by a technique.
+/// The sets of one side, indexed for a technique.
 #[derive(Debug)]
 pub(crate) struct SetIndex {
     pub(crate) sets: Sets,
     pub(crate) domain: Domain,
-    /// Positions of each group; of all where there are none.
+    /// The positions of group `g` begin at `segments[g]`; without groups, all are of group 0.
     pub(crate) segments: Vec<u32>,
-    /// Rows of the column, those without a set included.
+    /// The rows of the column, including rows without a set.
     pub(crate) rows: usize,
     pub(crate) test: SetTest,
     pub(crate) finder: Finder,
@@ -68,7 +68,7 @@ impl Finder {
         })
     }
 
-    /// Bytes that it takes at most.
+    /// The most bytes of the index.
     pub(crate) fn bytes(technique: SetTechnique, sets: &Sets, universe: usize) -> u64 {
         match technique {
             SetTechnique::Prefix => Prefix::bytes(sets, universe),
@@ -93,7 +93,8 @@ impl Finder {
     }
 }
 
-/// Matches that are listed at once: more are those of fewer rows at a time, so that the first come soon.
+/// The most matches that one search lists. With more, the caller retries with fewer rows, so that the first output
+/// batches come early.
 pub(crate) const MOST_MATCHES: u64 = 1 << 26;
 
 impl SetIndex {
@@ -102,7 +103,7 @@ impl SetIndex {
     }
 }
 
-/// The lists of rows that are not NULL in any of `not_null`, and what is leased for them.
+/// The lists of the rows that are not NULL in any of `not_null`, and the reservation of decoded elements.
 pub(crate) fn lists_of(
     budget: &Arc<Budget>,
     column: &Column,

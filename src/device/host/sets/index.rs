@@ -1,11 +1,14 @@
-//! Set joins on the host (\[B\] chapters 4 to 6): one side's lists are encoded and indexed, the other side's search it.
+//! Set joins on the host (\[B\] chapters 4 to 6): the lists of one side are encoded and indexed, those of the other
+//! side probe the index.
 //!
 //! ```text
 //!  indexed lists ─► encode ─► choose ─► an index of the technique
-//!  searching lists ─► encode in the same domain ─► blocks of 64 sets ─► length filter ─► technique ─► lists of matches, or counts
+//!  probe lists ─► encode in the same domain ─► blocks of 64 sets ─► length filter ─► technique
+//!        ─► lists of matches, or counts
 //! ```
 //!
-//! What empty sets match is found beside the techniques: they see non-empty sets alone, of which none match that share nothing.
+//! Matches of empty sets are found before the techniques, which see only non-empty sets and report only sets that share
+//! an element.
 
 use crate::device::host::pace::GoOn;
 use crate::device::host::sets::encode::encoding;
@@ -31,8 +34,8 @@ use crate::error::{BowtieError, Result};
 use crate::ir::set_predicate::{SetTechnique, SetTest};
 use crate::list_sets::elements::mean_length;
 
-/// Indexes a column of lists, or of single elements, whose rows are in so many groups, by a technique or by one that suits them and a
-/// column of the other side.
+/// Indexes a column of lists or of single elements, for a given technique or for the one that suits this column and the
+/// `probe` column. `groups`: the group of each row, and the number of groups.
 pub(crate) fn index(
     budget: &Arc<Budget>,
     column: &Column,
@@ -85,7 +88,7 @@ pub(crate) fn index(
     })
 }
 
-/// The matches of each row of `column` as a list.
+/// The matches of each row of `column`, as lists. Out-of-memory if more than [`MOST_MATCHES`] are expected.
 pub(crate) fn search(
     budget: &Arc<Budget>,
     index: &SetIndex,
@@ -120,7 +123,7 @@ pub(crate) fn search(
     let counts = self_join::counts(&index.sets, &lists, probe.half, go_on)?;
     let total: u64 = counts.iter().map(|count| u64::from(*count)).sum();
     if u32::try_from(total).is_err() {
-        // Positions count no more: fewer rows do.
+        // 32-bit positions hold no more: an error, so that the caller retries with fewer rows.
         return Err(too_many(total, u64::from(u32::MAX)));
     }
     let places = probe.sets.len() as u64;
@@ -146,7 +149,7 @@ pub(crate) fn search(
     })
 }
 
-/// How many matches rows have.
+/// The number of matches of each row.
 pub(crate) fn count(
     budget: &Arc<Budget>,
     index: &SetIndex,
@@ -166,7 +169,7 @@ pub(crate) fn count(
         false => vec![],
     };
     let none = |sets: Range<usize>| vec![0; sets.len()];
-    // Where the first match is enough, a set need not wait for that of another one.
+    // For existence each set is searched by itself, so that it can stop at its first match.
     let half = probe.half.filter(|_| counting != SetCounting::Exists);
     let places = half.map_or(0, |_| probe.sets.len());
     let _lease = budget.lease(places as u64 * 4, "match counts")?;
@@ -206,7 +209,7 @@ pub(crate) fn count(
     })
 }
 
-/// How often each of `of` row ids stands in `rows`.
+/// How often each row id below `of` occurs in `rows`.
 pub(crate) fn occurrences(
     budget: &Arc<Budget>,
     rows: &Buffer<u32>,

@@ -1,4 +1,5 @@
-//! Set joins on the host (\[B\] chapters 4 to 6): one side's lists are encoded and indexed, the other side's probe the index.
+//! Set joins on the host (\[B\] chapters 4 to 6): the lists of one side are encoded and indexed, those of the other
+//! side probe the index.
 
 pub(crate) mod block;
 pub(crate) mod choice;

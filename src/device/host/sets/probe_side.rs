@@ -1,4 +1,4 @@
-//! A side that searches an index of sets: its blocks, by several threads, each with what it found.
+//! [`ProbeSide`]: the sets that probe an index. Blocks of them are searched in parallel, each with a sink of its own.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use crate::device::host::sets::finder::{Finder, MOST_MATCHES, SetIndex, lists_of
 use crate::device::host::sets::self_join::Half;
 use crate::error::Result;
 
-/// Searching sets by whose matches it is told whether there are more.
+/// Probe sets that are searched to estimate the number of matches.
 const SAMPLE: usize = 64;
 
-/// A side that searches an index.
+/// The probe side of an index.
 pub(crate) struct ProbeSide<'a> {
     index: &'a SetIndex,
     pub(crate) sets: Sets,
-    /// Where both sides are the same sets.
+    /// In a self join, the half of the pairs that is tested.
     pub(crate) half: Option<Half>,
     budget: &'a Arc<Budget>,
     go_on: GoOn<'a>,
@@ -57,20 +57,20 @@ impl<'a> ProbeSide<'a> {
         })
     }
 
-    /// The rows in the order in which they search.
+    /// The row ids of the probe sets, in the order of the sets.
     pub(crate) fn into_rows(self, budget: &Arc<Budget>) -> Result<OrderedRows> {
         let lease = budget.lease(self.sets.len() as u64 * 4, "sorted rows")?;
         Ok(OrderedRows::of_rows(Buffer::host(self.sets.rows, lease)))
     }
 
-    /// All searching sets.
+    /// Blocks of all probe sets.
     pub(crate) fn blocks(&self) -> Vec<Range<usize>> {
         let all = self.sets.len();
         let begins = (0..all).step_by(BLOCK);
         begins.map(|from| from..(from + BLOCK).min(all)).collect()
     }
 
-    /// About how many matches there are, by those of some sets; at most all pairs.
+    /// An estimate of the number of matches from a sample of sets; the number of pairs where that is small.
     pub(crate) fn expected_matches(&self) -> Result<u64> {
         let all = self.sets.len();
         let pairs = all as u64 * self.index.sets.len() as u64;
@@ -90,7 +90,7 @@ impl<'a> ProbeSide<'a> {
         Ok(found.saturating_mul(all as u64) / sample as u64)
     }
 
-    /// What the sinks of blocks hold in the end, in order; of `half` of the pairs where that is given.
+    /// Searches `blocks` and returns the finished sinks in order. `half`: test only half of the pairs of a self join.
     pub(crate) fn run<S: Sink, T: Send>(
         &self,
         blocks: &[Range<usize>],
@@ -126,7 +126,7 @@ impl<'a> ProbeSide<'a> {
             half,
             go_on: self.go_on,
         };
-        // One for each thread that is at work; what a failed block leaves is not used again.
+        // One scratch for each running thread. The scratch of a failed block is not reused.
         let scratches: Mutex<Vec<(F::Scratch, Lease)>> = Mutex::new(vec![]);
         let scratch = || -> Result<(F::Scratch, Lease)> {
             if let Some(known) = scratches.lock().pop() {

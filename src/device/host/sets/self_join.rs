@@ -1,8 +1,8 @@
-//! Self joins: where both sides are the same sets, a technique tests each pair once, and a match is one the other way round, too.
+//! Self joins: if both sides are the same sets, a technique tests each pair once, and a match holds in both directions.
 //!
-//! Sets stand by group and size on both sides, so a pair is one of positions `at ≤ position`. Every predicate but containment holds
-//! of `(a, b)` where it holds of `(b, a)`. A set contains none that is larger, which the length filter knows; of two of one size
-//! each contains the other or neither does.
+//! Both sides are ordered by group and size, so a pair is tested at positions `at ≤ position`. Every predicate but
+//! containment is symmetric. No set contains a larger one, which the length filter excludes; of two sets of equal size,
+//! either each contains the other or neither does.
 
 use std::ops::Range;
 
@@ -11,17 +11,17 @@ use crate::device::host::sets::encode::encoding::Sets;
 use crate::error::Result;
 use crate::ir::set_predicate::SetTest;
 
-/// Which pairs are tested where both sides are the same sets.
+/// The half of the pairs that a self join tests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Half {
-    /// Those with indexed positions from the searching one on, or up to it.
+    /// Whether the indexed positions from the probe position on are tested, or those up to it.
     later: bool,
-    /// Only sets of one size match in both ways.
+    /// Whether only sets of equal size match in both directions.
     of_one_size: bool,
 }
 
 impl Half {
-    /// `None` where the sides differ.
+    /// `None` if the sides differ.
     pub(crate) fn of(indexed: &Sets, probe: &Sets, test: SetTest) -> Option<Self> {
         let same = indexed.sizes == probe.sizes
             && indexed.groups == probe.groups
@@ -33,7 +33,7 @@ impl Half {
         })
     }
 
-    /// The part of the window of searching position `at` that is tested.
+    /// The part of the window of probe position `at` that is tested.
     pub(crate) fn of_window(&self, at: usize, window: &Range<usize>) -> Range<usize> {
         match self.later {
             true => window.start.max(at).min(window.end)..window.end,
@@ -41,17 +41,17 @@ impl Half {
         }
     }
 
-    /// Whether a match of the two is found in this way alone. What empty sets match is found in both.
+    /// Whether a match is found in this direction alone. Matches of empty sets are found in both.
     pub(crate) fn mirrors(&self, sets: &Sets, at: usize, position: usize) -> bool {
         let [size, other] = [at, position].map(|at| sets.sizes[at]);
         at != position && size > 0 && other > 0 && (size == other || !self.of_one_size)
     }
 }
 
-/// Matches of a block of searching sets: how many each has, and all one after the other.
+/// The matches of a block of probe sets: the number of each set's matches, and the concatenated lists.
 pub(crate) type Found = (Vec<u32>, Vec<u32>);
 
-/// How many matches each searching set has, those that follow from others' included.
+/// The number of matches of each probe set, including those that follow by symmetry.
 pub(crate) fn counts(
     sets: &Sets,
     found: &[Found],
@@ -70,7 +70,8 @@ pub(crate) fn counts(
     Ok(counts)
 }
 
-/// The lists of all searching sets, of so many matches each, as indexed rows: where each begins, the end, and the lists.
+/// The match lists of all probe sets as indexed row ids: where each list begins and the end, and the concatenated
+/// lists. `counts`: the length of each list.
 pub(crate) fn lists(
     sets: &Sets,
     found: &[Found],
@@ -91,7 +92,7 @@ pub(crate) fn lists(
         return Ok((segments, rows.collect()));
     };
     let mut rows = vec![0; end as usize];
-    // From the end of each list to its begin.
+    // Fills each list from its end.
     let mut place = |at: usize, position: usize| {
         counts[at] -= 1;
         rows[(segments[at] + counts[at]) as usize] = sets.rows[position];

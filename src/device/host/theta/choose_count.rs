@@ -1,4 +1,4 @@
-//! Whether matches are counted by a wavelet tree or by a walk.
+//! Chooses how matches are counted: with a wavelet tree or by a walk over zone maps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,8 @@ use crate::device::host::theta::zone_map::{HostMatches, ZonedKeys, sampled_leaf_
 use crate::device::wavelet::Costs;
 use crate::error::{BowtieError, Result};
 
-/// Nanoseconds of one core: of a leaf test with 256-bit vectors, and of 10^6 random keys a side.
+/// Nanoseconds of one core: a leaf test with 256-bit vectors; build and count of a tree for each position, with 10^6
+/// random keys a side.
 const HOST: Costs = Costs {
     leaf_test: 8.0,
     begin: 10_000.0,
@@ -21,8 +22,8 @@ const HOST: Costs = Costs {
     count: 300.0,
 };
 
-/// The counts of each searching position, where the index is expected to find them sooner than a walk. `None` where it is
-/// not, or where there is no room for it.
+/// The match counts by probe position from a wavelet tree, where it is estimated to be faster than a walk; `None` where
+/// it is not. Fails with out-of-memory if the tree does not fit.
 pub(crate) fn count_matches(
     budget: &Arc<Budget>,
     matches: Matches<'_>,
@@ -37,7 +38,7 @@ pub(crate) fn count_matches(
     if !HOST.walk_exceeds(index, matches, leaf_tests)? {
         return Ok(None);
     }
-    // Where there is no room for the index, a smaller tile costs less than a walk.
+    // If the tree does not fit, an error, so that the caller retries with a smaller tile, which costs less than a walk.
     count_by_index(budget, matches, cancelled).map(Some)
 }
 
@@ -50,7 +51,7 @@ fn count_by_index(
     let lease = budget.lease(lo.len() as u64 * 4, "match counts")?;
     let test = &matches.tests[0];
     let build: &ZonedKeys = test.build.0.get()?;
-    // Two who build it at the same time make the same.
+    // Concurrent builds give the same tree; the first one is kept.
     let wavelet = match build.wavelet.get() {
         Some(wavelet) => wavelet,
         None => {

@@ -1,4 +1,4 @@
-//! Counting and expanding matches: count exactly, scan, then write each piece of pairs at its place.
+//! Counts matches, scans the counts, and writes the row ids of each output batch to the positions that the scan gives.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::device::host::theta::pair_program;
 use crate::device::host::theta::zone_map::{HostMatches, LEAF, Span, bits_of, walk};
 use crate::error::{BowtieError, Result};
 
-/// Groups of searching rows that one task counts.
+/// Groups of probe rows that one task counts.
 const TASK_GROUPS: usize = 16;
 
-/// Searching rows that one task counts with a program and without tests.
+/// Probe rows that one task counts with a pair program and without tests.
 const UNTESTED_TASK: usize = 8;
 
-/// From so many pairs a row on, rows are expanded one by one: each writes long runs of its own.
+/// The mean number of matches above which rows are expanded one by one, each with consecutive writes.
 const LONG_ROW: u64 = 256;
 
 pub(crate) fn count_matches(
@@ -50,7 +50,7 @@ pub(crate) fn count_matches(
         return Ok(Buffer::host(lo.iter().zip(hi).map(count).collect(), lease));
     }
     let program = matches.program.map(pair_program::Bound::new).transpose()?;
-    // A program may have to run on every candidate, so its tasks are short.
+    // The program may run on every candidate, so tasks are short.
     let task_rows = match (&program, matches.tests.is_empty()) {
         (None, _) => TASK_GROUPS * LEAF,
         (Some(_), false) => LEAF,
@@ -92,7 +92,7 @@ pub(crate) fn count_matches(
     Ok(Buffer::host(counts, lease))
 }
 
-/// The bits of a group's rows that lie in `rows`.
+/// The bits of a group's rows that are in `rows`.
 fn rows_of(group: usize, rows: &Range<usize>) -> u64 {
     let first = group * LEAF;
     let begin = rows.start.saturating_sub(first);
@@ -106,7 +106,7 @@ pub(crate) fn scan(budget: &Arc<Budget>, counts: &Buffer<u32>) -> Result<Buffer<
     let mut total = 0u64;
     offsets.push(0);
     for count in counts.on_host()?.iter() {
-        // At most 2^32 rows of at most 2^32 matches each: no overflow.
+        // At most 2^32 rows with at most 2^32 matches each: no overflow.
         total += u64::from(*count);
         offsets.push(total);
     }
@@ -115,12 +115,12 @@ pub(crate) fn scan(budget: &Arc<Budget>, counts: &Buffer<u32>) -> Result<Buffer<
 
 pub(crate) fn piece_end(offsets: &Buffer<u64>, from: u64, target: u64, most: u64) -> Result<u64> {
     let offsets = offsets.on_host()?;
-    // The last row end that is not after the target.
+    // The last end of a row's matches at or before the target.
     let at = offsets.partition_point(|offset| *offset <= from + target);
     let end = offsets[at.max(1) - 1];
     Ok(match end > from {
         true => end,
-        // The row at hand is longer than that: to its end, or as far as allowed.
+        // The row's matches exceed the target: to their end, or to the most allowed.
         false => offsets[at.min(offsets.len() - 1)].min(from + most.max(target)),
     })
 }
@@ -166,7 +166,7 @@ pub(crate) fn expand(
     })
 }
 
-/// The pairs numbered `from .. to`.
+/// The matches numbered `from .. to`.
 struct Window<'a> {
     matches: &'a HostMatches<'a>,
     program: Option<BoundProgram<'a>>,
@@ -176,7 +176,7 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// Searching positions that have pairs in the window, or none at all.
+    /// The probe positions with matches in the window; some of them may have none.
     fn rows(&self) -> Range<usize> {
         let first = self
             .offsets
@@ -187,7 +187,7 @@ impl Window<'_> {
         first..end.min(self.offsets.len() - 1)
     }
 
-    /// The numbers of the position's pairs inside the window.
+    /// The numbers of a position's matches inside the window.
     fn of(&self, position: usize) -> (u64, u64) {
         let first = self.offsets[position].max(self.from);
         (first, self.offsets[position + 1].min(self.to).max(first))
@@ -236,7 +236,7 @@ impl Window<'_> {
         Ok(written)
     }
 
-    /// Writes the pairs of some rows of a group; each row keeps the number of its next pair.
+    /// Writes the matches of some rows of a group. `next` holds the number of each row's next match.
     fn walk_group(
         &self,
         group: usize,

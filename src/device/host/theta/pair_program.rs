@@ -1,9 +1,9 @@
-//! Running a register program on the host: blocks of candidates at a time, one instruction for a whole block, so that
-//! decoding is paid for once and the loops are the CPU's SIMD instructions.
+//! Runs a pair program on the host, one instruction for a block of candidates at a time. Each instruction is decoded
+//! once a block, and its loop compiles to SIMD instructions.
 //!
-//! Candidates are what ranges and the walk of zone maps let through. A long range is a block after another of consecutive
-//! sorted positions beside one searching position; shorter ones are gathered, with their searching positions, until a block
-//! is full.
+//! Candidates are the pairs that ranges and the walk over zone maps let through. A long range is evaluated in blocks of
+//! consecutive build positions with one probe position. Shorter ranges are collected, with their probe positions, until
+//! a block is full.
 
 use crate::device::host::theta::pair_program::register::BLOCK;
 
@@ -24,7 +24,7 @@ use crate::error::{BowtieError, Result};
 use crate::ir::pair_program::{Instruction, Op};
 use crate::ir::side::Side;
 
-/// A range of fewer candidates is gathered with others.
+/// Ranges with fewer candidates are collected into a common block.
 const SHORT: usize = 64;
 
 /// A program with its columns as slices.
@@ -40,9 +40,9 @@ pub(crate) struct Bound<'a> {
 /// The candidates of a block; at most [`BLOCK`].
 #[derive(Debug, Clone)]
 enum Candidates<'a> {
-    /// Of one searching position, consecutive.
+    /// One probe position with consecutive build positions.
     Run { probe: usize, build: Range<usize> },
-    /// One of each a candidate.
+    /// A probe position and a build position for each candidate.
     Pairs { probe: &'a [u32], build: &'a [u32] },
 }
 
@@ -64,11 +64,11 @@ impl Candidates<'_> {
     }
 }
 
-/// What a thread needs to run a program.
+/// The working memory of one thread.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     registers: Registers,
-    /// Candidates of short ranges, not decided yet.
+    /// Candidates of short ranges, not evaluated yet.
     probe: Vec<u32>,
     build: Vec<u32>,
 }
@@ -104,7 +104,8 @@ impl<'a> Bound<'a> {
         }
     }
 
-    /// As `zone_map::walk`, without the candidates that do not pass. A row may be visited a little longer than it wants.
+    /// As `zone_map::walk`, but visits only candidates that pass the program. A row may be visited some more times
+    /// after it asked to stop.
     pub(crate) fn walk(
         &self,
         scratch: &mut Scratch,
@@ -128,7 +129,7 @@ impl<'a> Bound<'a> {
         zone_map::walk(matches, group, rows, |row, span| {
             match span {
                 Span::All(positions) if positions.len() >= SHORT => {
-                    // What came before of the same row goes first.
+                    // Earlier candidates of the same row come first.
                     filter.flush();
                     filter.run(row, positions);
                 }
@@ -143,7 +144,7 @@ impl<'a> Bound<'a> {
         filter.result
     }
 
-    /// The value of each candidate goes to the last instruction's register.
+    /// Evaluates the program; the last instruction's register holds the value of each candidate.
     fn evaluate<'r>(
         &self,
         registers: &'r mut Registers,
@@ -173,13 +174,13 @@ impl<'a> Bound<'a> {
     }
 }
 
-/// A walk on its way: it keeps only candidates that pass.
+/// A running walk that keeps only the candidates that pass.
 struct Filter<'f, 'a, V> {
     bound: &'f Bound<'a>,
     scratch: &'f mut Scratch,
-    /// Position of the group's first row.
+    /// The position of the group's first row.
     first: usize,
-    /// Rows that still search; bit `i` is row `first + i`.
+    /// Rows whose search goes on; bit `i` is row `first + i`.
     alive: u64,
     cancelled: &'f AtomicBool,
     visit: V,
@@ -199,7 +200,7 @@ impl<V: FnMut(usize, Span) -> bool> Filter<'_, '_, V> {
         }
     }
 
-    /// Decides on the candidates gathered so far.
+    /// Evaluates the candidates collected so far.
     fn flush(&mut self) {
         if self.scratch.build.is_empty() || self.is_over() {
             return;
@@ -232,7 +233,7 @@ impl<V: FnMut(usize, Span) -> bool> Filter<'_, '_, V> {
         scratch.build.clear();
     }
 
-    /// Decides on consecutive candidates of one row.
+    /// Evaluates consecutive candidates of one row.
     fn run(&mut self, row: usize, positions: Range<usize>) {
         for from in positions.clone().step_by(BLOCK) {
             if !self.wants(row) || self.is_over() {
@@ -264,7 +265,7 @@ impl<V: FnMut(usize, Span) -> bool> Filter<'_, '_, V> {
         }
     }
 
-    /// Whether it failed or was cancelled.
+    /// Whether the walk failed or was cancelled.
     fn is_over(&mut self) -> bool {
         if self.cancelled.load(Ordering::Relaxed) {
             self.result = Err(BowtieError::Cancelled);

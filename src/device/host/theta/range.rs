@@ -1,4 +1,5 @@
-//! Sorted bounds: where in the sorted side each searching row's matches begin and end; and the rows that ranges cover.
+//! Range search: where the matches of each probe row begin and end in the sorted build side; and the build rows that
+//! ranges cover.
 
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ pub(crate) fn range_bounds(
         .zip(hi.par_chunks_mut(TASK_ROWS))
         .zip(rows.par_chunks(TASK_ROWS))
         .for_each(|((lo, hi), rows)| {
-            // Rows come in key order, so each search begins where the last one ended.
+            // Probe rows are in key order, so each search begins where the previous one ended.
             let mut hints = vec![(0, 0); bounds.len()];
             for ((lo, hi), row) in lo.iter_mut().zip(hi).zip(rows) {
                 (*lo, *hi) = search.range_of(*row as usize, &mut hints);
@@ -49,12 +50,12 @@ pub(crate) fn range_bounds(
     })
 }
 
-/// What every row's search looks at, as slices.
+/// The inputs of every row's search, as slices.
 struct Search<'a> {
-    /// Of the sorted side; none where there are no bounds.
+    /// Keys of the build side; empty without bounds.
     keys: &'a [u64],
     positions: usize,
-    /// Where the groups of the sorted side begin, and the group of each searching row.
+    /// Where the groups of the build side begin, and the group of each probe row.
     groups: Option<(&'a [u32], &'a [u32])>,
     bounds: Vec<(Comparison, HostKeys<'a>)>,
 }
@@ -115,7 +116,7 @@ impl<'a> Search<'a> {
                 Comparison::Gt => lo = lo.max(through()),
                 Comparison::GtEq => lo = lo.max(below()),
                 Comparison::Eq => (lo, hi) = (lo.max(below()), hi.min(through())),
-                // Not one range: never a bound.
+                // The matches of `<>` are not one range: it is never a bound.
                 Comparison::NotEq => {}
             }
         }
@@ -126,13 +127,14 @@ impl<'a> Search<'a> {
     }
 }
 
-/// How many leading keys satisfy `holds`, which none after them do. Gallops from `hint`, so a near miss costs little.
+/// The number of leading keys that satisfy `holds`; no later key does. Gallops from `hint`, so that a close hint is
+/// cheap.
 pub(crate) fn seek(keys: &[u64], hint: usize, holds: impl Fn(u64) -> bool) -> usize {
     let hint = hint.min(keys.len());
     let mut step = 1;
     let (mut from, mut to);
     if hint < keys.len() && holds(keys[hint]) {
-        // The answer lies after the hint.
+        // The result is after the hint.
         from = hint + 1;
         to = keys.len();
         while from + step < keys.len() {
@@ -181,7 +183,7 @@ pub(crate) fn cover(
 ) -> Result<Buffer<u32>> {
     let _scratch = budget.lease(build.len() as u64 * 4 + 4, "coverage scratch")?;
     let lease = budget.lease(rows as u64 * 4, "coverage")?;
-    // A difference array; its prefix sums stay between 0 and the number of ranges, so wrapping steps cannot mislead.
+    // A difference array. Its prefix sums are between 0 and the number of ranges, so wrapping steps are correct.
     let mut steps = vec![0u32; build.len() + 1];
     for (lo, hi) in ranges.lo.on_host()?.iter().zip(ranges.hi.on_host()?) {
         steps[*lo as usize] = steps[*lo as usize].wrapping_add(1);

@@ -1,8 +1,9 @@
-//! Aggregates without pairs (\[T\] section 4): values weighed by the number of their matches, and folds over ranges of the
-//! sorted side.
+//! Aggregates over a join without its matches (\[T\] section 4): values weighted by match counts, and folds over ranges
+//! of the build side.
 //!
-//! Integer and decimal sums wrap, as DataFusion's do, so differences of prefix sums are exact. Floating sums never
-//! subtract: they fold a tree of partial sums, so a NaN, an infinity or a huge value outside a range cannot touch it.
+//! Integer and decimal sums wrap, as DataFusion's do, so differences of prefix sums are exact. Floating-point sums are
+//! never subtracted but folded over a tree of partial sums: a NaN, an infinity or a huge value outside a range does not
+//! affect it.
 
 use std::sync::Arc;
 
@@ -23,10 +24,10 @@ use crate::device::data::ranges::OrderedRows;
 use crate::device::host::keys::order_keys::{HostKeys, order_keys, total, validity};
 use crate::error::{BowtieError, Result};
 
-/// Positions, or nodes, folded into one node of the next level.
+/// Positions, or nodes, that one node of the next level folds.
 const FAN_OUT: usize = 16;
 
-/// Calls `$body` with `$t` set to the Arrow type of `$data_type`, for types that SUM adds exactly or as `f64`.
+/// Expands `$body` with `$t` as the Arrow type of `$data_type`, for types that SUM adds exactly or as `f64`.
 macro_rules! summable {
     ($data_type:expr, $t:ident => $body:expr) => {
         match $data_type {
@@ -206,7 +207,7 @@ pub(crate) fn range_extreme(
     let _scratch = budget.lease(build.len() as u64 * 20, "range extremes")?;
     let lease = budget.lease(rows as u64 * 8, "range extremes")?;
     let keys = HostKeys::new(&keys)?;
-    // (key, row), inverted for the maximum, so that both are least-first; NULLs are last.
+    // (key, row), with inverted keys for the maximum, so that the extreme is the least. NULLs are last.
     let nothing = (u64::MAX, u32::MAX);
     let ordered = build
         .rows
@@ -229,7 +230,7 @@ pub(crate) fn range_extreme(
     Ok(Column::host(take(values.on_host()?, &rows, None)?, lease))
 }
 
-/// Values at each sorted position, NULL as zero.
+/// The value at each build position; NULL becomes zero.
 fn in_order<T: ArrowPrimitiveType>(
     array: &PrimitiveArray<T>,
     build: &OrderedRows,
@@ -253,7 +254,7 @@ fn in_order<T: ArrowPrimitiveType>(
 /// Counts the values of a range that are not NULL.
 enum NotNull {
     All,
-    /// Prefix counts in sorted order.
+    /// Prefix counts by build position.
     Prefix(Vec<u32>),
 }
 
@@ -280,7 +281,7 @@ impl NotNull {
     }
 }
 
-/// Searching row, and its range.
+/// Each probe row and its range.
 fn spans(matches: Matches<'_>) -> Result<impl Iterator<Item = (usize, usize, usize)>> {
     let rows = matches.probe.rows.on_host()?;
     let bounds = matches
@@ -295,7 +296,7 @@ fn spans(matches: Matches<'_>) -> Result<impl Iterator<Item = (usize, usize, usi
         .map(|(row, (lo, hi))| (*row as usize, *lo as usize, *hi as usize)))
 }
 
-/// `each` of every range, at the place of its searching row; `missing` for rows that do not search.
+/// `each` of every range, at the index of its probe row; `missing` for rows without a range.
 fn by_row<R: Copy + Send>(
     matches: Matches<'_>,
     rows: usize,
@@ -344,7 +345,7 @@ impl<V: Copy, F: Fn(V, V) -> V> FoldTree<V, F> {
         let mut left = self.zero;
         let mut right = self.zero;
         for level in &self.levels {
-            // At the last level nothing is left to climb to.
+            // The last level has no parent to continue in.
             let last = level.len() <= FAN_OUT;
             while lo < hi && (last || !lo.is_multiple_of(FAN_OUT)) {
                 left = (self.combine)(left, level[lo]);

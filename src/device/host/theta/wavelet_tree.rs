@@ -1,14 +1,16 @@
-//! Counting two inequalities: how many positions of a range have a second key below a word, in O(log n).
+//! Counts the matches of two inequalities: the number of keys below a word in a range of positions, in O(log n).
 //!
-//! The keys of a tested column, in the order of the first one, are replaced by their ranks 0 .. n. A wavelet tree (Grossi,
-//! Gupta & Vitter 2003) over them is kept level by level: on each level ranks lie ordered by the bits above, otherwise by
-//! position, and their next two bits, the digit, lie in two planes of bits. A block of 64 positions holds both planes and
-//! how many digits below 1, 2 and 3 its node has before the block: 32 bytes, one sector of a GPU's memory. From a prefix of
-//! a node, one block gives how many ranks of it have a smaller digit (they are counted) and how many have the same one (the
-//! prefix of the child). Since ranks are 0 .. n, the node of the leading bits `t` begins at `t` followed by zeros, and
-//! nothing needs to say where. The last 7 or 8 bits of all ranks are bytes: nodes of that length are compared whole.
+//! The keys of the tested column, in the order of the first one, are replaced by their ranks 0 .. n and stored in a
+//! wavelet tree (Grossi, Gupta & Vitter 2003), level by level. On each level ranks are ordered by their upper bits,
+//! then by position. Their next two bits, the digit, are stored in two bit planes. A block of 64 positions has both
+//! planes and the numbers of digits below 1, 2 and 3 of its node before the block: 32 bytes, one memory sector of a
+//! GPU. For a prefix of a node, one block gives the number of ranks with a smaller digit (which are counted) and with
+//! the same digit (the prefix of the child). As ranks are 0 .. n, the node of leading bits `t` begins at `t` followed
+//! by zeros, and no offsets are stored. The last 7 or 8 bits of all ranks are stored as bytes: nodes of that length are
+//! scanned.
 //!
-//! Keys come in the order of a [`OrderedRows`](crate::device::data::ranges::OrderedRows) and ranges are of its positions, so groups need no care.
+//! Positions are those of an [`OrderedRows`](crate::device::data::ranges::OrderedRows); ranges are within its groups,
+//! so groups need no special handling.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,26 +31,26 @@ pub(crate) const TASK_ROWS: usize = 1 << 14;
 #[derive(Debug)]
 pub(crate) struct Wavelet {
     layout: Layout,
-    /// The keys in ascending order: a word becomes a rank by a search in them.
+    /// The keys in ascending order: a binary search turns a word into a rank.
     keys: Vec<u64>,
     levels: Vec<Vec<Block>>,
-    /// The low bits of the ranks in the order below the last level.
+    /// The low bits of the ranks, in the order below the last level.
     low: Vec<u8>,
     _lease: Lease,
 }
 
-/// Digits of 64 positions.
+/// The digits of 64 positions.
 #[derive(Debug, Clone, Copy, Default)]
 struct Block {
-    /// How many digits of the node before this block are less than 1, 2, 3.
+    /// The numbers of digits less than 1, 2 and 3 of the node before this block.
     below: [u32; 3],
-    /// The digits' low and high bits.
+    /// The low and the high bits of the digits.
     planes: [u64; 2],
 }
 
 impl Block {
-    /// Of a node's first `end` positions, the last of which lie in this block: those with a smaller digit, and those with
-    /// this one.
+    /// Of the first `end` positions of a node, the last of them in this block: the number with a smaller digit, and the
+    /// number with this digit.
     fn count(&self, digit: u32, end: u32) -> (u32, u32) {
         let inside = end % BLOCK as u32;
         let wanted = (1u64 << inside) - 1;
@@ -76,7 +78,7 @@ impl Block {
 }
 
 impl Wavelet {
-    /// The tree over keys by position.
+    /// Builds the tree over keys by position.
     pub(crate) fn build(
         budget: &Arc<Budget>,
         keys: &[u64],
@@ -122,7 +124,7 @@ impl Wavelet {
         })
     }
 
-    /// How many of the first `end` positions have a rank below `bound`.
+    /// The number of ranks below `bound` among the first `end` positions.
     fn below(&self, bound: u32, end: u32) -> u32 {
         if bound as usize >= self.layout.n {
             return end;
@@ -133,7 +135,7 @@ impl Wavelet {
             if end == 0 {
                 return count;
             }
-            // All of the node: its ranks follow one another.
+            // The whole node: its ranks are consecutive.
             if end == len {
                 return count + (bound - start);
             }
@@ -150,8 +152,8 @@ impl Wavelet {
         count + low.iter().map(|low| u32::from(*low < bound)).sum::<u32>()
     }
 
-    /// For each word the rank from which on keys do not come before it: keys less than it, or with `through` equal to it
-    /// too. In the order of the words a search begins where the last one ended.
+    /// For each word, the number of keys less than it, or with `through` less than or equal to it. Words are searched
+    /// in ascending order, each from the previous result.
     fn bounds(&self, words: &[u64], through: bool) -> Vec<u32> {
         let mut keyed: Vec<KeyedRow> = (0..).zip(words).map(KeyedRow::new).collect();
         sort_by_key(&mut keyed);
@@ -167,7 +169,7 @@ impl Wavelet {
         bounds
     }
 
-    /// For each searching position how many keys of its range pass the test, an inequality.
+    /// Writes to `counts`, by probe position, the number of keys of the range that pass the test, an inequality.
     pub(crate) fn count(
         &self,
         op: Comparison,
@@ -188,7 +190,7 @@ impl Wavelet {
     }
 }
 
-/// Orders a node's ranks by their digit, and notes the digits.
+/// Orders the ranks of a node by their digits, and stores the digits.
 fn partition(from: &[u32], to: &mut [u32], blocks: &mut [Block], shift: u32) {
     let mut seen = [0u32; 4];
     for (block, ranks) in blocks.iter_mut().zip(from.chunks(BLOCK)) {

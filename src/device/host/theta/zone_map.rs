@@ -1,10 +1,10 @@
-//! Zone maps: keys in sorted order with the minimum and maximum of every block, and the walk that uses them.
+//! Zone maps: keys in build order with the minimum and maximum of every block, and the walk that uses them.
 //!
-//! Candidates of a searching row are the sorted positions of its range. The walk takes 64 searching rows at a time, which
-//! are neighbours in key order, down one tree of blocks. At each block it asks for all 64 at once whether no key of the
-//! block, or every key, satisfies a row's tests; the first kind of row is done with the block, the second takes it whole,
-//! the others descend. At the bottom 64 keys are compared with a row's key at once. So work follows the output, not the
-//! product of the inputs.
+//! The candidates of a probe row are the build positions of its range. The walk moves 64 probe rows, neighbours in key
+//! order, down one tree of blocks together. At each block it decides for all 64 rows whether no key of the block, or
+//! every key, satisfies the row's tests. A row skips the block in the first case, accepts it whole in the second, and
+//! otherwise descends. In a leaf, 64 keys are compared with a row's key in one vector loop. The work is proportional to
+//! the output, not to the product of the inputs.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -19,29 +19,29 @@ use crate::device::host::theta::wavelet_tree::Wavelet;
 use crate::error::Result;
 use crate::ir::comparison::Comparison;
 
-/// Positions in a block of the lowest level, and searching rows in a group: one bit each in a word.
+/// Positions in a block of the lowest level, and probe rows in a group: one bit each in a word.
 pub(crate) const LEAF: usize = 64;
 /// Blocks of one level in a block of the next.
 const FAN_OUT: usize = 8;
 
-/// Keys at each position, and zones: level 0 of 64 keys, every further level of 8 zones of the one below.
+/// Keys by build position, and zones: level 0 of 64 keys each, every further level of 8 zones of the level below.
 #[derive(Debug)]
 pub(crate) struct ZonedKeys {
     keys: Vec<u64>,
     levels: Vec<Zones>,
-    /// Made when it is first needed, and kept as long as the keys are.
+    /// Built on first use, and kept as long as the keys.
     pub(crate) wavelet: OnceLock<Wavelet>,
     _leases: [Lease; 2],
 }
 
 impl ZonedKeys {
-    /// Keys by position.
+    /// The keys by position.
     pub(crate) fn keys(&self) -> &[u64] {
         &self.keys
     }
 }
 
-/// Extremes of the blocks of one level.
+/// The extremes of the blocks of one level.
 #[derive(Debug)]
 struct Zones {
     min: Vec<u64>,
@@ -86,7 +86,7 @@ fn greatest(words: &[u64], block: usize) -> Vec<u64> {
     words.chunks(block).map(greatest).collect()
 }
 
-/// Matches of one searching row found together: all positions of a range, or those after `base` whose bit is set.
+/// Matches of one probe row found in one step: all positions of a range, or those from `base` on whose bits are set.
 pub(crate) enum Span {
     All(Range<usize>),
     Bits { base: usize, bits: u64 },
@@ -94,10 +94,10 @@ pub(crate) enum Span {
 
 /// [`Matches`] as slices in host memory.
 pub(crate) struct HostMatches<'a> {
-    /// Row ids of the sorted side and of the searching one, by position.
+    /// Row ids of the build side and of the probe side, by position.
     pub(crate) build: &'a [u32],
     pub(crate) probe: &'a [u32],
-    /// The range of each searching position.
+    /// The range of each probe position.
     pub(crate) lo: &'a [u32],
     pub(crate) hi: &'a [u32],
     pub(crate) tests: Vec<HostTest<'a>>,
@@ -107,13 +107,13 @@ pub(crate) struct HostMatches<'a> {
 pub(crate) struct HostTest<'a> {
     op: Comparison,
     build: &'a ZonedKeys,
-    /// Keys by searching position.
+    /// The keys by probe position.
     probe: &'a [u64],
 }
 
 impl<'a> HostMatches<'a> {
     /// # Errors
-    /// Where another device made a part of it.
+    /// If a part belongs to another device.
     pub(crate) fn new(matches: &Matches<'a>) -> Result<Self> {
         let test = |test: &Test<'a>| {
             Ok(HostTest {
@@ -132,21 +132,21 @@ impl<'a> HostMatches<'a> {
     }
 }
 
-/// One group of searching rows on its way through the blocks.
+/// The state of a walk of one group of probe rows.
 struct Walk<'a, V> {
     tests: &'a [HostTest<'a>],
     arch: Arch,
-    /// Positions of the group's rows.
+    /// The positions of the group's rows.
     rows: Range<usize>,
     lo: &'a [u32],
     hi: &'a [u32],
-    /// Rows that still search; bit `i` is row `rows.start + i`.
+    /// Rows whose search goes on; bit `i` is row `rows.start + i`.
     alive: u64,
     visit: V,
 }
 
 /// Calls `visit` with each span of matches of the rows of group `group` (64 positions) whose bit in `rows` is set: the
-/// position of the row and the span, ascending for each row. A row whose `visit` returns false searches no further.
+/// row's position and the span, in ascending order for each row. The search for a row ends when `visit` returns false.
 pub(crate) fn walk<'a, V: FnMut(usize, Span) -> bool>(
     matches: &'a HostMatches<'a>,
     group: usize,
@@ -180,7 +180,7 @@ pub(crate) fn walk<'a, V: FnMut(usize, Span) -> bool>(
     let Some(first) = matches.tests.first() else {
         return walk.take_all(alive, from..to);
     };
-    // The tree's top has at most FAN_OUT blocks.
+    // The top of the tree has at most FAN_OUT blocks.
     let top = first.build.levels.len() - 1;
     let size = block_size(top);
     for block in from / size..to.div_ceil(size) {
@@ -188,12 +188,12 @@ pub(crate) fn walk<'a, V: FnMut(usize, Span) -> bool>(
     }
 }
 
-/// Searching positions that are sampled, and leaves of the range of each.
+/// Probe positions in the sample, and leaves of each one's range.
 const SAMPLED_ROWS: usize = 2048;
 const SAMPLED_LEAVES: usize = 16;
 
-/// How many times a walk that ends nowhere early compares a row's key with a leaf: what the zones of some leaves, spread
-/// evenly over the ranges of some rows, leave undecided.
+/// An estimate of how often a complete walk compares a row's key with a leaf: the fraction of undecided zones in a
+/// sample of leaves, spread evenly over the ranges of a sample of rows.
 pub(crate) fn sampled_leaf_tests(matches: &HostMatches<'_>) -> f64 {
     let rows = matches.lo.len();
     let sample = rows.min(SAMPLED_ROWS);
@@ -228,7 +228,7 @@ fn block_size(level: usize) -> usize {
 }
 
 impl<V: FnMut(usize, Span) -> bool> Walk<'_, V> {
-    /// Block `block` of `level`, for the rows of `probe`; `within` holds all their ranges.
+    /// Walks block `block` of `level` for the rows of `probe`. `within` contains all their ranges.
     fn block(&mut self, level: usize, block: usize, probe: u64, within: Range<usize>) {
         let size = block_size(level);
         let positions = (block * size).max(within.start)..((block + 1) * size).min(within.end);
@@ -263,7 +263,7 @@ impl<V: FnMut(usize, Span) -> bool> Walk<'_, V> {
         }
     }
 
-    /// All of `positions` match, as far as they lie in the row's own range.
+    /// Reports `positions`, within each row's own range, as matches.
     fn take_all(&mut self, rows: u64, positions: Range<usize>) {
         for i in bits_of(rows) {
             let lo = positions.start.max(self.lo[i] as usize);
@@ -274,7 +274,7 @@ impl<V: FnMut(usize, Span) -> bool> Walk<'_, V> {
         }
     }
 
-    /// Positions of one leaf, key by key.
+    /// Compares the positions of one leaf key by key.
     fn leaf(&mut self, rows: u64, positions: Range<usize>) {
         for i in bits_of(rows) {
             let lo = positions.start.max(self.lo[i] as usize);
@@ -304,7 +304,7 @@ impl<V: FnMut(usize, Span) -> bool> Walk<'_, V> {
     }
 }
 
-/// Indexes of the set bits, ascending.
+/// The indexes of the set bits, ascending.
 pub(crate) fn bits_of(mut bits: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let bit = (bits != 0).then_some(bits.trailing_zeros() as usize);
@@ -313,7 +313,7 @@ pub(crate) fn bits_of(mut bits: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Bit `i` is set when `holds(words[i])`; at most 64 words.
+/// Bit `i` is set if `holds(words[i])`; at most 64 words.
 #[inline(always)]
 fn bits_where(words: &[u64], holds: impl Fn(u64) -> bool) -> u64 {
     words
@@ -322,7 +322,7 @@ fn bits_where(words: &[u64], holds: impl Fn(u64) -> bool) -> u64 {
         .fold(0, |bits, (i, word)| bits | u64::from(holds(*word)) << i)
 }
 
-/// Bit `i` is set when `keys[i] OP word`.
+/// Bit `i` is set if `keys[i] OP word`.
 #[inline]
 fn compare(arch: Arch, keys: &[u64], op: Comparison, word: u64) -> u64 {
     // One loop for each comparison, so that none branches inside.
@@ -339,8 +339,8 @@ fn compare(arch: Arch, keys: &[u64], op: Comparison, word: u64) -> u64 {
     )
 }
 
-/// For each searching key, whether some key, and whether every key, between `min` and `max` may satisfy
-/// `key OP searching`.
+/// A bit for each probe key: whether some key, and whether every key, between `min` and `max` may satisfy `key OP
+/// probe`.
 #[inline]
 fn judge(arch: Arch, op: Comparison, min: u64, max: u64, probe: &[u64]) -> (u64, u64) {
     arch.dispatch(

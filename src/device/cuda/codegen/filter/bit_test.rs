@@ -1,4 +1,5 @@
-//! Which rows pass where a bit for each key decides. Twin: `key_bits_test*` of `kernels/semi/key_bits.cu`.
+//! Rows that pass because the bit of their key is set, or not set. Counterpart of `key_bits_test*` in
+//! `kernels/semi/key_bits.cu`.
 
 use crate::device::cuda::codegen::layout::address;
 use crate::device::cuda::codegen::ptx::{Predicate, Text, Word};
@@ -6,26 +7,26 @@ use crate::device::cuda::codegen::registers::{Register, Rows};
 use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::codegen::translate::Machine;
 
-/// What a kernel's text says of the bits; where they lie and what columns add to places are parameters.
+/// What the text of the test depends on. The bitmap and the digits of key columns are parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyTest {
-    /// The rows that pass are those whose bit is set, or those whose bit is not.
+    /// Whether rows pass whose bit is set, or those whose bit is not.
     pub set: bool,
-    /// A NULL is one more digit of its column; else it has no place.
+    /// Whether a NULL is one more digit of its column; otherwise the row has no bit.
     pub null_equal: bool,
 }
 
-/// A place and a word of bits of a row are in registers, too.
+/// Bytes of registers for a row: the number of its bit, and a word of the bitmap.
 pub(crate) const BYTES: u32 = 8;
 
-/// The place of a row, or a digit of it, and whether there is one; where nothing says so, there is.
+/// The number of a row's bit, or one digit of it, and whether it is in the range; `None` if it always is.
 struct Digit {
     digit: Word,
     is_there: Option<Predicate>,
 }
 
 impl KeyTest {
-    /// The rows that pass, also those past the end. Each column that was loaded is a digit of their places.
+    /// The rows that pass, including rows past the end. Each loaded column is a digit of the bit's number.
     pub(crate) fn passing(self, machine: &mut Machine<'_>, columns: usize) -> Option<Word> {
         let bits = machine.pointer(Parameter::Bits);
         let mut places: Option<Vec<Digit>> = None;
@@ -56,7 +57,7 @@ impl KeyTest {
         let words: Vec<Word> = words.collect();
         let mut set = text.word("mov.u32", &[&0]);
         for ((k, place), word) in (0u32..).zip(&places).zip(words) {
-            // The place's bit becomes bit k: rotations go by the lower five bits.
+            // Rotates the row's bit to bit k. A rotation uses the lower five bits of its count.
             let by = text.word("sub.u32", &[&place.digit, &k]);
             let bit = text.word("shf.r.wrap.b32", &[&word, &word, &by]);
             let bit = text.word("and.b32", &[&bit, &(1u32 << k)]);
@@ -68,7 +69,7 @@ impl KeyTest {
         })
     }
 
-    /// What a column adds to the places of the thread's rows.
+    /// The digits of a column for the rows of the thread.
     fn digits(self, machine: &mut Machine<'_>, at: usize) -> Option<Vec<Digit>> {
         let rows = machine.place.layout.rows();
         let Register {
@@ -138,7 +139,7 @@ impl KeyTest {
     }
 }
 
-/// A parameter of 32 bits.
+/// A parameter as 32 bits.
 fn parameter(machine: &mut Machine<'_>, parameter: Parameter) -> Word {
     let long = machine.parameter(parameter);
     machine.text.word("cvt.u32.u64", &[&long])

@@ -1,4 +1,4 @@
-//! Where in its tile each row that passes goes: lanes, warps and the block are counted.
+//! The position in its tile of each row that passes: counts by lane, by warp and by block.
 
 use crate::device::cuda::codegen::filter::tiles::Tiles;
 use crate::device::cuda::codegen::ptx::{Predicate, Text, Word};
@@ -6,15 +6,16 @@ use crate::device::cuda::codegen::translate::Machine;
 
 /// The rows of a tile that pass.
 pub(crate) struct Places {
-    /// Those of the thread, and how many are before each of its units.
+    /// The passing rows of the thread, and the number of passing rows before each of its units.
     passing: Word,
     before: Vec<Word>,
-    /// How many there are.
+    /// The number of passing rows of the tile.
     pub rows: Word,
 }
 
 impl Places {
-    /// With a barrier, before which the block's warps say how many rows they have; it is that of the tile, too.
+    /// Counts the passing rows. Has the barrier of the turn: before it warps write their counts, and the next tile is
+    /// announced.
     pub(crate) fn new(machine: &mut Machine<'_>, tiles: &Tiles, passing: Word) -> Self {
         let layout = machine.place.layout;
         let (lane, warp) = (machine.place.lane, machine.place.warp);
@@ -22,7 +23,7 @@ impl Places {
         let mut before = vec![];
         let mut of_warp = text.word("mov.u32", &[&0]);
         let groups: Vec<u32> = (0..layout.groups).collect();
-        // Four groups at once, a byte each: a group of a warp has at most 128 rows.
+        // Four groups in one word, a byte each: a group of a warp has at most 128 rows.
         for together in groups.chunks(4) {
             let mut own = text.word("mov.u32", &[&0]);
             for (group, shift) in together.iter().zip((0u32..).step_by(8)) {
@@ -79,7 +80,7 @@ impl Places {
         }
     }
 
-    /// Of each row of the thread its place, and whether it passes.
+    /// For each row of the thread its position in the tile, and whether it passes.
     pub(crate) fn of_rows(&self, text: &mut Text, unit: u32) -> Vec<(Word, Predicate)> {
         let mut places: Vec<(Word, Predicate)> = vec![];
         let mut next = self.passing;

@@ -1,4 +1,4 @@
-//! [`Deciding`]: what a filter keeps rows by.
+//! [`Deciding`]: what a filter keeps rows by, with its arguments.
 
 use crate::device::cuda::codegen::filter::bit_test::KeyTest;
 use crate::device::cuda::codegen::shape::Parameter;
@@ -7,7 +7,7 @@ use crate::device::cuda::runtime::launch::Arg;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::key_bitmap::Digits;
 
-/// What a kernel is given of the bits.
+/// The arguments of a test by a bitmap of keys.
 pub(crate) struct KeysGiven<'a> {
     pub test: KeyTest,
     pub(crate) bits: &'a Memory,
@@ -20,7 +20,7 @@ impl KeysGiven<'_> {
         let of = |at: usize| &self.digits[at];
         match parameter {
             Parameter::Least(at) => {
-                // As a value: words are order keys, whose sign is flipped.
+                // As a value: words are order keys, whose sign bit is flipped.
                 let sign = self.numbers[at].sign.unwrap_or_default();
                 of(at).least.wrapping_sub(sign).into()
             }
@@ -32,7 +32,7 @@ impl KeysGiven<'_> {
     }
 }
 
-/// What decides about rows.
+/// What decides whether a row passes.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum Deciding<'a> {
     #[default]

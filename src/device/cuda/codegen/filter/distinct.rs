@@ -1,7 +1,7 @@
-//! The distinct values of a column that ascends: those that begin runs, found and kept in one pass.
+//! The distinct values of an ascending column: the values that begin runs, found and kept in one pass.
 //!
-//! Tables are often in the order of a key: of a time, or of what they are clustered by. Then equal values lie side by side, and neither a
-//! table nor bits need say which have been seen (\[D\]'s set operations read sorted relations alone).
+//! Tables are often in the order of a key, such as a time or a clustering key. Then equal values are adjacent, and
+//! neither a hash table nor a bitmap is needed (\[D\]'s set operations read only sorted relations).
 
 use crate::device::cuda::codegen::filter::deciding::Deciding;
 use crate::device::cuda::codegen::filter::key_bitmap::{kind, loads};
@@ -11,13 +11,14 @@ use crate::device::cuda::device::CudaDevice;
 use crate::device::data::column::Column;
 use crate::error::Result;
 
-/// Where the host looks at values before a kernel is made, and at how many: what is in order in parts alone is hardly so over all.
+/// The number of places where the host checks the order before a kernel is compiled, and the number of values at each.
+/// A column that is sorted only in parts is unlikely to pass.
 const PARTS: usize = 4;
 const LOOKED_AT: usize = 64;
 
 impl CudaDevice {
-    /// The distinct values of a column of integers without NULLs; `None` where it is another one or does not ascend, and of so few rows
-    /// that a kernel would be compiled for longer than the usual ways take.
+    /// The distinct values of a column of integers without NULLs. `None` for another column, for one that does not
+    /// ascend, and for so few rows that compiling a kernel takes longer than the other algorithms.
     pub(crate) fn distinct_of_ascending(&self, column: &Column) -> Result<Option<Column>> {
         let rows = column.rows();
         let Some(number) = Number::of(column) else {
@@ -45,7 +46,7 @@ impl CudaDevice {
             .and_then(|(_, columns)| columns.into_iter().next()))
     }
 
-    /// Whether some of the values that follow one another here and there do not descend.
+    /// Whether consecutive values at some places do not descend.
     fn ascends_here_and_there(
         &self,
         number: Number<'_>,

@@ -1,4 +1,5 @@
-//! Filters by bits of keys (`device/key_bitmap.rs`): rows are tested and kept in one pass, of any columns that a kernel moves.
+//! Filters by a bitmap of keys (`device/key_bitmap.rs`): rows are tested and compacted in one pass, with any columns
+//! that a kernel can move.
 
 use crate::device::cuda::codegen::filter::bit_test::KeyTest;
 use crate::device::cuda::codegen::filter::deciding::{Deciding, KeysGiven};
@@ -15,8 +16,8 @@ use crate::ir::pair_program::Kind;
 use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram, RowSource};
 
 impl CudaDevice {
-    /// The rows whose key's bit is `set`: how many, and the columns, `None` if all are kept. Without an answer they are to be found by
-    /// flags.
+    /// The rows whose key's bit is `set`: their number and the columns; the inner `None` if all rows pass. The outer
+    /// `None` if the rows have to be found by flags.
     pub(crate) fn select_keys_generated(
         &self,
         bits: &KeyBitmap,
@@ -30,7 +31,7 @@ impl CudaDevice {
             return Ok(None);
         };
         let digits = bits.digits(columns.len())?;
-        // Where there were no rows, a Boolean's digits have no bits.
+        // The bitmap of no rows has no bits for the digits of a Boolean.
         if digits.iter().all(|digits| digits.values == 0) {
             return Ok(None);
         }
@@ -60,7 +61,7 @@ impl CudaDevice {
     }
 }
 
-/// What a key's values are to a program.
+/// The kind of a key's values in a program.
 pub(crate) fn kind(number: &Number<'_>) -> Option<RowKind> {
     let is_signed = number.sign != Some(0);
     let kind = match (width(&number.values.data_type)?, is_signed) {
@@ -78,7 +79,7 @@ pub(crate) fn kind(number: &Number<'_>) -> Option<RowKind> {
     Some(RowKind::Plain(kind))
 }
 
-/// A program that loads each column, and makes nothing of them.
+/// A program that only loads each column.
 pub(crate) fn loads(kinds: &[(RowKind, bool)]) -> RowProgram {
     let load = |(at, (kind, _)): (usize, &(RowKind, bool))| RowInstruction {
         op: RowOp::Load,

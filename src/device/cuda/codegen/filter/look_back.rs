@@ -1,16 +1,17 @@
-//! How a block learns where the rows of a tile go: counts of tiles are published, and added up by who needs them.
+//! The output position of a tile: blocks publish the counts of their tiles, and add up the counts of the tiles before
+//! their own.
 //!
-//! A count is one word, which says all that there is to know: nothing else is read because of it, so relaxed accesses suffice.
+//! A count is one word and complete by itself: no other data depends on it, so relaxed accesses suffice.
 
 use crate::device::cuda::codegen::filter::tiles::{BEFORE, HEADER, Tiles};
 use crate::device::cuda::codegen::layout::address;
 use crate::device::cuda::codegen::ptx::{Predicate, Text, Word};
 use crate::device::cuda::codegen::translate::Machine;
 
-/// Counts that each lane reads at once: as many tiles as there are blocks end between two of a block.
+/// Counts that each lane reads in one step. Between two tiles of a block, the other blocks finish about one tile each.
 const AT_ONCE: u32 = 8;
 
-/// Publishes how many rows of the tile at hand are kept, and 1; and whether any was for the host.
+/// Publishes the number of the current tile's kept rows plus 1; and whether the tile has a fault.
 pub(crate) fn publish(machine: &mut Machine<'_>, tiles: &Tiles, rows: Word) {
     let left = machine.left;
     let first = first_lane(machine);
@@ -29,14 +30,14 @@ pub(crate) fn publish(machine: &mut Machine<'_>, tiles: &Tiles, rows: Word) {
     ));
 }
 
-/// The first warp's first lane.
+/// The first lane of the first warp.
 fn first_lane(machine: &mut Machine<'_>) -> Predicate {
     let (lane, warp) = (machine.place.lane, machine.place.warp);
     let either = machine.text.word("or.b32", &[&lane, &warp]);
     machine.text.predicate("setp.eq.u32", &[&either, &0])
 }
 
-/// What the first warp knows: the rows of so many tiles.
+/// The first warp's prefix sum: the number of tiles, and their kept rows.
 pub(crate) struct Known {
     tiles: Word,
     rows: Word,
@@ -50,7 +51,7 @@ impl Known {
         }
     }
 
-    /// How many rows are kept before the tile before, told to the block by a barrier.
+    /// The number of rows kept before the previous tile, passed to the block through a barrier.
     pub(crate) fn rows_before(&self, machine: &mut Machine<'_>, tiles: &Tiles) -> Word {
         let first = first_lane(machine);
         let (lane, warp) = (machine.place.lane, machine.place.warp);
@@ -80,7 +81,7 @@ impl Known {
         )
     }
 
-    /// The rows of the tiles after those that are known, up to the tile before.
+    /// The kept rows of the tiles from the prefix sum on, up to the previous tile.
     fn since(&self, text: &mut Text, lane: Word, tiles: &Tiles) -> Word {
         let sum = text.word("mov.u32", &[&0]);
         let known = text.word("mov.u32", &[&self.tiles]);
@@ -113,7 +114,7 @@ impl Known {
         for (_, count) in &counts {
             text.set("add.u32", sum, &[&sum, count]);
         }
-        // Without the 1 of each.
+        // Subtracts the 1 of each count.
         text.set("sub.u32", sum, &[&sum, &AT_ONCE]);
         text.set("add.u32", known, &[&known, &(32 * AT_ONCE)]);
         let more = text.predicate("setp.lt.u32", &[&known, &to]);

@@ -1,4 +1,4 @@
-//! Filters in one pass.
+//! Filters that test and compact rows in one pass.
 
 pub(crate) mod compaction;
 pub(crate) mod deciding;

@@ -1,22 +1,22 @@
-//! A filter in one pass: rows are tested, and those that pass are put side by side as they are found.
+//! A filter in one pass: rows are tested, and those that pass are compacted immediately.
 //!
-//! Blocks stay, and each takes one tile of rows after the other. In a turn it has to do with three of them:
+//! The grid is persistent: each block loops over tiles of rows. A turn of the loop handles three of them:
 //!
 //! ```text
-//! 1  the tile at hand: the predicate of its columns, which were loaded a turn before, the bits of its keys (bit_test.rs), or runs (run_heads.rs);
-//!    its rows that pass are counted and the count is published; the other columns' units that have such rows are loaded
-//!                                                                                                 compaction.rs, look_back.rs
-//! 2  its rows that are in registers are put side by side in shared memory                                       staging.rs
-//! 3  the next tile: the predicate's columns are loaded                                                            tiles.rs
-//! 4  the tile before: counts published since the block's last one are added up, and its rows are written to their
-//!    places, whole lines                                                                        look_back.rs, staging.rs
-//! 5  the tile at hand: its other columns have arrived, and are put side by side, too                            staging.rs
+//! 1  the current tile: the predicate of its columns, which were loaded in the previous turn, the bits of its keys
+//!    (bit_test.rs), or runs (run_heads.rs); its passing rows are counted and the count is published; the units of
+//!    other columns that have such rows are loaded                                         compaction.rs, look_back.rs
+//! 2  its rows in registers are compacted into shared memory                                              staging.rs
+//! 3  the next tile: the predicate's columns are loaded                                                     tiles.rs
+//! 4  the previous tile: counts published since the block's last one are added up, and its rows are written to their
+//!    positions, in whole lines                                                               look_back.rs, staging.rs
+//! 5  the current tile: its other columns have arrived, and are compacted, too                             staging.rs
 //! ```
 //!
-//! So each value is read once and each that is kept written once. A tile is written a turn after it was counted: by then most tiles
-//! before it have been counted, too, and while a block waits for the others its loads are on their way. A tile's place is the sum of the
-//! counts before it (one-pass prefix sums: Merrill & Garland 2016), but as a block knows the rows up to its own last tile, none says how
-//! many there are up to it, and none waits for another one's sum.
+//! Each value is read once, and each kept value is written once. A tile is written one turn after it was counted. By
+//! then most tiles before it have been counted, and while a block waits for the others its loads are in flight. The
+//! position of a tile is the sum of the counts before it (one-pass prefix sums: Merrill & Garland 2016). As a block
+//! knows the sum up to its own last tile, no block publishes prefix sums, and none waits for another block's sum.
 
 use crate::device::cuda::codegen::columns::Units;
 use crate::device::cuda::codegen::filter::bit_test::KeyTest;
@@ -39,12 +39,12 @@ use crate::ir::row_program::{RowKind, RowOp};
 pub(crate) struct Moved {
     /// Bytes of a value: 1, 2, 4, 8 or 16.
     pub bytes: u32,
-    /// Which column of the program it is.
+    /// Its number among the program's columns, if it is one.
     pub loaded: Option<usize>,
 }
 
 impl Moved {
-    /// What its values are taken for.
+    /// The kind that its values are moved as.
     fn kind(self) -> RowKind {
         match self.bytes {
             1 => RowKind::Plain(Kind::U8),
@@ -56,29 +56,30 @@ impl Moved {
     }
 }
 
-/// Which rows are kept, and what of them.
+/// The test of a filter, and the columns that it moves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Selection {
     pub moved: Vec<Moved>,
     pub test: Test,
 }
 
-/// What decides about a row.
+/// What decides whether a row passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Test {
-    /// The program's only output.
+    /// The only output of the program.
     Program,
-    /// The bit of its key, of the columns that the program loads.
+    /// The bit of the row's key, which is in the columns that the program loads.
     Bits(KeyTest),
-    /// Whether the only column that the program loads is another one than before. Where it is less the kernel has no answer.
+    /// Whether the value of the only loaded column differs from the previous row's. If a value is less than the
+    /// previous one, the kernel has no result.
     Run,
 }
 
-/// Bytes of a row at most, in registers and in shared memory.
+/// The most bytes of a row in registers and in shared memory.
 const MOST_BYTES: u32 = 64;
 
-/// A kernel that keeps the rows of a selection; `None` where it is for `kernels/expr/map.cu` or `kernels/semi/key_bits.cu`, and
-/// `kernels/columns/rows_select.cuh`. Its counts are zeroed: `HEADER` bytes, and 4 for each tile.
+/// Generates a kernel for a selection. `None` if `kernels/expr/map.cu` or `kernels/semi/key_bits.cu` has to run, with
+/// `kernels/columns/rows_select.cuh`. Its counts must be zeroed: `HEADER` bytes, and 4 for each tile.
 pub(crate) fn generate(shape: &Shape<'_>, selection: &Selection, size: Size) -> Option<Generated> {
     let Selection { moved, test } = selection;
     let (loaded, widest) = widths(shape)?;
@@ -91,7 +92,7 @@ pub(crate) fn generate(shape: &Shape<'_>, selection: &Selection, size: Size) -> 
     let is_loaded = |moved: &Moved| moved.loaded.is_some_and(|at| loads.contains(&at));
     let others = moved.iter().filter(|moved| !is_loaded(moved));
     let all = loaded + others.map(|moved| moved.bytes).sum::<u32>();
-    // One column may be moved several times.
+    // A column may be moved several times.
     let row = moved.iter().map(|moved| moved.bytes).sum::<u32>();
     if all.max(row) > MOST_BYTES {
         return None;
@@ -153,7 +154,7 @@ pub(crate) fn generate(shape: &Shape<'_>, selection: &Selection, size: Size) -> 
     })
 }
 
-/// The rows of the tile at hand that pass by the bits of their keys.
+/// The rows of the current tile that pass by the bits of their keys.
 fn of_keys(machine: &mut Machine<'_>, keys: KeyTest) -> Option<Word> {
     let columns = machine.program().columns.len();
     let passing = keys.passing(machine, columns)?;
@@ -163,14 +164,14 @@ fn of_keys(machine: &mut Machine<'_>, keys: KeyTest) -> Option<Word> {
     }
 }
 
-/// The rows of the tile at hand that begin runs; those that descend are left.
+/// The rows of the current tile that begin runs. Rows that descend are faults.
 fn of_runs(machine: &mut Machine<'_>, runs: &Runs) -> Option<Word> {
     let (begins, descends) = runs.passing(machine)?;
     machine.leave_rows(descends);
     machine.inside(begins)
 }
 
-/// The rows of the tile at hand that pass by the program.
+/// The rows of the current tile that pass by the program.
 fn of_program(machine: &mut Machine<'_>) -> Option<Word> {
     let mut passing = None;
     for (at, instruction) in machine.program().instructions.iter().enumerate() {
@@ -185,7 +186,7 @@ fn of_program(machine: &mut Machine<'_>) -> Option<Word> {
     passing
 }
 
-/// The moved columns. Those that the program does not load are on their way now, but for units without a row that passes.
+/// The moved columns. Loads of columns outside the program are issued here, for units with a passing row.
 fn columns(machine: &mut Machine<'_>, passing: Word, moved: &[Moved]) -> Vec<Column> {
     let layout = machine.place.layout;
     let wanted = (0..layout.groups).map(|group| {
@@ -214,7 +215,7 @@ fn columns(machine: &mut Machine<'_>, passing: Word, moved: &[Moved]) -> Vec<Col
             from,
             values,
         });
-        // The next one begins at a whole vector: tiles have a multiple of 16 rows.
+        // The next column begins at a whole vector: tiles have a multiple of 16 rows.
         from += layout.tile() * column.bytes;
     }
     columns
@@ -281,7 +282,7 @@ mod tests {
         }
     }
 
-    /// The kernel of some key columns, the first of which is moved, and a column of 8 bytes.
+    /// A kernel with some key columns, the first of which is moved, and a moved column of 8 bytes.
     fn of_keys(columns: &[(RowKind, bool)], test: KeyTest) -> Generated {
         let program = loads_of(columns);
         let shape = Shape {

@@ -1,7 +1,8 @@
-//! Which rows begin a run of equal values, and whether values ascend, so that each has one run.
+//! The rows that begin a run of equal values, and whether values ascend, so that each value has one run.
 //!
-//! The row before a thread's first one of a group is of the lane before, or of the last lane and the group before: the groups of a warp
-//! follow one another. The value before the warp's first row is loaded by itself, a turn before it is needed, as its rows are.
+//! The row before a thread's first row of a group belongs to the previous lane, or to the last lane and the previous
+//! group, as the groups of a warp are consecutive. The value before the warp's first row is loaded separately, one turn
+//! ahead, as the rows are.
 
 use std::fmt::Display;
 
@@ -19,7 +20,7 @@ trait Value: Copy + Display {
 
     fn set(text: &mut Text, name: &str, operands: &[Operand<'_>]) -> Self;
 
-    /// What the lane before has, and the first one what the last one has.
+    /// The value of lane `lane`.
     fn of_lane_before(self, text: &mut Text, lane: Word) -> Self;
 }
 
@@ -63,7 +64,7 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// Of a program's first column: integers of 32 or 64 bits without NULLs.
+    /// For the first column of a program: integers of 32 or 64 bits without NULLs.
     pub(crate) fn new(machine: &mut Machine<'_>) -> Option<Self> {
         let RowKind::Plain(kind) = machine.kind(0)? else {
             return None;
@@ -82,10 +83,10 @@ impl Runs {
         })
     }
 
-    /// Loads what is before the rows at `place`.
+    /// Loads the value before the rows at `place`.
     pub(crate) fn load(&self, text: &mut Text, place: &Place) {
         let at = text.word("sub.u32", &[&place.first[0], &1]);
-        // Nothing is before the first row of all, for which this is the greatest number.
+        // The very first row has no previous one; `at` is the greatest number then.
         let is_there = text.predicate("setp.lt.u32", &[&at, &place.rows]);
         let of_first_lane = [&place.lane as _, &0 as _, &is_there as _];
         let is_there = text.predicate("setp.eq.and.u32", &of_first_lane);
@@ -95,7 +96,7 @@ impl Runs {
         }
     }
 
-    /// The rows that begin runs, and those that are less than the one before; also past the end.
+    /// The rows that begin runs, and those that are less than the previous row; including rows past the end.
     pub(crate) fn passing(&self, machine: &mut Machine<'_>) -> Option<(Word, Mask)> {
         let rows = machine.loaded(0)?.rows.clone();
         let Machine { text, place, .. } = machine;
@@ -136,7 +137,7 @@ impl Runs {
                 None => {
                     let of_lane = last.of_lane_before(text, lane_before);
                     let of_warp = V::set(text, &selected, &[&before, &of_lane, &is_first_lane]);
-                    // As if it followed itself.
+                    // The very first row is compared with itself.
                     V::set(text, &selected, &[&group[0], &of_warp, &is_first_row])
                 }
                 Some(of_group) => {

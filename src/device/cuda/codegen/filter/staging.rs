@@ -1,4 +1,4 @@
-//! A tile's rows side by side in shared memory, and from there in their places.
+//! Compacts the kept rows of a tile into shared memory, and writes them from there to their output positions.
 
 use crate::device::cuda::codegen::columns::Units;
 use crate::device::cuda::codegen::filter::compaction::Places;
@@ -9,15 +9,15 @@ use crate::device::cuda::codegen::registers::Rows;
 use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::codegen::translate::Machine;
 
-/// Values that a thread writes at once.
+/// Values that a thread writes in one step.
 const AT_ONCE: u32 = 4;
 
 /// A column that is moved.
 pub(crate) struct Column {
-    /// Which one.
+    /// Its number among the moved columns.
     pub at: usize,
     pub bytes: u32,
-    /// Where its rows begin in a half of shared memory.
+    /// The offset of its rows in a half of shared memory.
     pub from: u32,
     pub values: Values,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Column {
 /// The values of the thread's rows.
 pub(crate) enum Values {
     Here(Rows),
-    /// On their way.
+    /// Loads in flight.
     Coming(Units),
 }
 
@@ -35,7 +35,7 @@ impl Column {
     }
 }
 
-/// Puts the rows of the tile at hand that pass side by side.
+/// Compacts the passing rows of the current tile into shared memory.
 pub(crate) fn stage(machine: &mut Machine<'_>, tiles: &Tiles, places: &Places, columns: &[Column]) {
     if columns.is_empty() {
         return;
@@ -56,7 +56,7 @@ pub(crate) fn stage(machine: &mut Machine<'_>, tiles: &Tiles, places: &Places, c
         for (k, (place, passes)) in places.iter().enumerate() {
             let to = text.word("mad.lo.u32", &[place, bytes, &tiles.half]);
             match &values {
-                // Of no bytes: it is not moved.
+                // Never moved: a column of bits has no bytes.
                 Rows::Bools(_) => {}
                 Rows::Words(words) => text.line(format_args!(
                     "@{passes} st.shared.u{} [{to}+{from}], {};",
@@ -78,8 +78,8 @@ pub(crate) fn stage(machine: &mut Machine<'_>, tiles: &Tiles, places: &Places, c
     }
 }
 
-/// Writes the rows of the tile before to their places, which begin after `before` rows. Warps write whole lines: 32 values from a
-/// multiple of 32 on.
+/// Writes the rows of the previous tile to their positions, which begin after `before` rows. Warps write whole lines:
+/// 32 values from a multiple of 32 on.
 pub(crate) fn write(machine: &mut Machine<'_>, tiles: &Tiles, before: Word, columns: &[Column]) {
     let threads = machine.place.layout.threads;
     let (lane, warp) = (machine.place.lane, machine.place.warp);
@@ -94,13 +94,13 @@ pub(crate) fn write(machine: &mut Machine<'_>, tiles: &Tiles, before: Word, colu
         let text = &mut machine.text;
         let thread = text.word("mad.lo.u32", &[&warp, &32, &lane]);
         let out = text.word("and.b32", &[&before, &31]);
-        // The thread's first row of the tile, none if it is below 0: one of the tile before this one.
+        // The thread's first row of the tile; negative if it belongs to the tile before.
         let row = text.word("sub.u32", &[&thread, &out]);
         let source = text.word("mad.lo.u32", &[&row, bytes, &tiles.earlier_half]);
         let aligned = text.word("sub.u32", &[&before, &out]);
         let place = text.word("add.u32", &[&aligned, &thread]);
         let target = address(text, to, place, *bytes);
-        // The same of all lanes, so that a warp stays together.
+        // The same for all lanes, so that the warp does not diverge.
         let end = text.word("add.u32", &[&tiles.earlier_rows, &out]);
         let done = text.word("mul.lo.u32", &[&warp, &32]);
         let nothing = text.predicate("setp.ge.u32", &[&done, &end]);
@@ -128,7 +128,7 @@ pub(crate) fn write(machine: &mut Machine<'_>, tiles: &Tiles, before: Word, colu
     }
 }
 
-/// A value between shared memory and its place.
+/// A value between shared memory and the output.
 enum Value {
     Word(Word),
     Long(Long),

@@ -1,43 +1,47 @@
-//! Which tiles a block takes, and the turns in which it does.
+//! The tiles of a block, and the turns of its loop.
 //!
-//! Tiles are given out in order, to blocks that run. A block asks for a tile a turn before it needs the answer. It waits for tiles before
-//! the one that it writes, and what it was given but has not counted comes after that one, so the first tile that is not counted is of a
-//! block that waits for nothing. A half of shared memory is of the tile at hand, the other one of the tile before; the barrier of a
-//! turn with a tile at hand (`compaction.rs`) stands between reading a half and filling it anew, and the one before rows are written
-//! (`look_back.rs`) between filling and reading.
+//! Tiles are handed out in order, to running blocks. A block asks for a tile one turn before it needs the answer. It
+//! waits only for tiles before the one that it writes, and its tiles that are not counted yet come after that one.
+//! Hence the first uncounted tile belongs to a block that waits for nothing, and there is no deadlock. One half of
+//! shared memory belongs to the current tile, the other one to the previous tile. The barrier of a turn with a current
+//! tile (`compaction.rs`) separates reading a half and filling it again; the barrier before rows are written
+//! (`look_back.rs`) separates filling and reading.
 
 use crate::device::cuda::codegen::layout::Layout;
 use crate::device::cuda::codegen::ptx::{Long, Predicate, Text, Word};
 
-/// Bytes before the counts of tiles, which are words of 32 bits: 64 bits each for the next tile, the rows in all, and whether a
-/// row is for the host; the rest of the line, which all blocks write to, is of nobody.
+/// Bytes before the counts of tiles, which have 32 bits each: three words of 64 bits for the next tile, the number of
+/// kept rows, and whether a row is a fault. The rest pads the cache line, which all blocks write to.
 pub(crate) const HEADER: usize = 128;
 
-/// How large a block is, and its tiles.
+/// The size of a block and of its tiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
     threads: u32,
-    /// Bytes of values that a thread holds, where that is more than a row: they are on their way while the tile before is written.
+    /// Bytes of values that a thread holds, unless one row has more: they are in flight while the previous tile is
+    /// written.
     bytes: u32,
-    /// Bytes of a tile's rows in shared memory.
+    /// The bytes of a tile's rows in shared memory.
     tile: u32,
 }
 
-/// Two such blocks run at once on a multiprocessor, if 64 registers suffice a thread: that is worth more than a third one.
+/// Two such blocks run concurrently on a multiprocessor if 64 registers a thread suffice, which is worth more than a
+/// third block.
 const LARGE: Size = Size {
     threads: 512,
     bytes: 128,
     tile: 32 << 10,
 };
 
-/// For any card, for programs that need more registers, and for those that would be too long of as many rows.
+/// For any card, for programs that need more registers, and for those that would be too long with as many rows.
 const SMALL: Size = Size {
     threads: 256,
     bytes: 96,
     tile: 16 << 10,
 };
 
-/// The sizes to try, the best one first, where a block may have so many bytes of shared memory, and a multiprocessor has hardly more.
+/// The sizes to try, the best first. `shared`: the bytes of shared memory that a block may have; a multiprocessor has
+/// hardly more.
 pub(crate) fn sizes(shared: u32) -> &'static [Size] {
     match shared >= 2 * 2 * (SCRATCH + LARGE.tile) {
         true => &[LARGE, SMALL],
@@ -45,7 +49,8 @@ pub(crate) fn sizes(shared: u32) -> &'static [Size] {
     }
 }
 
-/// Of a half: how many rows of each warp pass, which tile the next one is, and how many rows are kept before the tile before; then rows.
+/// The layout of a half: the number of passing rows of each warp, the next tile, the number of rows kept before the
+/// previous tile, then rows.
 pub(crate) const SCRATCH: u32 = NEXT + 32;
 const NEXT: u32 = LARGE.threads / 32 * 4;
 pub(crate) const BEFORE: u32 = NEXT + 4;
@@ -53,36 +58,37 @@ pub(crate) const BEFORE: u32 = NEXT + 4;
 /// No tile.
 const NONE: u32 = u32::MAX;
 
-/// Of values of so many bytes at most, so many bytes a row in registers, and so many that are moved.
+/// The layout for values of at most `widest` bytes, with `bytes` bytes of a row in registers, of which `moved` are
+/// moved.
 pub(crate) fn layout(size: Size, widest: u32, bytes: u32, moved: u32) -> Layout {
     let fits = |rows: &u32| rows * bytes <= size.bytes && rows * size.threads * moved <= size.tile;
     let rows = [16, 8, 4, 2].into_iter().find(fits).unwrap_or(1);
     Layout::new(widest, rows, size.threads)
 }
 
-/// A block's tiles.
+/// The tiles of a block.
 pub(crate) struct Tiles {
     /// The header, and the counts after it.
     pub counts: Long,
-    /// How many tiles there are.
+    /// The number of tiles.
     pub all: Word,
     pub tile: Word,
-    /// The tile before, and how many rows of it are kept.
+    /// The previous tile, and the number of its kept rows.
     pub earlier: Word,
     pub earlier_rows: Word,
-    /// Where the halves of shared memory of both begin.
+    /// The halves of shared memory of the current and the previous tile.
     pub half: Word,
     pub earlier_half: Word,
-    /// The first thread, and the tile that it was given for the turn after the next.
+    /// Whether this is the first thread, and the tile that it was given for the turn after the next.
     is_first: Predicate,
     ticket: Word,
-    /// There is no tile at hand.
+    /// Whether there is no current tile.
     is_done: Option<Predicate>,
     bytes_of_half: u32,
 }
 
 impl Tiles {
-    /// The first one is at hand. Of rows of so many bytes that are moved.
+    /// Begins with the first tile. `bytes`: the moved bytes of a row.
     pub(crate) fn new(text: &mut Text, layout: Layout, rows: Word, bytes: u32) -> Self {
         let bytes_of_half = SCRATCH + layout.tile() * bytes;
         let counts = text.long("ld.param.u64", &[&"[p1]"]);
@@ -107,7 +113,8 @@ impl Tiles {
             bytes_of_half,
         };
         tiles.draw(text);
-        // The other half, as this one's place is for the next tile, which may be told before all know the first.
+        // In the other half: this half's slot is for the next tile, which may be announced before all threads have read
+        // the first one.
         text.line(format_args!(
             "@{is_first} st.shared.u32 [{earlier_half}+{NEXT}], {};",
             tiles.ticket
@@ -130,7 +137,7 @@ impl Tiles {
         ));
     }
 
-    /// A turn begins: with a tile, or with nothing but the one before.
+    /// Begins a turn: with a tile, or with the previous tile alone.
     pub(crate) fn turn(&mut self, text: &mut Text) {
         text.line("TURN:");
         let is_done = text.predicate("setp.ge.u32", &[&self.tile, &self.all]);
@@ -138,7 +145,7 @@ impl Tiles {
         self.is_done = Some(is_done);
     }
 
-    /// Before a barrier: the next tile is told.
+    /// Announces the next tile, before a barrier.
     pub(crate) fn tell(&self, text: &mut Text) {
         text.line(format_args!(
             "@{} st.shared.u32 [{}+{NEXT}], {};",
@@ -146,21 +153,21 @@ impl Tiles {
         ));
     }
 
-    /// After it: the next tile, and the one after that is asked for.
+    /// The next tile, after the barrier; asks for the one after that.
     pub(crate) fn next(&mut self, text: &mut Text) -> Word {
         let next = text.word("ld.shared.u32", &[&format_args!("[{}+{NEXT}]", self.half)]);
         self.draw(text);
         text.word("min.u32", &[&next, &self.all])
     }
 
-    /// What follows is for the tile before, if there is one.
+    /// Begins the part for the previous tile, if there is one.
     pub(crate) fn write(&self, text: &mut Text) {
         text.line("EARLIER:");
         let is_none = text.predicate("setp.eq.u32", &[&self.earlier, &NONE]);
         text.line(format_args!("@{is_none} bra WRITTEN;"));
     }
 
-    /// What follows is for the tile at hand; without one all is done.
+    /// Begins the part for the current tile; without one the loop ends.
     pub(crate) fn written(&self, text: &mut Text) {
         text.line("WRITTEN:");
         if let Some(is_done) = self.is_done {
@@ -168,7 +175,7 @@ impl Tiles {
         }
     }
 
-    /// The turn ends. The tile at hand, of which so many rows are kept, is that before.
+    /// Ends a turn. The current tile, with `rows` kept rows, becomes the previous one.
     pub(crate) fn advance(&self, text: &mut Text, next: Word, rows: Word) {
         text.set("mov.u32", self.earlier, &[&self.tile]);
         text.set("mov.u32", self.earlier_rows, &[&rows]);
@@ -201,7 +208,7 @@ mod tests {
                         let tile = layout.tile();
                         let what = format!("{bytes} bytes, {moved} moved: {layout:?}");
                         assert!(2 * (SCRATCH + tile * moved) <= shared, "{what}");
-                        // `all` is found by a shift, and columns begin at whole vectors.
+                        // `all` is computed by a shift, and columns begin at whole vectors.
                         assert!(tile.is_power_of_two() && tile >= 16, "{what}");
                         assert!(layout.unit * widest <= 16, "{what}");
                         let held = layout.unit * layout.groups * bytes;

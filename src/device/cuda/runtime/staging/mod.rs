@@ -1,4 +1,4 @@
-//! Transfers through pinned memory.
+//! Transfers between host memory and a GPU through pinned memory.
 
 pub(crate) mod copy_pool;
 pub(crate) mod narrow;

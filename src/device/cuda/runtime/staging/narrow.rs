@@ -1,20 +1,20 @@
-//! [`Narrowing`]: values that go up as their lowest bytes, where these say all. Reading them takes a thread little longer than to copy
-//! them, and they are a half or a quarter on the bus.
+//! [`Narrowing`]: values that are uploaded as their lowest bytes, if these represent them. Narrowing takes a thread
+//! little longer than a copy, and the bus carries a half or a quarter of the bytes.
 
-/// How many bytes of each value are copied.
+/// The number of bytes of each value that are copied.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Narrowing {
-    /// All of them.
+    /// All bytes.
     None,
-    /// The lower four of eight, of which the others are the sign.
+    /// The lower four of eight; the others repeat the sign.
     From8To4,
     From16To8,
     From16To4,
 }
 
-/// Values of fewer bytes in all go as they are: a kernel that widens them takes as long.
+/// With fewer bytes values are uploaded unchanged: the kernel that widens them would take as long.
 const LEAST_BYTES: usize = 1 << 20;
-/// Looked at in a sample: so many parts, and so many values of each.
+/// The size of a sample: the number of parts, and of values in each.
 const PARTS: usize = 64;
 const VALUES: usize = 4;
 
@@ -38,7 +38,7 @@ impl Narrowing {
         candidates.iter().find(fits).copied().unwrap_or(Self::None)
     }
 
-    /// So many bytes become one.
+    /// The number of bytes that become one.
     pub(crate) fn times(self) -> usize {
         match self {
             Self::None => 1,
@@ -47,7 +47,7 @@ impl Narrowing {
         }
     }
 
-    /// The kernel (family `widen`) that makes the values again.
+    /// The kernel (family `widen`) that restores the values.
     pub(crate) fn widens(self) -> Option<&'static str> {
         match self {
             Self::None => None,
@@ -57,9 +57,9 @@ impl Narrowing {
         }
     }
 
-    /// Copies the values `from`, made narrower; false where one does not fit.
+    /// Copies the values `from` in narrow form; false if one does not fit.
     pub(crate) fn narrow(self, from: &[u8], to: &mut [u8]) -> bool {
-        // Bits that a value has beyond the sign, of all values together: no branch for each of them.
+        // The bits beyond the narrow form, of all values together: no branch for each value.
         let mut beyond = 0;
         match self {
             Self::None => to.copy_from_slice(from),
@@ -89,17 +89,17 @@ impl Narrowing {
     }
 }
 
-/// 0 where the value fits into 32 bits.
+/// 0 if the value fits 32 bits.
 fn beyond_i32(value: i64) -> u64 {
     (value as u64).wrapping_add(1 << 31) >> 32
 }
 
-/// 0 where the value fits into 64 bits.
+/// 0 if the value fits 64 bits.
 fn beyond_i64(value: i128) -> u64 {
     (((value >> 64) as i64) ^ ((value as i64) >> 63)) as u64
 }
 
-/// Values of parts all over, the last one of each among them.
+/// Values from parts spread evenly, including the last value of each.
 fn sample(parts: &[&[u8]], width: usize) -> Vec<u8> {
     let filled: Vec<&[u8]> = parts.iter().copied().filter(|p| !p.is_empty()).collect();
     let mut values = vec![];
@@ -113,7 +113,7 @@ fn sample(parts: &[&[u8]], width: usize) -> Vec<u8> {
     for i in 0..PARTS.min(filled.len()) {
         of(filled[i * filled.len() / PARTS.min(filled.len())]);
     }
-    // Of values that ascend, the greatest.
+    // The greatest value, if values ascend.
     if let Some(last) = filled.last() {
         of(last);
     }

@@ -1,4 +1,4 @@
-//! [`PinnedWord`]: a word that a kernel writes where the host reads it, without a copy.
+//! [`PinnedWord`]: a word that a kernel writes and the host reads without a copy.
 
 use std::sync::Arc;
 
@@ -11,30 +11,30 @@ use crate::error::Result;
 
 /// A word of pinned host memory, which a kernel writes across the bus.
 ///
-/// A word on the GPU takes an allocation, a clearing and a copy, which together take longer than a kernel of few rows.
+/// A word on the GPU needs an allocation, a memset and a copy, which together take longer than a kernel of few rows.
 #[derive(Debug)]
 pub(crate) struct PinnedWord {
     gpu: Arc<Gpu>,
-    /// Until it was read.
+    /// `None` after it was read.
     word: Option<Word>,
 }
 
 impl Stream {
-    /// A word that a kernel writes, which `launch` launches on this queue; 0 if it writes nothing.
+    /// A word for the kernel that `launch` launches on this stream; 0 if the kernel writes nothing.
     pub(crate) fn note(&self, launch: impl FnOnce(Arg) -> Result<()>) -> Result<PinnedWord> {
         let unused = self.gpu.notes.lock().pop();
         let word = match unused {
             Some(word) => word,
             None => Word::new(&self.gpu.context)?,
         };
-        // SAFETY: the word was allocated, and nobody else has it.
+        // SAFETY: the word is allocated, and nothing else refers to it.
         unsafe { word.pinned.write_volatile(0) };
         let launched = launch(Arg::from(word.pinned as u64)).and_then(|()| {
             let marked = word.written.record(&self.stream);
             marked.map_err(|e| failed("recording an event", e))
         });
         if let Err(error) = launched {
-            // The kernel may be under way all the same.
+            // The kernel may have been launched nevertheless.
             match self.wait() {
                 Ok(()) => self.gpu.notes.lock().push(word),
                 Err(_) => std::mem::forget(word),
@@ -49,7 +49,7 @@ impl Stream {
 }
 
 impl PinnedWord {
-    /// What was written: waits for the kernel, and for nothing that was launched after it.
+    /// The written word. Waits for the kernel, but not for later launches.
     pub(crate) fn read(mut self) -> Result<u32> {
         self.take()
     }
@@ -59,11 +59,11 @@ impl PinnedWord {
             return Ok(0);
         };
         if let Err(error) = word.written.synchronize() {
-            // A kernel may write it still.
+            // A kernel may still write it.
             std::mem::forget(word);
             return Err(failed("a kernel", error));
         }
-        // SAFETY: the word was allocated and given a value, and no kernel writes it any more.
+        // SAFETY: the word is allocated and initialised, and no kernel writes it any more.
         let written = unsafe { word.pinned.read_volatile() };
         self.gpu.notes.lock().push(word);
         Ok(written)
@@ -72,7 +72,7 @@ impl PinnedWord {
 
 impl Drop for PinnedWord {
     fn drop(&mut self) {
-        // Nobody asks any more: but the word is used again.
+        // The value is not needed, but the word is reused.
         let _ = self.take();
     }
 }

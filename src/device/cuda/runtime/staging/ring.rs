@@ -15,14 +15,15 @@ use crate::device::cuda::runtime::staging::narrow::Narrowing;
 use crate::error::{BowtieError, Result};
 
 const SLOTS: usize = 32;
-/// What one thread copies at a time at most, and of a short copy at least.
+/// The most bytes that a thread copies in one piece; and the least, for short copies.
 const SLOT_BYTES: usize = 2 << 20;
 const LEAST_BYTES: usize = 256 << 10;
-/// Threads that fill the bus, with room to spare: of sixteen cores twelve copy 80 GB/s, where it carries 55.
+/// The most copy threads: they saturate the bus with a margin. Twelve threads of sixteen cores copy 80 GB/s, and the
+/// bus carries 55.
 const MOST_COPIERS: usize = 12;
 
-/// Slots of pinned memory, used in turn, on a stream of their own, so that copies and kernels overlap. A thread fills (or empties) a
-/// slot by itself and holds no other one meanwhile, so that several copies may go on at the same time.
+/// Slots of pinned memory, used round robin, on a stream of their own, so that copies and kernels overlap. A thread
+/// fills or empties one slot at a time and holds no other one, so that several copies can run concurrently.
 #[derive(Debug)]
 pub(crate) struct Ring {
     pub(crate) stream: Arc<CudaStream>,
@@ -34,12 +35,12 @@ pub(crate) struct Ring {
 #[derive(Debug)]
 struct Slot {
     pinned: Pinned,
-    /// Recorded after the slot's last copy.
+    /// Recorded after the last copy of the slot.
     copied: CudaEvent,
 }
 
 impl Slot {
-    /// Its memory, once no copy uses it any more.
+    /// The slot's memory, once no copy uses it any more.
     fn free(&mut self) -> Result<&mut [u8]> {
         self.copied.synchronize().map_err(|e| failed("a copy", e))?;
         Ok(self.pinned.bytes())
@@ -55,15 +56,16 @@ unsafe impl Send for Pinned {}
 
 impl Pinned {
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: SLOT_BYTES were allocated and zeroed, and are borrowed through `self` alone. No copy of the GPU touches
-        // them meanwhile: the slot's event was waited for.
+        // SAFETY: SLOT_BYTES were allocated and zeroed, and are borrowed through `self` alone. No copy of the GPU
+        // touches them meanwhile: the slot's event was waited for.
         unsafe { std::slice::from_raw_parts_mut(self.0, SLOT_BYTES) }
     }
 }
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: allocated by malloc_host, freed once. The rings live as long as the process: this is for a failed start.
+        // SAFETY: allocated by malloc_host, freed once. The rings live as long as the process: this is for a failed
+        // start.
         let _ = unsafe { result::free_host(self.0.cast()) };
     }
 }
@@ -97,14 +99,14 @@ impl Ring {
         })
     }
 
-    /// Bytes of a piece of a copy of so many: each thread has some.
+    /// The bytes of a piece of a copy of `bytes` bytes, small enough that each thread gets some.
     fn piece_bytes(&self, bytes: usize) -> usize {
         (bytes / (2 * SLOTS))
             .next_multiple_of(LEAST_BYTES)
             .clamp(LEAST_BYTES, SLOT_BYTES)
     }
 
-    /// The ring in `place`, made at its first use, on a stream of its own.
+    /// The ring in `place`, created on first use with a stream of its own.
     pub(crate) fn of(
         place: &Mutex<Option<Arc<Self>>>,
         stream: impl FnOnce() -> Result<Arc<CudaStream>>,
@@ -119,7 +121,7 @@ impl Ring {
         ))
     }
 
-    /// The next slot in turn.
+    /// The next slot, round robin.
     fn next_slot(&self) -> &Mutex<Slot> {
         &self.slots[self.next.fetch_add(1, Ordering::Relaxed) % SLOTS]
     }
@@ -131,7 +133,7 @@ impl Ring {
             .map_err(|e| failed("binding the context", e))
     }
 
-    /// Waits for what is under way, before slots or what they are copied to are given back.
+    /// After an error, waits for the copies in flight, before their slots or targets are freed.
     fn settled(&self, copied: Result<()>) -> Result<()> {
         if copied.is_err() {
             self.settle();
@@ -139,8 +141,8 @@ impl Ring {
         copied
     }
 
-    /// Copies `parts`, made narrower, to address `to` and on; they are on their way when this returns. False where a value does not
-    /// fit: then the rest was not copied.
+    /// Starts a copy of `parts`, in narrow form, to address `to`; the copy is in flight when this returns. False if a
+    /// value does not fit; the rest is not copied then.
     pub(crate) fn fill(&self, parts: &[&[u8]], narrowing: Narrowing, to: u64) -> Result<bool> {
         let times = narrowing.times();
         let bytes = parts.iter().map(|part| part.len()).sum::<usize>();
@@ -162,7 +164,7 @@ impl Ring {
         Ok(up.fits.into_inner())
     }
 
-    /// Copies from address `from` and on, and waits.
+    /// Copies from address `from`, and waits.
     pub(crate) fn empty(&self, to: &mut [MaybeUninit<u8>], from: u64) -> Result<()> {
         let piece = self.piece_bytes(to.len());
         let several = to.len() > piece;
@@ -174,29 +176,29 @@ impl Ring {
     }
 }
 
-/// A copy from `parts`, one after the other.
+/// A copy from the concatenation of `parts`.
 struct Up<'a> {
     ring: &'a Ring,
     rest: Mutex<Rest<'a>>,
     narrowing: Narrowing,
-    /// No value was too wide so far.
+    /// Whether no value was too wide so far.
     fits: AtomicBool,
 }
 
-/// What is left to be copied.
+/// The part of a copy that has not begun.
 struct Rest<'a> {
     parts: &'a [&'a [u8]],
-    /// Of the first part.
+    /// The offset in the first part.
     begin: usize,
     to: u64,
-    /// Bytes of a piece, which fit into a slot.
+    /// The bytes of a piece, which fit into a slot.
     piece: usize,
-    /// So many of them become one.
+    /// The number of bytes that become one.
     times: usize,
 }
 
 impl<'a> Rest<'a> {
-    /// A piece, how long it is and where it goes.
+    /// The next piece, its length, and its target address.
     fn next(&mut self) -> (Vec<&'a [u8]>, usize, u64) {
         let (mut pieces, mut len, to) = (vec![], 0, self.to);
         while let Some(part) = self.parts.first()
@@ -236,7 +238,7 @@ impl Pieces for Up<'_> {
             room = behind;
         }
         let stream = &self.ring.stream;
-        // SAFETY: the target has room for all parts; the slot stays untouched until its event is waited for.
+        // SAFETY: the target holds all parts; the slot is not touched until its event was waited for.
         unsafe { result::memcpy_htod_async(to, pinned, stream.cu_stream()) }
             .and_then(|()| slot.copied.record(stream))
             .map_err(|e| self.ring.abandon("a copy to the GPU", e))?;
@@ -244,7 +246,7 @@ impl Pieces for Up<'_> {
     }
 }
 
-/// A copy to pieces of memory, from an address on.
+/// A copy from an address to pieces of host memory.
 struct Down<'a> {
     ring: &'a Ring,
     rest: Mutex<(ChunksMut<'a, MaybeUninit<u8>>, u64)>,
@@ -265,7 +267,7 @@ impl Pieces for Down<'_> {
         let mut slot = self.ring.next_slot().lock();
         let pinned = &mut slot.free()?[..to.len()];
         let stream = &self.ring.stream;
-        // SAFETY: the source is long enough; the slot stays untouched until its event is waited for.
+        // SAFETY: the source is long enough; the slot is not touched until its event was waited for.
         unsafe { result::memcpy_dtoh_async(pinned, from, stream.cu_stream()) }
             .and_then(|()| slot.copied.record(stream))
             .map_err(|e| self.ring.abandon("a copy from the GPU", e))?;
@@ -275,15 +277,15 @@ impl Pieces for Down<'_> {
 }
 
 impl Ring {
-    /// Waits until nothing of the ring is under way.
+    /// Waits for all copies of the ring.
     pub(crate) fn settle(&self) {
-        // The first call may report the error of an earlier one instead of waiting.
+        // The first call may return the error of an earlier call instead of waiting.
         if self.stream.synchronize().is_err() {
             let _ = self.stream.synchronize();
         }
     }
 
-    /// After a failure: nothing of the ring is under way any more when the slot is given back.
+    /// After a failure: waits for all copies of the ring, so that the slot can be reused.
     fn abandon(&self, what: &str, error: DriverError) -> BowtieError {
         self.settle();
         failed(what, error)

@@ -1,12 +1,12 @@
-//! Staging: between ordinary memory and a GPU through rings of pinned memory, filled and emptied by several threads.
+//! Staged transfers between pageable memory and a GPU: several threads fill and empty rings of pinned memory.
 //!
-//! Copies from pageable memory go at a fifth of the bus's rate; pinning memory takes longer than copying it, so the rings are
-//! allocated once. A thread copies a slot's bytes and puts them on the bus by itself (`ring.rs`): threads that meet after each slot
-//! wait for one another longer than they copy.
+//! Copies from pageable memory reach a fifth of the bus's rate. Pinning memory takes longer than copying it, so the
+//! rings are allocated once. Each thread fills a slot and starts its transfer independently (`ring.rs`): threads that
+//! synchronise after each slot would wait for one another longer than they copy.
 //!
 //! ```text
 //!  parts ─► thread 0: slot ─┐
-//!           thread 1: slot ─┼─► one stream ─► memory on the GPU          and the same way back
+//!           thread 1: slot ─┼─► one stream ─► memory on the GPU          and the same in the other direction
 //!           thread 2: slot ─┘
 //! ```
 
@@ -23,11 +23,11 @@ use crate::device::cuda::runtime::staging::ring::Ring;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
 
-/// Below it the driver's own way is quicker.
+/// Below this size the driver's own copy is faster.
 const SMALL_BYTES: usize = 128 << 10;
 
 impl Stream {
-    /// Copies `bytes` into memory of their own. They may be reused as soon as this returns.
+    /// Copies `bytes` into new device memory. The bytes may be reused when this returns.
     pub(crate) fn send(self: &Arc<Self>, bytes: &[u8], what: &'static str) -> Result<Memory> {
         if bytes.len() <= SMALL_BYTES {
             return self.send_small(bytes, what);
@@ -37,8 +37,8 @@ impl Stream {
         Ok(memory)
     }
 
-    /// Copies `parts`, one after the other, into memory of their own, which must be received before it is used. They may be
-    /// reused as soon as this returns.
+    /// Starts a copy of the concatenation of `parts` into new device memory, which must be received before use. The
+    /// parts may be reused when this returns.
     pub(crate) fn send_ahead(
         self: &Arc<Self>,
         parts: &[&[u8]],
@@ -48,7 +48,7 @@ impl Stream {
         sent.ok_or_else(|| BowtieError::Internal("whole values did not fit".into()))
     }
 
-    /// The same of values made narrower; `None` where one does not fit.
+    /// The same with values in narrow form; `None` if one does not fit.
     pub(crate) fn send_narrowed(
         self: &Arc<Self>,
         parts: &[&[u8]],
@@ -57,9 +57,9 @@ impl Stream {
     ) -> Result<Option<Memory>> {
         let bytes = parts.iter().map(|part| part.len()).sum::<usize>() / narrowing.times();
         let ring = Ring::of(&self.gpu.up, || self.gpu.stream(), "bowtie-up")?;
-        // Allocated in the order of the copies, which so wait for no kernel.
+        // Allocated on the stream of the copies, which then wait for no kernel.
         let memory = self.alloc_on(&ring.stream, bytes, what)?;
-        // After a failure nothing is under way when the memory is dropped.
+        // After a failure no copy is in flight when the memory is dropped.
         let fits = ring.fill(parts, narrowing, memory.pointer())?;
         match self.gpu.mark(&ring.stream) {
             Ok(copied) => {
@@ -73,8 +73,8 @@ impl Stream {
         }
     }
 
-    /// Copies words into memory of their own, for kernels of this queue alone: few come as a kernel's argument, which is not waited
-    /// for as a copy from ordinary memory must be.
+    /// Copies words into new device memory, for kernels of this stream alone. A few words are passed as a kernel
+    /// argument, without the wait that a copy from pageable memory needs.
     pub(crate) fn give(self: &Arc<Self>, words: &[u64], what: &'static str) -> Result<Memory> {
         let mut given = [Arg::from(0u64); GIVEN_WORDS];
         if words.is_empty() || words.len() > given.len() {
@@ -92,7 +92,7 @@ impl Stream {
             (words.len() as u32).into(),
         ];
         let shape = Shape::blocks_of(1, 1, GIVEN_WORDS as u32);
-        // SAFETY: so many words are given, and the memory has room for them.
+        // SAFETY: the argument has `words.len()` words, and the memory holds them.
         unsafe { self.launch_given("rows_given", shape, &args)? };
         Ok(memory)
     }
@@ -100,8 +100,8 @@ impl Stream {
     fn send_small(self: &Arc<Self>, from: &[u8], what: &'static str) -> Result<Memory> {
         let memory = self.alloc(from.len(), what)?;
         if !from.is_empty() {
-            // SAFETY: the target is long enough, and `from` is borrowed until the copy was waited for: it may be memory that
-            // the caller has pinned, of which the driver makes no copy of its own.
+            // SAFETY: the target is long enough, and `from` is borrowed until the copy was waited for: it may be memory
+            // that the caller has pinned, of which the driver makes no copy of its own.
             unsafe { result::memcpy_htod_async(memory.pointer(), from, self.stream.cu_stream()) }
                 .map_err(|e| failed("a copy to the GPU", e))?;
             self.wait()?;
@@ -109,7 +109,7 @@ impl Stream {
         Ok(memory)
     }
 
-    /// Copies a few bytes of `from`, beginning at `offset`, and waits for them.
+    /// Copies a few bytes of `from`, from `offset` on, and waits.
     pub(crate) fn read_few(&self, to: &mut [u8], from: &Memory, offset: usize) -> Result<()> {
         if offset + to.len() > from.bytes() {
             return Err(BowtieError::Internal("a copy from past the end".into()));
@@ -122,8 +122,8 @@ impl Stream {
         self.wait()
     }
 
-    /// Copies the first `to.len()` bytes of `from`, and waits for them. `made` was marked when they were there;
-    /// without it all work of the queue is waited for.
+    /// Copies the first `to.len()` bytes of `from`, and waits. `made`: the event after the work that wrote them;
+    /// without it, all work of the stream is waited for.
     pub(crate) fn read(
         &self,
         to: &mut [MaybeUninit<u8>],
@@ -139,12 +139,13 @@ impl Stream {
         self.bind()?;
         let begin = from.pointer();
         if to.len() <= SMALL_BYTES && made.is_none() {
-            // SAFETY: the source is long enough, and `to`, of which nothing is read, is borrowed until the stream was waited for.
+            // SAFETY: the source is long enough, and `to`, which is never read, is borrowed until the stream was waited
+            // for.
             unsafe { result::memcpy_dtoh_async(to, begin, self.stream.cu_stream()) }
                 .map_err(|e| failed("a copy from the GPU", e))?;
             return self.wait();
         }
-        // Whoever holds a slot waits for copies alone, not for kernels.
+        // Wait for kernels here, so that the holder of a slot waits only for copies.
         match made {
             Some(made) => made.synchronize().map_err(|e| failed("a kernel", e))?,
             None => self.wait()?,

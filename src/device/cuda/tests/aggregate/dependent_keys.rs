@@ -1,11 +1,12 @@
-//! Groups by numbers from which other keys follow, or do not: in one row, as NULL, or as the same value in another place.
+//! Groups by numbers on which the other keys depend, or do not: because of one row, of a NULL, or of equal values at
+//! other addresses.
 
 use crate::device::cuda::tests::aggregate::fold::{ALL, same_aggregates};
 use crate::device::cuda::tests::*;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::fold::Fold;
 
-/// A customer's number, and what follows from it: columns of `customers` rows, NULLs among them.
+/// The number of each customer, and columns that depend on it: `customers` rows, some NULL.
 fn customers(random: &mut Random, customers: usize, length: usize) -> Vec<ArrayRef> {
     let nulls = random.nulls(customers, 2);
     let text = (0..customers).map(|i| {
@@ -44,7 +45,7 @@ fn customers(random: &mut Random, customers: usize, length: usize) -> Vec<ArrayR
     ]
 }
 
-/// Whether keys are grouped by the numbers among them, and whether a sample lets that be tried.
+/// Whether keys are grouped by the numbers among them, and whether a sample permits to try that.
 fn tried_by_numbers(gpu: &CudaDevice, n: usize, keys: &[&ArrayRef]) -> (bool, bool) {
     let keys: Vec<_> = keys
         .iter()
@@ -61,7 +62,7 @@ fn by_numbers(gpu: &CudaDevice, n: usize, keys: &[&ArrayRef]) -> bool {
     by_numbers
 }
 
-/// So many rows of customers, of whom text is so long.
+/// `n` rows of `many` customers, whose text has `length` characters.
 pub(crate) fn check(n: usize, many: usize, length: usize) {
     let Some((host, gpu)) = twins() else { return };
     let mut random = Random((n ^ length << 40) as u64 + 71);
@@ -157,12 +158,12 @@ fn keys_that_do_not_follow() {
             let what = format!("{what}, {data_type}");
             let (by_numbers, tried) = tried_by_numbers(&gpu, n, &keys);
             assert!(!by_numbers, "{what}");
-            // A single row that differs is hardly in a sample, many are.
+            // A sample hardly finds a single row that differs, but it finds many.
             assert!(!tried || !what.starts_with("half"), "{what}");
             same_aggregates(&host, &gpu, n, &keys, &folds, &ALL, &what);
         }
     }
-    // The same values in other places, zeros that are equal but for their sign, and text that is too long to compare.
+    // The same values at other addresses, zeros of either sign, and text that is too long to compare.
     let name = |of: &i32| format!("a customer's name {of}");
     let own: ArrayRef = Arc::new(StringViewArray::from_iter_values(numbers.iter().map(name)));
     let zeros: ArrayRef = Arc::new(Float64Array::from_iter_values(

@@ -1,11 +1,11 @@
-//! Groups by direct address, whose keys are made of their ids, and of which results say who has rows.
+//! Groups by direct address: their keys are decoded from their ids, and their results tell which ids have rows.
 
 use crate::device::cuda::tests::aggregate::fold::{ALL, same_aggregates};
 use crate::device::cuda::tests::*;
 use crate::ir::fold::Fold;
 use crate::ir::strategies::GroupStrategy;
 
-/// Values of which many groups have none but zeros, in sums too.
+/// Values that are zero for all rows of many groups, also in sums.
 fn values(n: usize, random: &mut Random) -> Vec<ArrayRef> {
     let small: Vec<i64> = (0..n).map(|_| random.below(3) as i64 - 1).collect();
     let wide = |shift: u32| small.iter().map(move |v| i128::from(*v) << shift);
@@ -24,7 +24,7 @@ fn values(n: usize, random: &mut Random) -> Vec<ArrayRef> {
     ]
 }
 
-/// Keys with gaps between them: of few bits and many, Booleans, several columns, with NULLs and without.
+/// Keys with gaps: of few bits and of many, Booleans, several columns, with and without NULLs.
 fn keys(n: usize, random: &mut Random) -> Vec<Vec<ArrayRef>> {
     let numbers: Vec<u64> = (0..n).map(|_| random.below(90) * 11).collect();
     let bytes: ArrayRef = Arc::new(Int8Array::new(
@@ -92,8 +92,8 @@ fn sums_that_are_zero_are_of_groups() {
     }
 }
 
-/// So many rows that ranges are guessed: rightly, with gaps, with a few keys that no sample sees, and with one heavy key; narrow ones and wide
-/// ones, which may begin or end with the type.
+/// Enough rows that the range of keys is assumed from a sample: right, with gaps, with a few keys outside the sample,
+/// and with one heavy key. Narrow and wide ranges, some at the least or greatest value of the type.
 #[test]
 fn guessed_ranges() {
     let Some((host, gpu)) = twins() else { return };
@@ -122,7 +122,7 @@ fn guessed_ranges() {
             vec![(Fold::Sum, Some(&values[kind % 2 * 4]))],
             vec![(Fold::Sum, Some(&values[3])), (Fold::Count, None)],
         ];
-        // Fewer of the slow ones.
+        // Fewer of the slow cases.
         let (all_folds, strategies) = match kind {
             ..5 => (&all_folds[..], &ALL[..2]),
             7 => (&all_folds[..], &ALL[2..4]),
@@ -135,7 +135,7 @@ fn guessed_ranges() {
     }
 }
 
-/// Distinct keys of which a range has many times as many, by a bit each; and keys that lie too far apart for bits too.
+/// Distinct keys by one bit each, in a range much wider than their number; and keys too far apart for bits.
 #[test]
 fn distinct_keys_by_bits() {
     let Some((host, gpu)) = twins() else { return };
@@ -168,7 +168,7 @@ fn distinct_keys_by_bits() {
     }
 }
 
-/// Parts in which no row ids move: all columns go along with their keys, one or several, beside NULLs too.
+/// Partitions without row ids: all columns move with their keys, one column or several, some with NULLs.
 #[test]
 fn parts_without_row_ids() {
     let Some((host, gpu)) = twins() else { return };
@@ -196,7 +196,7 @@ fn parts_without_row_ids() {
     }
 }
 
-/// So many ids that rows of a part come in any order, and that results lie in global memory alone.
+/// Enough ids that rows of a partition are in any order, and that results are in global memory alone.
 #[test]
 fn parts_in_no_order() {
     let Some((host, gpu)) = twins() else { return };
@@ -218,8 +218,8 @@ fn parts_in_no_order() {
     }
 }
 
-/// Rows that clusters of blocks add, with accumulators of so many words that few ids have places: ids of which one block has most, and of
-/// which all have few; with a heavy key, and keys that no sample sees.
+/// Clusters of blocks, with accumulators so wide that few ids fit shared memory: ids of which one block holds most, and
+/// ids of which each block holds few; with a heavy key, and with keys outside the sample.
 #[test]
 fn clusters_of_few_places() {
     let Some((host, gpu)) = twins() else { return };
@@ -264,7 +264,8 @@ fn clusters_of_few_places() {
     }
 }
 
-/// The same of a sum or two of many rows, which a GPU's clusters have many places for: with gaps, and with a key that no sample sees.
+/// The same with one or two sums of many rows, for which the clusters of a GPU have many accumulators: with gaps, and
+/// with a key outside the sample.
 #[test]
 fn clusters_of_many_places() {
     let Some((host, gpu)) = twins() else { return };
@@ -273,13 +274,13 @@ fn clusters_of_many_places() {
     let values = values(n, &mut random);
     let one = vec![(Fold::Sum, Some(&values[0]))];
     let two = vec![(Fold::Sum, Some(&values[4])), (Fold::Count, None)];
-    // Nothing but the first row of a group says that it has rows.
+    // Only the first row of a group tells that it has rows.
     let with_nulls = vec![(Fold::Sum, Some(&values[3]))];
     for (ids, kind, folds, strategies) in [
         (50_000, 0, &one, &ALL[..2]),
         (100_000, 0, &with_nulls, &ALL[1..2]),
         (1 << 20, 1, &one, &ALL[..1]),
-        // At last: a device whose guess was missed does not guess again.
+        // Last: after a wrong assumption the device does not assume a range again.
         (200_000, 2, &two, &ALL[2..3]),
     ] {
         let key: ArrayRef = Arc::new(Int32Array::from_iter_values((0..n).map(|i| match kind {

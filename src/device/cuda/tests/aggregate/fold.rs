@@ -1,4 +1,4 @@
-//! Aggregates over groups. Groups come in any order: they are compared in that of their keys.
+//! Grouped aggregation by every fold. Groups are in any order: they are compared in the order of their keys.
 
 use arrow::row::{RowConverter, Rows, SortField};
 
@@ -9,12 +9,12 @@ use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::fold::Fold;
 use crate::ir::strategies::GroupStrategy;
 
-/// What the device chooses, and another strategy at each turn.
+/// The device's choice, and another strategy in each turn.
 fn some(turn: usize) -> [Option<GroupStrategy>; 2] {
     [None, Some(GroupStrategy::ALL[turn % 5])]
 }
 
-/// What the device chooses, and all others.
+/// The device's choice, and all strategies.
 pub(crate) const ALL: [Option<GroupStrategy>; 6] = [
     None,
     Some(GroupStrategy::HashShared),
@@ -24,7 +24,7 @@ pub(crate) const ALL: [Option<GroupStrategy>; 6] = [
     Some(GroupStrategy::SortDictionary),
 ];
 
-/// Keys as rows that compare, and the order of these.
+/// The keys in row format, and their order.
 fn in_order(keys: &[ArrayRef]) -> Option<(Rows, UInt32Array)> {
     if keys.is_empty() {
         return None;
@@ -39,7 +39,7 @@ fn in_order(keys: &[ArrayRef]) -> Option<(Rows, UInt32Array)> {
     Some((rows, order.into()))
 }
 
-/// The orders in which groups have the same keys.
+/// The order by keys of the groups of both devices, whose keys must be equal.
 fn orders(here: &[ArrayRef], there: &[ArrayRef], what: &str) -> (UInt32Array, UInt32Array) {
     let (Some((rows_here, here)), Some((rows_there, there))) = (in_order(here), in_order(there))
     else {
@@ -95,7 +95,7 @@ pub(crate) fn same_aggregates(
     }
 }
 
-/// The same groups in any order.
+/// Compares groups in any order.
 fn same_groups(
     gpu: &CudaDevice,
     here: &Aggregated,
@@ -123,7 +123,7 @@ fn same_groups(
     }
 }
 
-/// The same floats but for rounding.
+/// Compares floats up to rounding.
 fn close(given: &ArrayRef, expected: &ArrayRef, what: &str) {
     let [given, expected] = [given, expected].map(|array| array.as_primitive::<Float64Type>());
     for (given, expected) in given.iter().zip(expected) {
@@ -137,7 +137,7 @@ fn close(given: &ArrayRef, expected: &ArrayRef, what: &str) {
     }
 }
 
-/// Every fold of a column's type. Sums of floats are of small integers, which add up in any order.
+/// Every fold of a column's type. Floats to sum are small integers, which have the same sum in any order.
 fn folds_of(array: &ArrayRef) -> Vec<Fold> {
     use DataType::*;
     let mut folds = vec![Fold::Count, Fold::Min, Fold::Max];
@@ -152,7 +152,7 @@ fn folds_of(array: &ArrayRef) -> Vec<Fold> {
     folds
 }
 
-/// Keys of so many values, some of them NULL.
+/// Keys of `groups` values, some of them NULL.
 fn keys(random: &mut Random, n: usize, groups: u64, nulls: usize) -> ArrayRef {
     let nulls = random.nulls(n, nulls);
     let heavy = random.below(3) == 0;
@@ -236,7 +236,7 @@ fn any_number_of_groups_is_the_twins() {
                 (Fold::Max, Some(&values)),
             ];
             same_aggregates(&host, &gpu, n, &[&key], &folds, &[None], &what);
-            // More accumulators than a launch takes.
+            // More accumulators than a launch has.
             let many: Vec<_> = (0..14)
                 .map(|i| ([Fold::Sum, Fold::Xor][i % 2], Some(&values)))
                 .collect();
@@ -274,7 +274,7 @@ fn keys_of_several_columns_and_types_are_grouped() {
     }
 }
 
-/// Zeros and NaN of both signs, which MIN and MAX tell apart: of all rows, and of groups by each strategy.
+/// MIN and MAX of zeros and NaNs of both signs, which differ: over all rows, and over groups by each strategy.
 #[test]
 fn extremes_of_floats() {
     let Some((host, gpu)) = twins() else { return };

@@ -1,4 +1,5 @@
-//! Groups by short text, which are numbers by then: each type and length, beside numbers and longer text, NULLs and zeros.
+//! Groups by short text, encoded as integers: each type and length, beside numbers and longer text, with NULLs and
+//! zeros.
 
 use crate::device::cuda::tests::aggregate::fold::{ALL, same_aggregates};
 use crate::device::cuda::tests::*;
@@ -7,7 +8,7 @@ use crate::device::primitives::rows::RowPrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::fold::Fold;
 
-/// One of few values of at most so many bytes, prefixes of one another and with zeros at the end among them.
+/// One of few values of at most `most` bytes, among them prefixes of one another, and values that end with zeros.
 fn value(random: &mut Random, most: usize) -> Vec<u8> {
     let length = random.below(most as u64 + 1) as usize;
     let mut value = vec![b'k'; length];
@@ -51,7 +52,7 @@ fn sums(random: &mut Random, n: usize) -> ArrayRef {
     ))
 }
 
-/// Text of at most so many bytes, of each type.
+/// Text of at most `most` bytes, of each type.
 pub(crate) fn check(n: usize, most: usize) {
     let Some((host, gpu)) = twins() else { return };
     let mut random = Random((n ^ most << 40) as u64 + 61);
@@ -75,7 +76,7 @@ fn text_around_the_lengths_that_numbers_have_digits_for() {
     }
 }
 
-/// Columns that are digits of numbers of 32 and of 64 bits, that are too long for one, and that are no numbers.
+/// Columns whose codes fit 32 or 64 bits, that are too long for one word, and that have no code.
 #[test]
 fn text_beside_other_keys() {
     let Some((host, gpu)) = twins() else { return };
@@ -140,7 +141,7 @@ fn text_beside_other_keys() {
     }
 }
 
-/// Numbers of several columns in as many bits as a word has, and in one more.
+/// Codes of several columns that fill the bits of a word, and that have one bit more.
 #[test]
 fn numbers_that_fill_a_word() {
     let Some((host, gpu)) = twins() else { return };
@@ -193,7 +194,7 @@ fn numbers_that_fill_a_word() {
     }
 }
 
-/// So many rows that the ranges of text's numbers are guessed: rightly, and with a value that no sample sees.
+/// Enough rows that the ranges of codes are assumed from a sample: right, and with a value outside the sample.
 #[test]
 fn guessed_ranges_of_text() {
     let Some((host, gpu)) = twins() else { return };
@@ -213,7 +214,7 @@ fn guessed_ranges_of_text() {
     }
 }
 
-/// Groups of views that were gathered, and have no array that they came from.
+/// Groups of gathered views, which have no original array.
 #[test]
 fn gathered_views() {
     let Some((host, gpu)) = twins() else { return };
@@ -259,7 +260,7 @@ fn gathered_views() {
     }
 }
 
-/// What is refused on the way is given back.
+/// After a refused reservation everything is returned.
 #[test]
 fn a_refused_lease_of_text_leaves_none() {
     let Some((_, gpu)) = twins() else { return };

@@ -1,4 +1,5 @@
-//! Every strategy of grouped aggregation beside the twin: few and many groups, skew, NULLs and keys of different widths.
+//! Every strategy of grouped aggregation against the reference: few and many groups, skew, NULLs and keys of different
+//! widths.
 
 use crate::device::cuda::tests::aggregate::fold::{ALL, same_aggregates};
 use crate::device::cuda::tests::*;
@@ -7,17 +8,17 @@ use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::fold::Fold;
 use crate::ir::strategies::GroupStrategy;
 
-/// Key numbers of so many rows, below `groups`.
+/// Key numbers of `n` rows, below `groups`.
 fn numbers(random: &mut Random, n: usize, groups: u64, skew: usize) -> Vec<u64> {
     (0..n)
         .map(|i| match skew {
-            // All different as far as they go, and in order.
+            // All different while the groups last, and in order.
             0 => i as u64 % groups,
             1 => random.below(groups),
-            // Half of the rows have one key.
+            // Half of the rows have the same key.
             2 if random.below(2) == 0 => groups / 2,
             2 => random.below(groups),
-            // As Zipf's distribution of exponent 1: twice the number, half as often.
+            // As Zipf's distribution with exponent 1: twice the number, half the frequency.
             _ => {
                 let share = random.below(1 << 53) as f64 / (1u64 << 53) as f64;
                 ((groups as f64).powf(share) as u64 - 1).min(groups - 1)
@@ -26,7 +27,7 @@ fn numbers(random: &mut Random, n: usize, groups: u64, skew: usize) -> Vec<u64> 
         .collect()
 }
 
-/// Keys of those numbers: plain values of 32 and 64 bits in a narrow range and not, with NULLs, of several columns, and of
+/// Keys of those numbers: values of 32 and 64 bits in narrow and wide ranges, with NULLs, of several columns, and of
 /// several words.
 fn keys(random: &mut Random, numbers: &[u64], kind: usize) -> Vec<ArrayRef> {
     let n = numbers.len();
@@ -87,7 +88,7 @@ fn keys(random: &mut Random, numbers: &[u64], kind: usize) -> Vec<ArrayRef> {
                 numbers.iter().map(|k| (*k % 5) as i8 - 2),
             )),
         ],
-        // Packed into one of 32.
+        // Packed into a word of 32 bits.
         8 => vec![
             Arc::new(UInt16Array::from_iter_values(
                 numbers.iter().map(|k| (*k as u16).wrapping_mul(odd as u16)),
@@ -106,7 +107,7 @@ fn keys(random: &mut Random, numbers: &[u64], kind: usize) -> Vec<ArrayRef> {
 
 const KEY_KINDS: usize = 10;
 
-/// Values of each way to fold them. Floats are small integers, which add up in any order.
+/// Values for each kind of fold. Floats are small integers, which have the same sum in any order.
 fn values(random: &mut Random, n: usize) -> Vec<(ArrayRef, Vec<Fold>)> {
     use crate::ir::fold::Fold::*;
     let words = random.words(n, 0);
@@ -177,7 +178,7 @@ pub(crate) fn check(
     same_aggregates(&host, &gpu, n, &keys, &folds, &ALL, &what);
 }
 
-/// All folds together are more accumulators than a launch takes, and keys are numbered first.
+/// All folds together have more accumulators than a launch, and keys are numbered first.
 #[test]
 fn every_fold_by_every_strategy() {
     for (turn, n) in [1, 31, 33, 1000, 1025, 8193, 70_001]
@@ -226,7 +227,7 @@ fn skew_by_every_strategy() {
     }
 }
 
-/// So many rows that even few ids are looked at first.
+/// Enough rows that a sample is taken even for few ids.
 #[test]
 fn a_heavy_key_among_few() {
     for skew in [1, 2] {
@@ -234,7 +235,7 @@ fn a_heavy_key_among_few() {
     }
 }
 
-/// What is forced is what runs, where it can.
+/// A forced strategy runs where it is possible.
 #[test]
 fn forced_strategies_run() {
     let Some((_, gpu)) = twins() else { return };

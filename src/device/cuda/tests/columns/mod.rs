@@ -1,4 +1,4 @@
-//! Columns: transfer, text.
+//! Columns: transfers, text.
 
 pub(crate) mod text;
 pub(crate) mod transfer;

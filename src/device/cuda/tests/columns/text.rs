@@ -1,4 +1,4 @@
-//! Text, binary, views, dictionaries and fixed-size binary: across the border, gathered, and as keys.
+//! Text, binary, views, dictionaries and fixed-size binary: transferred, gathered, and as keys.
 
 use arrow::buffer::{Buffer as Bytes, OffsetBuffer};
 use arrow::compute::{cast, concat};
@@ -9,8 +9,8 @@ use crate::device::primitives::keys::KeyPrimitives;
 use crate::device::primitives::rows::RowPrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
 
-/// Values that are hard in one way or another: empty, prefixes of one another, zeros inside and at the end, characters of
-/// several bytes, around 12 bytes (as views hold them), around whole words.
+/// Difficult values: empty, prefixes of one another, zeros inside and at the end, characters of several bytes, lengths
+/// around 12 bytes (which views hold) and around whole words.
 fn values(random: &mut Random, n: usize, kind: usize) -> Vec<String> {
     let alphabet = ["a", "\0", "ß", "語", "𝄞", "b", "z"];
     (0..n)
@@ -22,14 +22,14 @@ fn values(random: &mut Random, n: usize, kind: usize) -> Vec<String> {
                 .collect(),
             3 => "0123456789abcdefghijklmnopqrstuvwxyz"[..random.below(37) as usize].to_owned(),
             4 => format!("{:>1$}", random.below(40), 5 + random.below(10) as usize),
-            // One long value beside short ones.
+            // One long value among short ones.
             _ if i == n / 2 => "long ".repeat(20_001),
             _ => format!("{}", random.below(9)),
         })
         .collect()
 }
 
-/// Text with bytes behind its NULLs, whose first offset is not 0.
+/// Text with bytes beneath its NULLs, and a first offset above 0.
 fn text_with(values: &[String], nulls: Option<NullBuffer>) -> StringArray {
     let mut bytes = b"before".to_vec();
     let mut offsets = vec![bytes.len() as i32];
@@ -41,7 +41,7 @@ fn text_with(values: &[String], nulls: Option<NullBuffer>) -> StringArray {
     StringArray::new(offsets, Bytes::from_vec(bytes), nulls)
 }
 
-/// The same values in every type that holds text, and numbers in some that do not.
+/// The same values in every type of text, and numbers in some other types.
 pub(crate) fn text_columns(random: &mut Random, n: usize, kind: usize) -> Vec<ArrayRef> {
     let nulls = random.nulls(n, kind);
     let text: ArrayRef = Arc::new(text_with(&values(random, n, kind), nulls.clone()));
@@ -74,7 +74,7 @@ pub(crate) fn text_columns(random: &mut Random, n: usize, kind: usize) -> Vec<Ar
         }
         columns.push(Arc::new(values.finish()));
     }
-    // Dictionaries with NULLs among their values, and with unused ones.
+    // Dictionaries with NULLs among their values, and with unused values.
     let few = n.min(5);
     let of_values = |random: &mut Random, values: ArrayRef| -> ArrayRef {
         let keys = (0..n).map(|_| random.below(values.len().max(1) as u64) as u8);
@@ -96,7 +96,7 @@ pub(crate) fn text_columns(random: &mut Random, n: usize, kind: usize) -> Vec<Ar
     columns
 }
 
-/// An array in parts of unequal lengths, of which one is empty and one is an array of its own.
+/// An array in parts of unequal lengths: one is empty, and one is an array of its own.
 fn parts(array: &ArrayRef) -> Vec<ArrayRef> {
     let n = array.len();
     let (a, b) = (n / 7, n / 2);
@@ -139,7 +139,7 @@ fn text_crosses_the_border_and_is_gathered() {
                         let came = gpu.download(&gathered).unwrap();
                         came.to_data().validate_full().unwrap();
                         assert_eq!(&came, &expected, "{what}, gathered");
-                        // Once more, from what was gathered.
+                        // Gathered again from the gathered column.
                         let back: Vec<u32> = (0..came.len() as u32).rev().collect();
                         let again = gpu.gather(&gathered, &on_gpu(&gpu, &back)).unwrap();
                         let expected = take(&expected, &UInt32Array::from(back), None).unwrap();
@@ -170,7 +170,7 @@ fn a_huge_value_beside_empty_ones() {
         let expected = take(&array, &UInt32Array::from(rows), None).unwrap();
         assert!(gpu.download(&gathered).unwrap() == expected);
     }
-    // 100 times the huge one are more than Arrow's offsets can tell.
+    // 100 copies of the huge value exceed Arrow's offsets.
     let refused = gpu
         .gather(&column, &on_gpu(&gpu, &[150_000; 100]))
         .unwrap_err();
@@ -195,7 +195,7 @@ fn refused_leases_of_text_leave_none() {
     }
 }
 
-/// Rows of a payload column are gathered on the host at first, on the GPU when many were asked for.
+/// Rows of a payload column are gathered on the host first, and on the GPU after many were gathered.
 #[test]
 fn late_columns_are_uploaded_when_it_pays() {
     let Some((_, gpu)) = twins() else { return };
@@ -247,7 +247,7 @@ fn late_columns_stay_on_the_host_where_there_is_no_room() {
     assert_eq!(budget.in_use(), 0);
 }
 
-/// The columns that are keys: all but those whose values are dictionaries without any.
+/// The columns that can be keys: all except dictionaries without values.
 fn key_pairs(
     random: &mut Random,
     n: usize,
@@ -256,7 +256,7 @@ fn key_pairs(
 ) -> Vec<(ArrayRef, ArrayRef)> {
     let base = text_columns(random, n, kind);
     let mut probe = text_columns(random, n / 2 + 3, other);
-    // Some of the base's own values, and some that begin with them.
+    // Some values of the base, and some that begin with them.
     let text = base[0].as_string::<i32>();
     let near: StringArray = (0..n / 2 + 3)
         .map(|i| {
@@ -319,7 +319,7 @@ fn groups_of_text_are_the_twins() {
             for (i, (base, other)) in pairs.iter().enumerate() {
                 group_ids::compare(&host, &gpu, from_ref(base), from_ref(other));
                 if n < 2000 {
-                    // Beside numbers, and beside other text, of which one may be too long.
+                    // Beside numbers, and beside other text, which may be too long.
                     let j = random.below(with.len() as u64) as usize;
                     let (second, second_other) = &pairs[(i + 3) % pairs.len()];
                     let mixed = [&with[j], base, second].map(Arc::clone);
@@ -332,7 +332,7 @@ fn groups_of_text_are_the_twins() {
     }
 }
 
-/// Around the longest text of which the GPU makes keys.
+/// Lengths around the longest text that the GPU uses as a key.
 #[test]
 fn keys_of_text_around_the_longest() {
     let Some((host, gpu)) = twins() else { return };

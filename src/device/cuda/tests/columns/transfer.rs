@@ -1,4 +1,4 @@
-//! Columns, rows and flags across the border, and memory.
+//! Transfers of columns, rows and flags, and memory.
 
 use crate::device::cuda::tests::*;
 use crate::device::primitives::rows::RowPrimitives;
@@ -32,7 +32,7 @@ fn columns_cross_the_border_and_are_gathered() {
     }
 }
 
-/// Values that are hard to cast, and others.
+/// Values that are difficult to cast, and others.
 fn numbers(random: &mut Random, n: usize) -> ArrayRef {
     let hard = [0, 1, -1, i64::MAX, i64::MIN, (1 << 53) + 1, -(1 << 53) - 1];
     let values = (0..n).map(|i| match hard.get(i) {
@@ -62,7 +62,7 @@ fn narrow_columns_are_cast_on_the_gpu_as_on_the_host() {
         ));
         let narrow = types.iter().map(|from| match from {
             Int64 => Arc::clone(&words),
-            // All bit patterns, not those alone that the words' values have.
+            // All bit patterns, beyond the values of the words.
             from => {
                 let width = from.primitive_width().unwrap();
                 let bytes = words.to_data().buffers()[0].slice_with_length(0, n * width);
@@ -88,7 +88,7 @@ fn narrow_columns_are_cast_on_the_gpu_as_on_the_host() {
                     "{} to {wanted}, {n}",
                     from.data_type()
                 );
-                // One that is never received.
+                // A column that is never received.
                 drop(gpu.upload_async(&parts, &wanted).unwrap());
             }
         }
@@ -100,7 +100,7 @@ fn narrow_columns_are_cast_on_the_gpu_as_on_the_host() {
 fn wide_columns_of_small_values_are_what_was_sent() {
     let Some((_, gpu)) = twins() else { return };
     let mut random = Random(11);
-    // Long enough to be sent as their lowest bytes, where nothing is too wide for these, or for the sample alone.
+    // Long enough to be uploaded in narrow form, with no value too wide, or with one outside the sample.
     let n = 131_072 + 77;
     for (least, too_wide) in [
         (1i128 << 31, None),
@@ -133,13 +133,13 @@ fn wide_columns_of_small_values_are_what_was_sent() {
             let there = gpu.upload_async(&parts, column.data_type()).unwrap();
             gpu.receive(&there).unwrap();
             assert_eq!(&gpu.download(&there).unwrap(), &column);
-            // One that is never received.
+            // A column that is never received.
             drop(gpu.upload_async(&parts, column.data_type()).unwrap());
         }
     }
 }
 
-/// Values of 8 bytes as words, where they are not NULL.
+/// Values of 8 bytes as words; `None` for NULL.
 fn bits_of(array: &ArrayRef) -> Vec<Option<u64>> {
     let data = array.to_data();
     let words = data.buffers()[0].typed_data::<u64>();
@@ -224,7 +224,7 @@ fn memory_is_leased_refused_and_given_back() {
     drop(column);
     assert_eq!(gpu.budget().in_use(), 0);
 
-    // More than any card has: the driver refuses, and the device goes on.
+    // More than any card has: the driver refuses, and the device remains usable.
     let gpu = CudaDevice::open(0, Some(1 << 50)).unwrap();
     let refused = gpu.queue.alloc(1 << 46, "test").unwrap_err();
     assert!(refused.is_divisible(), "{refused}");

@@ -1,11 +1,11 @@
-//! Equi-joins: the rows that the twin finds, by every strategy; and pairs put together.
+//! Equi-joins against the reference: matching rows by every strategy, and single-pass joins.
 
 use crate::device::cuda::tests::*;
 use crate::device::data::results::Paired;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::strategies::{EquiStrategy, Materialization};
 
-/// Of each row of `other` how many rows of `base` match, and a sum that other rows would hardly have.
+/// For each row of `other` the number of matching rows of `base`, and a checksum of them.
 fn matches(
     device: &dyn Device,
     base: &[ArrayRef],
@@ -95,7 +95,7 @@ fn many_rows_and_skew() {
     let (n, m) = (300_001, 500_003);
     let mut numbers = |rows: usize, kind: usize| -> Vec<u64> {
         let draw = |i: u64, random: &mut Random| match kind {
-            // Unique, dense or not; ten rows a key; one heavy key; all equal.
+            // Unique keys, dense or not; ten rows for a key; one heavy key; all equal.
             0 => i,
             1 => i.wrapping_mul(0x9E37_79B9_7F4A_7C15),
             2 => random.below(rows as u64 / 10),
@@ -121,7 +121,7 @@ fn many_rows_and_skew() {
     }
 }
 
-/// A side: a key, and columns that are carried and not.
+/// The columns of one side: a key, columns that move with it, and others.
 pub(crate) fn payload(keys: &ArrayRef, salt: u64) -> Vec<ArrayRef> {
     let n = keys.len() as u64;
     let word = |i: u64| (i + salt).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -164,7 +164,7 @@ fn rows_of(columns: &[ArrayRef]) -> Vec<String> {
     rows
 }
 
-/// The pairs, put together at once; `None` where the device does not.
+/// The output of a single-pass join; `None` if the device does not offer it.
 pub(crate) fn joined(
     device: &dyn Device,
     sides: [&[ArrayRef]; 2],
@@ -184,7 +184,7 @@ pub(crate) fn joined(
         )
         .unwrap()?;
     let mut again = None;
-    // A build serves several probes.
+    // A build side is probed several times.
     for _ in 0..2 {
         let joined = device.equi_join(&made, &build, &probe[..1], &probe);
         let Paired::All(joined) = joined.unwrap() else {
@@ -230,7 +230,7 @@ fn pairs_put_together_are_the_twins() {
             }),
             sides(&|rows| Arc::new((0..rows).map(long).collect::<Int64Array>())),
             sides(&|rows| Arc::new((0..rows).map(dense).collect::<Int32Array>())),
-            // No row has a partner.
+            // No row has a match.
             [
                 Arc::new((0..n).map(dense).collect::<Int32Array>()) as ArrayRef,
                 Arc::new((0..m).map(|i| Some(-21 - i as i32)).collect::<Int32Array>()),
@@ -265,8 +265,7 @@ fn pairs_put_together_are_the_twins() {
     }
 }
 
-/// What a sample says of keys is about what is so: the share of the probe side's keys that match, and of build rows whose key
-/// another one has.
+/// A sample's estimates are close: the share of probe keys with a match, and of build rows whose key is not unique.
 #[test]
 fn samples_of_keys() {
     let Some((_, gpu)) = twins() else { return };
@@ -290,7 +289,7 @@ fn samples_of_keys() {
                 let words = keys.iter().map(|k| (*k as u32).wrapping_mul(odd as u32));
                 Arc::new(UInt32Array::from_iter_values(words))
             };
-            // A seventh of the probe rows has no key.
+            // A seventh of the probe rows has a NULL key.
             let nulls = random.nulls(2 * n, 2);
             let some = Arc::new(UInt32Array::new(
                 probe
@@ -310,7 +309,7 @@ fn samples_of_keys() {
                 let probe = gpu.equi_keys_in(&keying, &[&probe]).unwrap();
                 let sampled = gpu.queue.sampled(&keys, &probe).unwrap();
                 let again = 1.0 - 1.0 / rows_a_key as f64;
-                // Keys that match come several times, and count once.
+                // Keys that match several rows count once.
                 let near = |found: f64, share: f64| (found - share).abs() < 0.05;
                 assert!(
                     sampled.matches.is_some_and(|found| near(found, share))
@@ -322,7 +321,7 @@ fn samples_of_keys() {
     }
 }
 
-/// Measured once, and somewhere near those of cards that are known.
+/// Measured once, and close to the rates of known cards.
 #[test]
 fn rates_of_memory() {
     let Some((_, gpu)) = twins() else { return };

@@ -1,4 +1,4 @@
-//! Programs over rows as kernels of their own, filters in one pass, and products.
+//! Compiled row programs, filters in one pass, and cross products.
 
 use crate::device::cuda::codegen::kernel::generate;
 use crate::device::cuda::codegen::shape::Shape;
@@ -14,7 +14,8 @@ use crate::error::BowtieError;
 use crate::ir::pair_program::{Kind, Op};
 use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram, RowSource};
 
-/// Programs of every operation on two columns of a kind: those that leave nothing to the host in one, each other one alone.
+/// Programs of every operation on two columns of a kind: those without faults in one program, each other one in its
+/// own.
 fn operations(kind: RowKind) -> Vec<RowProgram> {
     use crate::ir::pair_program::Op::*;
     const BOOL: RowKind = RowKind::Plain(Kind::Bool);
@@ -29,7 +30,7 @@ fn operations(kind: RowKind) -> Vec<RowProgram> {
         constant: 0,
         from,
     };
-    // Registers 0 and 1 are the operands, 2 a condition, 3 the result.
+    // Registers 0 and 1 are the operands, 2 is a condition, 3 the result.
     let plain = |op, of| emit(RowOp::Plain(op), of, [3, 0, 1, 0], kind);
     let mut safe = vec![];
     let mut alone = vec![];
@@ -80,7 +81,7 @@ fn operations(kind: RowKind) -> Vec<RowProgram> {
         }
     }
     if let RowKind::Plain(from) = kind {
-        // A program has no cast to the kind that a value is of.
+        // Programs have no casts from a kind to itself.
         for to in KINDS.into_iter().filter(|to| *to != from) {
             let fits = to == Kind::Bool || to.is_float() || to.holds_all_of(from);
             let to = RowKind::Plain(to);
@@ -94,7 +95,7 @@ fn operations(kind: RowKind) -> Vec<RowProgram> {
             ..emit(RowOp::Load, column, [out, 0, 0, 0], column)
         };
         let mut code = vec![load(0, kind), load(1, kind), load(2, BOOL)];
-        // The second operand is 1, or what the first one is.
+        // The second operand is 1, or the first operand.
         let one = match kind {
             RowKind::Plain(Kind::F32) => 1f32.to_bits().into(),
             RowKind::Plain(Kind::F64) => 1f64.to_bits().into(),
@@ -122,7 +123,7 @@ fn operations(kind: RowKind) -> Vec<RowProgram> {
     [together(&safe)].into_iter().chain(alone).collect()
 }
 
-/// Whether a kernel is made of a program for columns.
+/// Whether a kernel is generated for a program on these columns.
 fn is_generated(program: &RowProgram, arrays: &[ArrayRef]) -> bool {
     let of_column = |array: &ArrayRef| {
         let kind = RowKind::of(array.data_type()).unwrap();
@@ -154,7 +155,7 @@ fn programs_as_kernels_make_what_the_twins_do() {
     assert!(generated > turns / 2, "{generated} programs as kernels");
 }
 
-/// A program is compiled when it was asked for enough rows, and with other constants it is the same kernel.
+/// A program is compiled after enough rows, and shares its kernel with programs that differ in constants.
 #[test]
 fn programs_that_differ_in_constants_are_one_kernel() {
     let Some((host, mut gpu)) = twins() else {
@@ -252,7 +253,7 @@ fn negative() -> RowProgram {
     }
 }
 
-/// A column of random integers, of those that are below 0 here and there, or side by side.
+/// Random integers, negative ones scattered or in runs.
 fn signed(random: &mut Random, rows: usize, share: u64, run: usize) -> ArrayRef {
     let (mut negative, mut values) = (false, vec![]);
     for row in 0..rows {
@@ -265,7 +266,7 @@ fn signed(random: &mut Random, rows: usize, share: u64, run: usize) -> ArrayRef 
     Arc::new(Int32Array::from(values))
 }
 
-/// Blocks take many tiles, whole ones and others, of which some keep no row and some all.
+/// Blocks with many tiles, some partial; some keep no row and some all rows.
 #[test]
 fn filters_of_many_tiles_keep_the_same_rows() {
     let Some((host, mut gpu)) = twins() else {
@@ -301,7 +302,7 @@ fn filters_of_many_tiles_keep_the_same_rows() {
     }
 }
 
-/// Some columns' rows for which a random program is true; whether it was decided.
+/// Some columns' rows for which a random program is TRUE. Returns whether the devices evaluated it without DataFusion.
 pub(crate) fn same_filter(
     host: &HostDevice,
     gpu: &CudaDevice,
@@ -316,7 +317,7 @@ pub(crate) fn same_filter(
             break program;
         }
     };
-    // One in three has columns of NULLs or bits, too, which take the way by flags.
+    // Every third turn also keeps columns with NULLs or of bits, which need a filter by flags.
     let moves =
         |array: &ArrayRef| array.null_count() == 0 && *array.data_type() != DataType::Boolean;
     let kept = |at: &usize| (turn.is_multiple_of(3) || moves(&arrays[*at])) && at % 5 != turn % 5;
@@ -339,7 +340,7 @@ pub(crate) fn same_filter(
     }
 }
 
-/// By every device's own way: columns of all pairs, from any pair on.
+/// Cross products of columns, from any output row on, where the device computes them.
 #[test]
 fn products_repeat_one_side_and_the_other_again() {
     let Some((_, gpu)) = twins() else { return };

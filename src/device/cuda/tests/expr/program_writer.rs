@@ -1,4 +1,4 @@
-//! Random programs over rows of all kinds.
+//! Random row programs of all kinds.
 
 use arrow::datatypes::Decimal128Type;
 
@@ -9,7 +9,7 @@ use crate::ir::row_program::{RowInstruction, RowKind, RowOp};
 
 pub(crate) const DECIMAL: DataType = DataType::Decimal128(38, 2);
 
-/// Small decimals, and now and then some at the ends of 128 bits.
+/// Small decimals, and in some columns values at the limits of 128 bits.
 pub(crate) fn decimals(random: &mut Random, rows: usize) -> ArrayRef {
     let extremes = random.below(3) == 0;
     let values: Vec<i128> = (0..rows)
@@ -27,13 +27,13 @@ pub(crate) fn decimals(random: &mut Random, rows: usize) -> ArrayRef {
     Arc::new(array.with_data_type(DECIMAL))
 }
 
-/// Writes programs whose registers are handed out as a stack. Column `k` is of kind `k`, the last one of decimals.
+/// Writes programs whose registers are used as a stack. Column `k` has kind `k`; the last column has decimals.
 pub(crate) struct Writer<'a> {
     pub(crate) random: &'a mut Random,
     pub(crate) code: Vec<RowInstruction>,
-    /// Of the values.
+    /// The kinds of values.
     pub(crate) kinds: &'a [RowKind],
-    /// Whether what may be for the host occurs.
+    /// Whether operations with possible faults occur.
     pub(crate) faults: bool,
 }
 
@@ -62,7 +62,7 @@ impl Writer<'_> {
         self.kinds[self.random.below(self.kinds.len() as u64) as usize]
     }
 
-    /// Another one than of decimals, which casts and scales are from; `otherwise` where there is none.
+    /// A kind other than decimals, for casts and scales; `otherwise` if there is none.
     fn plain(&mut self, otherwise: Kind) -> Kind {
         match self.kind() {
             RowKind::Plain(kind) => kind,
@@ -236,7 +236,8 @@ impl Writer<'_> {
     }
 }
 
-/// Kinds by the width of the widest, as kernels made for a program take more rows together the narrower they are; all of them too.
+/// Kinds by the width of the widest, since compiled kernels have more rows for each thread with narrower values; or all
+/// kinds.
 pub(crate) fn kinds(random: &mut Random) -> Vec<RowKind> {
     use crate::ir::pair_program::Kind::*;
     let plain = |kinds: &[Kind]| kinds.iter().copied().map(RowKind::Plain).collect();

@@ -1,4 +1,4 @@
-//! Programs over rows, the rows for which a column is true, and pieces put together.
+//! Row programs, filters by a Boolean column, and concatenation.
 
 use arrow::compute::concat;
 
@@ -34,7 +34,7 @@ pub(crate) fn type_of(kind: RowKind) -> DataType {
     }
 }
 
-/// A program of some outputs.
+/// A program with some outputs.
 pub(crate) fn program(random: &mut Random, faults: bool) -> RowProgram {
     let kinds = kinds(random);
     loop {
@@ -91,7 +91,8 @@ pub(crate) fn each_kind(random: &mut Random, rows: usize) -> Vec<ArrayRef> {
     plain.into_iter().chain([decimals(random, rows)]).collect()
 }
 
-/// Both devices' outputs, of which those that are predicates are kept by, too; whether the program was decided.
+/// Compares the outputs of both devices, and the rows that predicates among them keep. Returns whether the program had
+/// no faults.
 pub(crate) fn same_outputs(
     host: &HostDevice,
     gpu: &CudaDevice,
@@ -141,7 +142,7 @@ fn programs_over_rows_make_what_the_twins_do() {
     assert!(decided > turns / 3, "{decided} programs decided");
 }
 
-/// Days at which months and years end, and far ones.
+/// Days around the ends of months and years, and distant ones.
 #[test]
 fn parts_of_dates_are_those_of_the_twin() {
     let Some((host, mut gpu)) = twins() else {
@@ -196,7 +197,7 @@ fn pieces_are_put_together() {
     }
 }
 
-/// Pieces of columns of every type.
+/// Concatenates parts of columns of every type.
 pub(crate) fn pieces_of(gpu: &CudaDevice, random: &mut Random, n: usize, turn: usize) {
     let words = random.words(n, turn);
     let mut arrays = columns(random, n, turn);
@@ -206,7 +207,7 @@ pub(crate) fn pieces_of(gpu: &CudaDevice, random: &mut Random, n: usize, turn: u
     let text = text.iter().map(String::as_str);
     arrays.push(Arc::new(text.collect::<DictionaryArray<Int32Type>>()));
     for array in arrays {
-        // Pieces as joins make them, which begin at any bit, and some of another column.
+        // Parts as joins produce them, which begin at any bit, and some of another column.
         let cuts = [0, n / 7, n / 7, n / 3 + 1, n].map(|cut| cut.min(n));
         let whole = gpu.upload(from_ref(&array)).unwrap();
         let mut pieces = vec![];

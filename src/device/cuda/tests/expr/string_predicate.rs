@@ -1,4 +1,4 @@
-//! Tests of text, and characters of it, beside the twin.
+//! String predicates, and substrings by characters, against the reference.
 
 use crate::device::cuda::tests::columns::text::text_columns;
 use crate::device::cuda::tests::*;
@@ -7,7 +7,7 @@ use crate::device::primitives::rows::RowPrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::text_predicate::{LikePattern, TextPredicate, TextSlice, TextTest};
 
-/// Of values, fewer where there are many.
+/// Kinds of values, fewer for many rows.
 fn kinds(i: usize, n: usize) -> Vec<usize> {
     match n > 10_000 {
         true => vec![3, 5],
@@ -40,7 +40,7 @@ fn is_tested(array: &ArrayRef) -> bool {
     binary || is_utf8(array.data_type())
 }
 
-/// Some bytes that a column may have: a value, a part of it, or one more byte.
+/// Bytes related to a column: a value, a part of it, or a value with one more byte.
 fn constant(random: &mut Random, plain: &ArrayRef) -> Vec<u8> {
     let values = plain.as_binary::<i32>();
     if values.is_empty() {
@@ -55,7 +55,7 @@ fn constant(random: &mut Random, plain: &ArrayRef) -> Vec<u8> {
     }
 }
 
-/// Characters of a column, which are whole ones.
+/// Whole characters of a column.
 fn characters(random: &mut Random, plain: &ArrayRef) -> String {
     let some = String::from_utf8_lossy(&constant(random, plain)).into_owned();
     let (from, count) = (random.below(4) as usize, random.below(6) as usize);
@@ -139,7 +139,7 @@ fn values_are_tested() {
     }
 }
 
-/// Tests of values of `kind` in columns of every type.
+/// Predicates on values of `kind` in columns of every type.
 pub(crate) fn values_of(
     host: &HostDevice,
     gpu: &CudaDevice,
@@ -178,7 +178,7 @@ fn columns_are_compared() {
     }
 }
 
-/// Columns of `kind` beside others, by every comparison.
+/// Columns of `kind` compared with others, by every comparison.
 pub(crate) fn columns_of(
     host: &HostDevice,
     gpu: &CudaDevice,
@@ -222,7 +222,7 @@ fn characters_are_cut_out() {
     }
 }
 
-/// Characters of columns of `kind`, which are gathered thereafter.
+/// Substrings of columns of `kind`, which are gathered afterwards.
 pub(crate) fn characters_of(
     host: &HostDevice,
     gpu: &CudaDevice,
@@ -243,7 +243,7 @@ pub(crate) fn characters_of(
             let came = gpu.download(&there).unwrap();
             came.to_data().validate_full().unwrap();
             assert_eq!(here.on_host().unwrap(), &came, "{what}");
-            // From there they go on.
+            // Further work on the result.
             let back: Vec<u32> = (0..array.len() as u32).rev().collect();
             let gathered = gpu.gather(&there, &on_gpu(gpu, &back)).unwrap();
             let expected = take(here.on_host().unwrap(), &UInt32Array::from(back), None).unwrap();
@@ -252,7 +252,7 @@ pub(crate) fn characters_of(
     }
 }
 
-/// A view's first bytes decide, or they do not: then the twin is asked.
+/// The first bytes of a view decide, or the host fallback runs.
 #[test]
 fn views_of_long_values() {
     let Some((host, gpu)) = twins() else { return };

@@ -1,11 +1,11 @@
-//! Groups: the twin's partition of the rows; the numbers of the groups may differ.
+//! Group ids: the reference's partition of the rows. The ids themselves may differ.
 
 use std::collections::HashMap;
 
 use crate::device::cuda::tests::*;
 use crate::device::data::structures::GroupDomain;
 
-/// The columns on both devices.
+/// Groups the columns on a device.
 fn group(device: &dyn Device, base: &[ArrayRef], null_equal: bool) -> (Buffer<u32>, GroupDomain) {
     let base = upload(device, base);
     let base: Vec<&Column> = base.iter().map(AsRef::as_ref).collect();
@@ -18,7 +18,7 @@ fn group_in(device: &dyn Device, domain: &GroupDomain, other: &[ArrayRef]) -> Bu
     device.group_keys_in(domain, &other).unwrap()
 }
 
-/// Groups `base` and looks the rows of `other` up, NULLs being equal or not.
+/// Groups `base` and looks up the rows of `other`, with NULLs equal and not equal.
 pub(crate) fn compare(host: &HostDevice, gpu: &CudaDevice, base: &[ArrayRef], other: &[ArrayRef]) {
     for null_equal in [false, true] {
         let types: Vec<_> = base.iter().map(|array| array.data_type()).collect();
@@ -47,7 +47,7 @@ pub(crate) fn compare(host: &HostDevice, gpu: &CudaDevice, base: &[ArrayRef], ot
                 "{what}: row {row}"
             );
         }
-        // As many ids as groups, and one for each group: so they are dense.
+        // There is one id for each group, and no other: ids are dense.
         let mut numbers: Vec<u32> = there_of.values().copied().collect();
         numbers.sort();
         numbers.dedup();
@@ -81,7 +81,7 @@ fn one_column_of_every_type() {
     {
         for kind in [i, i + 1, 5] {
             let base = columns(&mut random, n, kind);
-            // Mostly values of the base, when these are few; NULLs where the base has none, and the other way round.
+            // Mostly values of the base, if these are few; NULLs where the base has none, and vice versa.
             let other = columns(&mut random, n / 2 + 3, if kind == 4 { 4 } else { 5 });
             for (base, other) in base.into_iter().zip(other) {
                 let (part, of_other) = (base.slice(n / 3, n / 5), other.slice(1, n / 4));
@@ -128,7 +128,7 @@ fn several_columns() {
     }
 }
 
-/// Words of which the first few agree on most rows, so that searches are decided by later ones.
+/// Tuples that agree in their first words for most rows, so that later words decide searches.
 #[test]
 fn tuples_whose_first_words_are_few() {
     let Some((host, gpu)) = twins() else { return };
@@ -185,7 +185,7 @@ fn zeros_nans_and_nulls() {
     }
 }
 
-/// Numbers that 64 or 128 bits hold, and their neighbours.
+/// Numbers that fit 64 or 128 bits, and their neighbours.
 #[test]
 fn wide_numbers_that_are_narrow() {
     let Some((host, gpu)) = twins() else { return };

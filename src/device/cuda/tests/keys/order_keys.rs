@@ -5,19 +5,19 @@ use crate::device::cuda::tests::*;
 use crate::device::primitives::keys::KeyPrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
 
-/// The bytes of words of 64 bits, or of 32.
+/// The bytes of words of 64 or 32 bits.
 fn bytes_of(words: &[u64], width: usize) -> Vec<u8> {
     let words = words.iter().map(|word| word.to_le_bytes());
     words.flat_map(|word| word[..width].to_vec()).collect()
 }
 
-/// Sorts `n` keys alone that differ in some bits.
+/// Sorts `n` keys without values, which differ in some bits.
 pub(crate) fn sorted_alone(gpu: &CudaDevice, random: &mut Random, n: usize, kind: usize) {
     let widths: [(KeyWidth, usize); 2] = [(WIDE_ALONE, 8), (NARROW_ALONE, 4)];
     for (width, bytes) in widths {
         let mut keys = random.words(n, kind);
         if bytes == 4 {
-            // Of some kinds the upper halves alone differ.
+            // In some kinds only the upper halves differ.
             keys = keys
                 .iter()
                 .map(|key| (key ^ key >> 32) as u32 as u64)
@@ -50,7 +50,7 @@ pub(crate) fn sorted_alone(gpu: &CudaDevice, random: &mut Random, n: usize, kind
 fn keys_alone_are_sorted() {
     let Some((_, gpu)) = twins() else { return };
     let mut random = Random(5);
-    // Around the tiles of both widths too.
+    // Also around the tiles of both widths.
     let tiles = [5759, 5760, 5761, 8831, 8832, 8833, 17_665];
     for n in SIZES.into_iter().chain(tiles) {
         for kind in 0..6 {
@@ -59,7 +59,7 @@ fn keys_alone_are_sorted() {
     }
 }
 
-/// Keys that agree on the bits by which they are sorted stay as they stood.
+/// A sort by some bits is stable.
 #[test]
 fn keys_alone_by_some_bits_are_stable() {
     let Some((_, gpu)) = twins() else { return };
@@ -77,7 +77,7 @@ fn keys_alone_by_some_bits_are_stable() {
             let (sorted, _) = sorted.unwrap().unwrap();
             let mut found = vec![0; n * bytes];
             gpu.queue.read_few(&mut found, &sorted, 0).unwrap();
-            // By all bits, as the lower ones ascended.
+            // By all bits, as the lower bits ascended before.
             let mut expected = keys;
             expected.sort_unstable();
             assert!(
@@ -98,7 +98,7 @@ fn order_keys_are_the_twins() {
                 let (here, there) = keys_of(&host, &gpu, &array);
                 let what = format!("{} of {n}", array.data_type());
                 same_keys(&gpu, &here, &there, &what);
-                // Rows with a NULL are left out of every sort, and none is made up.
+                // Every sort omits exactly the rows with a NULL.
                 let rows = array.len();
                 let here = host.sort(rows, None, None, &[&here]).unwrap();
                 let there = gpu.sort(rows, None, None, &[&there]).unwrap();
@@ -114,7 +114,7 @@ fn keys_of_another_column_in_a_domain() {
     let mut random = Random(3);
     for n in [0, 1, 33, 5000, 70_000] {
         for kind in [0, 1, 3, 4, 5] {
-            // As a base one in seven is NULL, all are, or none; some of the others' values are the base's.
+            // In the base, one in seven is NULL, all are, or none; some of the others' values are from the base.
             let (base, other) = (
                 columns(&mut random, n, kind),
                 columns(&mut random, n / 2, if kind == 4 { 4 } else { 3 }),

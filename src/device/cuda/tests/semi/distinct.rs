@@ -1,4 +1,4 @@
-//! Distinct values of columns that ascend, found by runs.
+//! Distinct values of ascending columns, found by runs.
 
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::device::primitives::aggregate::AggregatePrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::strategies::GroupStrategy;
 
-/// A column of a type, from least values to great ones, of numbers that ascend from 0.
+/// Ascending numbers from 0 as values of a type, from its least values to great ones.
 fn column(kind: usize, numbers: &[u32]) -> ArrayRef {
-    // Their first third is below 0 where there is a sign.
+    // The first third is negative if the type has a sign.
     let middle = numbers[numbers.len() / 3];
     let narrow = numbers.iter().map(|n| n.wrapping_sub(middle) as i32);
     let wide = numbers
@@ -36,7 +36,7 @@ fn column(kind: usize, numbers: &[u32]) -> ArrayRef {
     }
 }
 
-/// The distinct values of a column; `None` where the device does not find them by runs.
+/// The distinct values of a column; `None` if the device does not find them by runs.
 fn distinct(gpu: &CudaDevice, array: &ArrayRef) -> Option<ArrayRef> {
     let column = gpu.upload(from_ref(array)).unwrap();
     let made = gpu.distinct_of_ascending(&column).unwrap();
@@ -50,7 +50,7 @@ fn distinct(gpu: &CudaDevice, array: &ArrayRef) -> Option<ArrayRef> {
     assert_eq!(keys.len(), aggregated.groups);
     match &by_runs {
         Some(by_runs) => assert_eq!(by_runs, &keys),
-        // In any order, what follows from sorting all values.
+        // In any order; the reference is a sort of all values.
         None => assert_eq!(&sorted(&keys), &without_repeats(&sorted(array))),
     }
     by_runs
@@ -67,7 +67,7 @@ fn without_repeats(array: &ArrayRef) -> ArrayRef {
     arrow::compute::take(array, &firsts, None).unwrap()
 }
 
-/// Numbers that ascend, each so many times at most.
+/// Ascending numbers, each repeated at most `most` times.
 fn ascending(random: &mut Random, rows: usize, most: u64) -> Vec<u32> {
     let (mut next, mut left) = (0, 0);
     let numbers = (0..rows).map(|_| {
@@ -97,7 +97,7 @@ pub(crate) fn check(sizes: &[usize], kinds: &[usize], runs: &[u64]) {
                 let wanted = arrow::compute::take(&all, &firsts, None).unwrap();
                 assert_eq!(&found, &wanted, "{what}");
 
-                // One value is less than that before, anywhere, among those that the host looks at or not.
+                // One value is less than the previous one, at any position, whether the host checks it or not.
                 let from = [64, 128, 512, 2048, 4096, 8192][turn % 6];
                 if (from + 1..100_000).contains(&rows) && run == runs[0] {
                     let at = from + random.below((rows - from) as u64) as usize;

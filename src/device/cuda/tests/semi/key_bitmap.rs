@@ -1,10 +1,11 @@
-//! Bits of keys: which rows find theirs, and those that are kept for it.
+//! Key bitmaps: the rows whose keys have a bit, and filters by them.
 
 use crate::device::cuda::tests::expr::row_program;
 use crate::device::cuda::tests::*;
 use crate::device::data::key_bitmap::{KeyBitmap, KeyRange};
 
-/// Which rows of `probe` have a partner in `base`, found in parts that begin at `cuts`; the range is that of the side `ranged`.
+/// Whether each row of `probe` has a match in `base`, computed in parts that begin at `cuts`. The range is that of side
+/// `ranged`.
 fn found(
     device: &dyn Device,
     sides: [&[ArrayRef]; 2],
@@ -89,7 +90,7 @@ pub(crate) fn every_type(
     }
 }
 
-/// Columns of every type, of the same numbers.
+/// Columns of every type with the same numbers.
 fn side(random: &mut Random, rows: usize, kind: usize, spread: u64) -> Vec<ArrayRef> {
     let words: Vec<u64> = (0..rows).map(|_| random.below(spread)).collect();
     let nulls = random.nulls(rows, kind);
@@ -111,7 +112,7 @@ fn side(random: &mut Random, rows: usize, kind: usize, spread: u64) -> Vec<Array
         values!(UInt32Type, |w| u32::MAX - w as u32),
         values!(Int64Type, |w| w as i64 + i64::MIN),
         values!(UInt64Type, |w| u64::MAX - w),
-        // The ends of the type lie too far apart.
+        // The least and the greatest value of the type are too far apart.
         values!(Int64Type, far),
         values!(Date32Type, |w| w as i32 - 7),
         values!(Date64Type, |w| w as i64),
@@ -128,8 +129,8 @@ fn side(random: &mut Random, rows: usize, kind: usize, spread: u64) -> Vec<Array
     ]
 }
 
-/// Both devices keep the same of the second side's rows by the bits of the first one's keys: a column of row numbers, those keys that can be
-/// moved, and all of them.
+/// Both devices keep the same rows of the second side by the key bitmap of the first: a column of row numbers, the key
+/// columns that can be moved, and all key columns.
 pub(crate) fn same_kept(
     host: &HostDevice,
     gpu: &CudaDevice,
@@ -157,7 +158,7 @@ pub(crate) fn same_kept(
                 let bits = KeyBitmap::new(device, &range, null_equal).unwrap()?;
                 let outside = device.set_key_bits_inside(&bits, &base).unwrap();
                 assert!(outside.is_empty(), "{what}: outside");
-                // A key column that is kept is the same column.
+                // A key column that is kept is the same column object.
                 let others = upload(device, &kept);
                 let columns = kept.iter().zip(&others).map(|(array, other)| {
                     let key = sides[1].iter().position(|key| Arc::ptr_eq(key, array));
@@ -191,7 +192,7 @@ fn rows_are_kept_by_their_keys() {
         {
             kept_by_every_type(&host, &gpu, &mut random, n, turn);
         }
-        // Of no rows there are no keys.
+        // Without rows there are no keys.
         let probe = side(&mut random, 100, 1, 90);
         for at in [&[17][..], &[4], &[17, 4], &[17, 17]] {
             let rows = at.iter().map(|at| probe[*at].clone());
@@ -231,7 +232,7 @@ pub(crate) fn kept_by_every_type(
     }
 }
 
-/// Keys in orders that threads and warps combine in one way or another; of 4 and of 8 bytes.
+/// Orders of keys that threads and warps combine differently; of 4 and of 8 bytes.
 const ORDERS: [fn(u64, u64) -> u64; 11] = [
     |i, _| i,
     |i, n| i.wrapping_mul(2_654_435_761) % n,
@@ -277,7 +278,7 @@ fn ascending_keys_and_others_are_kept() {
     }
 }
 
-/// Bits by the range of a sample hold all keys: also those that the sample missed, between and beyond what it saw.
+/// A bitmap of a sampled range has all keys, also those that the sample missed, inside its range and outside.
 #[test]
 fn bits_of_a_sampled_range_hold_all_keys() {
     let Some((host, gpu)) = twins() else { return };
@@ -325,7 +326,7 @@ fn bits_of_a_sampled_range_hold_all_keys() {
     }
 }
 
-/// Keys that come in turn, each once, all equal, and with one that is hot: atomics that are left out were not needed.
+/// Keys in order, each once, all equal, and with a hot key: no omitted atomic was needed.
 #[test]
 fn every_key_is_set() {
     let Some((host, gpu)) = twins() else { return };
@@ -340,8 +341,8 @@ fn every_key_is_set() {
     }
 }
 
-/// Bits for the keys of a part of the range: those outside have none, and where they lie is said. In order, in no order, each key
-/// several times.
+/// A bitmap of a part of the range: keys outside have no bit, and their range is returned. Keys in order, in no order,
+/// and repeated.
 pub(crate) fn outside(host: &HostDevice, gpu: &CudaDevice, random: &mut Random, rows: usize) {
     for (turn, order) in (0..6).zip([1, 7, 40].repeat(2)) {
         let nulls = random.nulls(rows, if turn < 3 { 0 } else { 5 });
@@ -372,7 +373,7 @@ pub(crate) fn outside(host: &HostDevice, gpu: &CudaDevice, random: &mut Random, 
                 let range = device.key_range(&[&part]).unwrap();
                 let bits = KeyBitmap::new(device, &range, false).unwrap().unwrap();
                 let outside = device.set_key_bits_inside(&bits, &[&keys]).unwrap();
-                // The host's may be of more keys.
+                // The host's range may cover more keys.
                 if device.name() != "host" {
                     let expected = device.key_range(&[&others]).unwrap();
                     assert_eq!(outside, expected, "{what}");

@@ -1,4 +1,4 @@
-//! Joins of sides that ascend: pairs and rows as two loops find them, and no answer where keys do not ascend.
+//! Joins of presorted sides against two nested loops, and no result if keys are not sorted.
 
 use crate::device::cuda::tests::equi::equi_joins;
 use crate::device::cuda::tests::*;
@@ -8,10 +8,10 @@ use crate::device::primitives::semi::SemiPrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::strategies::Materialization;
 
-/// Types of keys of 4 and 8 bytes, with and without a sign.
+/// Types of keys of 4 and 8 bytes, signed and unsigned.
 const KINDS: usize = 6;
 
-/// Numbers as keys of a type, some of them below 0 where there is a sign.
+/// Numbers as keys of a type; some are negative if it is signed.
 fn keys(kind: usize, numbers: &[u64], middle: u64) -> ArrayRef {
     let narrow = numbers.iter().map(|n| n.wrapping_sub(middle) as i32);
     let wide = numbers.iter().map(|n| n.wrapping_sub(middle) as i64);
@@ -28,13 +28,13 @@ fn keys(kind: usize, numbers: &[u64], middle: u64) -> ArrayRef {
     }
 }
 
-/// How keys follow one another.
+/// The steps between consecutive keys.
 #[derive(Debug, Clone, Copy)]
 struct Candidates {
-    /// The step from one to the next one is from the first of these on, fewer than so many longer.
+    /// A step is at least `least`, and less than `least + more`.
     least: u64,
     more: u64,
-    /// After so many keys a step is a thousand times as long.
+    /// After this number of keys a step is a thousand times as long.
     together: usize,
 }
 
@@ -49,7 +49,7 @@ fn ascending(random: &mut Random, rows: usize, steps: Candidates) -> Vec<u64> {
     numbers.collect()
 }
 
-/// Columns of each way to come to a pair: the key, a row number, and those that are carried and not.
+/// Columns for each kind of materialisation: the key, a row number, columns that move with keys and others.
 fn payload(keys: &ArrayRef, salt: u64) -> Vec<ArrayRef> {
     let rows = Int32Array::from_iter_values(0..keys.len() as i32);
     let mut columns = equi_joins::payload(keys, salt);
@@ -95,7 +95,7 @@ impl Sides {
             .unwrap()
     }
 
-    /// All pairs, with all columns.
+    /// Compares all matches, with all columns.
     fn check_pairs(&self, gpu: &CudaDevice, known: bool, how: Materialization, what: &str) {
         let joined = self.join(gpu, known, how).expect(what);
         let down = |columns: &[Column]| -> Vec<ArrayRef> {
@@ -129,7 +129,7 @@ impl Sides {
         }
     }
 
-    /// The probe rows with a partner, or without, with all columns; false without an answer.
+    /// Compares the probe rows with a match, or without, with all columns. False without a result.
     fn check_rows(&self, gpu: &CudaDevice, known: bool, matched: bool, what: &str) -> bool {
         let [build, probe] = self.uploaded(gpu);
         let keys = Ascending {
@@ -191,7 +191,7 @@ impl Sides {
     }
 }
 
-/// Each size with so many types of keys.
+/// Each size with `all_kinds` types of keys.
 pub(crate) fn check(sizes: &[(usize, usize)], all_kinds: usize) {
     let Some((_, mut gpu)) = twins() else { return };
     gpu.least_merged_rows = 0;
@@ -201,7 +201,7 @@ pub(crate) fn check(sizes: &[(usize, usize)], all_kinds: usize) {
         more,
         together,
     };
-    // Close together, with gaps, far apart, and in clusters; probe keys with repeats.
+    // Close keys, gaps, distant keys, and clusters; probe keys with duplicates.
     let ways = [
         (steps(1, 1, usize::MAX), steps(0, 2, usize::MAX)),
         (steps(1, 5, usize::MAX), steps(0, 7, usize::MAX)),
@@ -225,14 +225,14 @@ pub(crate) fn check(sizes: &[(usize, usize)], all_kinds: usize) {
                 }
                 sides.check_pairs(&gpu, false, Materialization::Gfur, &what);
 
-                // Build keys with repeats decide what is kept, and pairs are for others.
+                // Duplicate build keys are allowed for semi and anti joins, but not for inner joins.
                 let repeated: Vec<u64> = (0..n).map(|row| build[row - row % 3]).collect();
                 let sides = Sides::new(kind, &repeated, &probe);
                 assert!(sides.check_rows(&gpu, false, true, &what), "{what}");
                 let pairs = sides.join(&gpu, false, Materialization::Gftr);
                 assert_eq!(pairs.is_some(), n < 2, "{what}, repeats");
 
-                // A key that is less than the one before, anywhere on either side.
+                // A key that is less than the previous one, at any position of either side.
                 for of_build in [true, false] {
                     let (mut build, mut probe) = (build.clone(), probe.clone());
                     let side = if of_build { &mut build } else { &mut probe };
@@ -250,7 +250,7 @@ pub(crate) fn check(sizes: &[(usize, usize)], all_kinds: usize) {
                         sides.join(&gpu, false, Materialization::Gftr).is_none(),
                         "{what}"
                     );
-                    // Known is that build keys ascend.
+                    // `known` says that build keys ascend.
                     if !of_build {
                         let found = sides.join(&gpu, true, Materialization::Gftr);
                         assert!(found.is_none(), "{what}, known");
@@ -269,7 +269,7 @@ fn sides_that_ascend() {
         (1, 5000),
         (5000, 1),
         (3, 7),
-        // Around a tile of keys of 4 bytes and of 8, and around 64 of them.
+        // Around a tile of keys of 4 and of 8 bytes, and around 64 tiles.
         (3951, 1),
         (1975, 1977),
         (1976, 1977),
@@ -284,7 +284,7 @@ fn sides_that_ascend() {
     check(&sizes[10..], 1);
 }
 
-/// Keys at both ends of their types, in one tile and in several.
+/// Keys at both limits of their types, in one tile and in several.
 #[test]
 fn keys_at_both_ends() {
     let Some((_, mut gpu)) = twins() else { return };
@@ -343,7 +343,7 @@ fn sides_in_no_order() {
     let mut random = Random(112);
     for rows in [2, 64, 300, 5000, 200_000] {
         for kind in 0..KINDS {
-            // A kernel looks at none of those that fall, at some of them, or all fall.
+            // A kernel reads none of the descending keys, or some; or all descend.
             for way in 0..4 {
                 let mut build: Vec<u64> = (10..rows as u64 + 10).collect();
                 let probe = build.clone();

@@ -1,4 +1,4 @@
-//! Set joins of elements and lists of every type and kind, and of those that are encoded in a way of their own.
+//! Set joins of elements and lists of every type and form, and of those with an encoding of their own.
 
 use crate::device::cuda::tests::sets::pairs::{
     Sides, compare, every_technique, lists, numbers, predicates,
@@ -7,7 +7,7 @@ use crate::device::cuda::tests::*;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTechnique};
 use crate::ir::side::Side;
 
-/// Lists whose values are those of `values`, by random cuts, some of them NULL.
+/// Lists of `values`, cut at random; some are NULL.
 fn list_of(random: &mut Random, values: &ArrayRef) -> ArrayRef {
     let mut lengths = vec![];
     let mut left = values.len();
@@ -90,7 +90,7 @@ fn lists_of_every_kind_and_single_elements() {
     let views = {
         let values: ArrayRef = Arc::new(Int32Array::from_iter_values((0..60).map(|i| i % 23)));
         let field = Arc::new(Field::new_list_field(DataType::Int32, true));
-        // Out of order, and sharing values.
+        // Out of order, with shared values.
         let offsets: Vec<i32> = (0..100).map(|i| i * 37 % 50).collect();
         let sizes: Vec<i32> = (0..100).map(|i| i % 8).collect();
         let nulls = NullBuffer::new(BooleanBuffer::collect_bool(100, |i| i % 11 != 3));
@@ -153,8 +153,8 @@ fn large_sets_from_their_rarest_element() {
     }
 }
 
-/// Sets so large that signatures of them would be full: rows of bits, as wide as the universe and folded. Searching sets are parts of the
-/// indexed ones, some with an element more.
+/// Sets so large that their signatures would be full: rows of bits, as wide as the universe and folded. Probe sets are
+/// subsets of indexed ones, some with another element.
 pub(crate) fn parts_of_large_sets(
     host: &HostDevice,
     gpu: &CudaDevice,
@@ -191,7 +191,7 @@ pub(crate) fn parts_of_large_sets(
     compare(host, gpu, &with_itself, contains, &every_technique());
 }
 
-/// Numbers `least`, `least + step`, … of `universe`, and on the searching side of `more`.
+/// `universe` numbers `least`, `least + step`, …, and `more` further ones on the probe side.
 #[derive(Clone, Copy)]
 pub(crate) struct Elements {
     pub least: i64,
@@ -209,7 +209,8 @@ const fn elements(least: i64, step: i64, universe: u64, more: u64) -> Elements {
     }
 }
 
-/// Side by side, far apart, and around the ends of a type; the searching side with elements that the other lacks, and with none of these.
+/// Consecutive, far apart, and around the limits of a type; the probe side with elements that the other side lacks, and
+/// with none of the shared ones.
 pub(crate) const ELEMENTS: [Elements; 6] = [
     elements(-20, 1, 50, 0),
     elements(-20, 1, 50, 9),
@@ -219,14 +220,15 @@ pub(crate) const ELEMENTS: [Elements; 6] = [
     elements(0, 3, 400, 30),
 ];
 
-/// Sets and elements whose numbers together have 32 bits, and just one more.
+/// Sets and elements whose numbers need 32 bits together, or one more.
 #[test]
 fn words_of_32_bits_and_of_more() {
     let Some((host, gpu)) = twins() else { return };
     let mut random = Random(71);
     let sets = (1 << 16) + 1;
     for universe in [(1 << 15) - 1, 1 << 15, (1 << 15) + 1] {
-        // Every element stands somewhere. Side by side they are their own ids, five apart of many sets too, with gaps between them.
+        // Every element occurs. Consecutive elements are their own ids; with a step of five there are gaps between
+        // them.
         let dealt = |random: &mut Random, sets: usize, step: i32, duplicates: bool| {
             let mut lists = vec![vec![]; sets];
             for i in 0..sets.max(universe) {
@@ -261,8 +263,8 @@ fn words_of_32_bits_and_of_more() {
     }
 }
 
-/// Lists of so many values that a bit for each rank puts them in order, at the ends of words of bits and of blocks' shares; then with
-/// a duplicate, and with an element that the other side lacks.
+/// Lists of enough values that a bit for each rank sorts them, with universes around the ends of words and of blocks'
+/// shares; then with a duplicate, and with an element that the other side lacks.
 #[test]
 fn long_lists_of_few_elements() {
     let Some((host, gpu)) = twins() else { return };
@@ -272,7 +274,7 @@ fn long_lists_of_few_elements() {
     ] {
         long_lists(&host, &gpu, &mut random, 40, universe);
     }
-    // Values, but no list.
+    // Values without lists.
     let values = Int32Array::from_iter_values(0..1_000);
     let field = Arc::new(Field::new_list_field(DataType::Int32, true));
     let lengths = arrow::buffer::OffsetBuffer::from_lengths([500, 500]);
@@ -304,7 +306,7 @@ pub(crate) fn long_lists(
     sets: usize,
     universe: usize,
 ) {
-    // Windows of the elements, in no order: some have all of them, and some few or none.
+    // Cyclic windows of the elements, shuffled: some have all elements, and some few or none.
     let list = |random: &mut Random, i: usize| -> Vec<i32> {
         let least = 128.max(universe / 64);
         let length = match i % 8 {
@@ -326,7 +328,7 @@ pub(crate) fn long_lists(
     let (mut duplicate, mut more) = (probe.clone(), probe.clone());
     duplicate[0].push(probe[0][0]);
     more[0].push(-1);
-    // A list of more values than there are elements, which no set has.
+    // A list with more values than there are distinct elements.
     let mut longer = probe.clone();
     longer[5].push(probe[5][0]);
     assert!(longer[5].len() > universe);

@@ -1,4 +1,4 @@
-//! Set joins: the pairs that the twin finds, by every technique.
+//! Set joins: the matches that the reference finds, by every technique.
 
 use crate::device::cuda::tests::*;
 use crate::device::data::results::SetCounting;
@@ -9,7 +9,7 @@ use crate::error::BowtieError;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTechnique, SetTest};
 use crate::ir::side::Side;
 
-/// Pairs of an indexed and a searching row, and how many each row of both sides has, by row.
+/// Matches as (indexed row, probe row), and the number of matches of each row of both sides.
 #[derive(Debug, PartialEq)]
 struct Joined {
     pairs: Vec<(u32, u32)>,
@@ -165,7 +165,8 @@ pub(crate) fn predicates() -> Vec<SetPredicate> {
     degrees.chain(others).collect()
 }
 
-/// `n` lists of up to `most` numbers below `universe`, small ones more often; NULL lists and elements, empty lists, duplicates.
+/// `n` lists of up to `most` numbers below `universe`, small ones more often; with NULL lists and elements, empty
+/// lists, and duplicates.
 pub(crate) fn lists(random: &mut Random, n: usize, most: u64, universe: u64) -> ArrayRef {
     let rows = (0..n).map(|_| {
         let element = |random: &mut Random| {
@@ -224,7 +225,7 @@ pub(crate) fn numbers(rows: impl IntoIterator<Item = Vec<i32>>) -> ArrayRef {
     Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(rows))
 }
 
-/// Every overlap of sets of up to 30 elements, at thresholds that some of them meet in the last bit.
+/// Every overlap of sets of up to 30 elements, at thresholds that some reach exactly.
 #[test]
 fn thresholds_in_the_last_bit() {
     let Some((host, gpu)) = twins() else { return };
@@ -270,7 +271,7 @@ fn thresholds_in_the_last_bit() {
     }
 }
 
-/// One element in all sets, one set with very many elements, many equal sets, many pairs.
+/// One element in all sets, one set with very many elements, many equal sets, many matches.
 #[test]
 fn skewed_sets() {
     let Some((host, gpu)) = twins() else { return };
@@ -306,7 +307,7 @@ fn skewed_sets() {
 fn many_sets() {
     let Some((host, gpu)) = twins() else { return };
     let mut random = Random(64);
-    // Pair by pair is for few sets.
+    // The technique for few pairs is left out.
     let mut techniques = every_technique();
     techniques.retain(|by| *by != Some(SetTechnique::Intersect));
     let sides = Sides {

@@ -1,4 +1,4 @@
-//! Set joins of a side with itself: each pair is looked at once.
+//! Self joins of sets: each pair is tested once.
 
 use crate::device::cuda::tests::sets::pairs::{
     Sides, compare, every_technique, lists, numbers, predicates,
@@ -9,7 +9,7 @@ use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate};
 use crate::ir::side::Side;
 
-/// Few groups, and many of a few sets.
+/// Few groups, and many groups of a few sets.
 #[test]
 fn self_joins() {
     let Some((host, gpu)) = twins() else { return };
@@ -23,7 +23,7 @@ fn self_joins() {
     }
 }
 
-/// Both sides are the same sets, in as many groups, or not in groups where these are none.
+/// Both sides are the same sets, in `groups` groups, or without groups if that is 0.
 pub(crate) fn with_itself(random: &mut Random, n: usize, groups: u32) -> Sides {
     let array = lists(random, n, 11, 40);
     let groups = (groups > 0).then(|| {
@@ -37,7 +37,8 @@ pub(crate) fn with_itself(random: &mut Random, n: usize, groups: u32) -> Sides {
     }
 }
 
-/// Pairs that are looked at: of a self join about half of those of a set more; of groups those inside of each.
+/// The number of candidates: a self join has about half of those of a join with one more set; groups have only their
+/// own.
 #[test]
 fn pairs_that_are_looked_at() {
     let Some((_, gpu)) = twins() else { return };

@@ -1,4 +1,4 @@
-//! Set joins: the matches that the twin finds, by every technique, with groups and NULL keys; counts, and occurrences.
+//! Set joins against the reference, by every technique, with groups and NULL keys: matches, counts, and occurrences.
 
 use crate::device::cuda::tests::*;
 use crate::device::data::results::SetCounting;
@@ -6,7 +6,7 @@ use crate::device::data::structures::SetIndex;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTechnique, SetTest};
 use crate::ir::side::Side;
 
-/// Lists of up to `longest` elements, of which few are frequent.
+/// Lists of up to `longest` elements, few of which are frequent.
 fn lists(random: &mut Random, rows: usize, longest: u64) -> ArrayRef {
     let list = |random: &mut Random| -> Option<Vec<Option<i64>>> {
         let length = random.below(longest + 1);
@@ -42,7 +42,7 @@ impl Input {
     }
 }
 
-/// What a device finds: all pairs, of each searching row and of each indexed one how many.
+/// The result on a device: all matches, and the number of matches of each probe row and of each indexed row.
 type Found = (Vec<(u32, u32)>, Vec<u32>, Vec<u32>);
 
 fn find(

@@ -1,4 +1,4 @@
-//! Counts over all pairs by brute force: by the kernel, whatever the choice would be, and as chosen.
+//! Counts over all pairs by brute force: forced, and as the device chooses.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ const INEQUALITIES: [Comparison; 4] = [
     Comparison::GtEq,
 ];
 
-/// Two sides that nothing sorts or groups, and their keys of each tested column.
+/// Two sides without order or groups, and their keys of each tested column.
 struct Rectangle {
     build: OrderedRows,
     probe: OrderedRows,
@@ -26,7 +26,7 @@ struct Rectangle {
 }
 
 impl Rectangle {
-    /// Of columns as (words of the sorted side, words of the searching side).
+    /// From columns as (words of the build side, words of the probe side).
     fn on<D: Device>(device: &D, columns: &[(Vec<u64>, Vec<u64>)]) -> Self {
         let (n, m) = (columns[0].0.len(), columns[0].1.len());
         let build = device.sort(n, None, None, &[]).unwrap();
@@ -70,7 +70,7 @@ impl Rectangle {
     }
 }
 
-/// Words of both sides: far apart, near one another, rising, at the ends, around 2^32 apart, all equal.
+/// Words of both sides: far apart, close, ascending, at the limits, around 2^32 apart, all equal.
 fn words_like(random: &mut Random, kind: usize, n: usize) -> Vec<u64> {
     let base = 1u64 << 40;
     (0..n as u64)
@@ -145,7 +145,7 @@ fn counts_over_all_pairs_are_the_twins() {
     }
 }
 
-/// Columns without order, of which no zone decides anything.
+/// Columns without order, whose zones decide nothing.
 fn unordered(gpu: &CudaDevice, n: usize, m: usize) -> Rectangle {
     let mut random = Random(22);
     let columns: Vec<_> = (0..3)

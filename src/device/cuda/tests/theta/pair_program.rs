@@ -1,4 +1,4 @@
-//! Random register programs: on ranges alone and behind tests.
+//! Random pair programs: on ranges alone, and after tests.
 
 use crate::device::cuda::tests::theta::matches::{same_pairs, sides};
 use crate::device::cuda::tests::*;
@@ -44,7 +44,7 @@ const RIGHT: [Kind; 8] = [
     Kind::I64,
 ];
 
-/// A column of a kind: now and then a value at the ends of its type.
+/// A column of a kind; in some columns values at the limits of the type.
 pub(crate) fn column(random: &mut Random, kind: Kind, rows: usize) -> ArrayRef {
     let extremes = random.below(3) == 0;
     let words: Vec<u64> = (0..rows)
@@ -85,11 +85,11 @@ pub(crate) fn column(random: &mut Random, kind: Kind, rows: usize) -> ArrayRef {
     }
 }
 
-/// Writes programs whose registers are handed out as a stack.
+/// Writes programs whose registers are used as a stack.
 struct Writer<'a> {
     random: &'a mut Random,
     code: Vec<Instruction>,
-    /// Whether divisions and casts that may be for the host occur.
+    /// Whether divisions and casts with possible faults occur.
     faults: bool,
 }
 
@@ -215,7 +215,7 @@ impl Writer<'_> {
     }
 }
 
-/// A program of no more than is allowed.
+/// A program within the limits of programs.
 fn program(random: &mut Random, faults: bool) -> Program {
     loop {
         let mut writer = Writer {
@@ -304,7 +304,7 @@ fn programs_decide_as_the_twins() {
             .range_bounds(s, p, &bounds, groups.map(|g| &g.1))
             .unwrap();
 
-        // Behind none, one or two tests; five are for the host.
+        // After no test, one or two; with five the host fallback runs.
         let tests = [0, 1, 0, 2, 0, 5][turn % 6];
         let keys: Vec<_> = (0..tests)
             .map(|i| {

@@ -1,4 +1,4 @@
-//! Aggregates over ranges, and sums of columns.
+//! Folds over ranges, and sums of columns.
 
 use crate::device::cuda::tests::theta::matches::Sides;
 use crate::device::cuda::tests::*;
@@ -6,7 +6,7 @@ use crate::device::primitives::folds::FoldPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
 
-/// Sums, counts and extremes over ranges, and weighed values.
+/// Compares sums, counts and extremes over ranges, and weighted values.
 pub(crate) fn same_folds(
     host: &HostDevice,
     gpu: &CudaDevice,
@@ -122,7 +122,7 @@ pub(crate) fn same_folds(
     }
 }
 
-/// Floats of each width that are equal, or nothing to compare with, and differ in their bits.
+/// Floats of each width that compare equal, or are NaN, and differ in their bits.
 pub(crate) fn close_floats(words: &[u64]) -> Vec<ArrayRef> {
     let values = [0.0, -0.0, 1.5, f64::NAN, -f64::NAN, -2.0];
     let drawn = words
@@ -137,7 +137,7 @@ pub(crate) fn close_floats(words: &[u64]) -> Vec<ArrayRef> {
     ]
 }
 
-/// The same, but for the rounding of floats, which are added in another order.
+/// Equal up to the rounding of floats, which are added in another order.
 fn same_sum(here: &ArrayRef, there: &ArrayRef, what: &str) {
     let floats = here.as_primitive_opt::<Float64Type>();
     match (floats, there.as_primitive_opt::<Float64Type>()) {

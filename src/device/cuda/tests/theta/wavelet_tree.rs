@@ -1,4 +1,4 @@
-//! Counts of two inequalities: by the tree, whatever the choice would be, and by a walk that is cancelled.
+//! Counts of two inequalities: with the wavelet tree forced, and by a walk that is cancelled.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ const INEQUALITIES: [Comparison; 4] = [
     Comparison::GtEq,
 ];
 
-/// Ranges of `n` sorted positions for `m` searching ones: empty, whole, prefixes, suffixes, narrow, inside of groups.
+/// Ranges of `n` build positions for `m` probe positions: empty, whole, prefixes, suffixes, narrow, within groups.
 fn ranges_like(random: &mut Random, kind: usize, n: usize, m: usize) -> (Vec<u32>, Vec<u32>) {
     let (n, m) = (n as u64, m as u64);
     let group = n / 12 + 1;
@@ -41,7 +41,7 @@ fn ranges_like(random: &mut Random, kind: usize, n: usize, m: usize) -> (Vec<u32
         .unzip()
 }
 
-/// Both sides' ranges, and their keys of one column, in order already.
+/// The ranges of both sides, and their keys of one column, in order already.
 struct Searched {
     host: (OrderedRows, OrderedRows, Ranges, ZonedKeys, ZonedKeys),
     gpu: (OrderedRows, OrderedRows, Ranges, ZonedKeys, ZonedKeys),
@@ -67,7 +67,7 @@ impl Searched {
             };
             let in_order = |array: &ArrayRef| {
                 let keys = keys_of(array);
-                // Ranges are of positions that are sorted by some column.
+                // Ranges are of build positions, so the build side is sorted by position.
                 let places = keys_of(&u64_column((0..array.len() as u64).collect(), None));
                 let build = device.sort(array.len(), Some(&places), None, &[]).unwrap();
                 let zoned = device.zone_keys(&keys, &build).unwrap();
@@ -198,7 +198,7 @@ fn the_tree_is_made_where_zones_decide_nothing_and_there_is_room() {
         .unwrap();
     assert!(!has_tree(&close));
 
-    // Without room for the tree a smaller tile is asked for.
+    // If the tree does not fit, an error asks for a smaller tile.
     let refused = unordered(&host, &gpu, n, n);
     let tests = [test(&refused.gpu, Comparison::Gt)];
     let there = matches(&refused.gpu, &tests);

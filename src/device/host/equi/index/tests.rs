@@ -1,4 +1,4 @@
-//! Every strategy finds the rows of equal keys.
+//! Every strategy finds the rows with equal keys.
 
 use arrow::array::{ArrayRef, Int64Array, StringArray};
 
@@ -8,7 +8,7 @@ fn column(array: ArrayRef) -> Column {
     Column::host(array, Budget::new(0).lease(0, "test").unwrap())
 }
 
-/// Each row's matches, ascending.
+/// The matches of each row, ascending.
 fn matches(base: &Column, other: &Column, null_equal: bool, by: EquiStrategy) -> Vec<Vec<u32>> {
     let budget = Budget::new(u64::MAX);
     let go_on = || Ok(());

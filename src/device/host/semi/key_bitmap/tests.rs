@@ -25,8 +25,8 @@ fn borrowed(columns: &[Arc<Column>]) -> Vec<&Column> {
     columns.iter().map(AsRef::as_ref).collect()
 }
 
-/// Which of the second side's rows have a partner in the first; `None` where bits are not taken. The range is that of the side
-/// `ranged`.
+/// Whether each row of the second side has a match in the first; `None` if keys do not fit a bitmap. The range is that
+/// of side `ranged`.
 fn found(sides: [&[ArrayRef]; 2], ranged: usize, null_equal: bool) -> Option<Vec<bool>> {
     let device = device();
     let [keys, rows] = sides.map(|side| upload(&device, side));
@@ -43,7 +43,7 @@ fn found(sides: [&[ArrayRef]; 2], ranged: usize, null_equal: bool) -> Option<Vec
     Some(found.map(|bit| bit.unwrap()).collect())
 }
 
-/// The same, by comparing rows as text; NULL has none.
+/// The same by comparing rows as text. NULL matches nothing.
 fn expected(sides: [&[ArrayRef]; 2], null_equal: bool) -> Vec<bool> {
     let rows = |side: &[ArrayRef]| -> Vec<Option<Vec<String>>> {
         let value = |array: &ArrayRef, row: usize| match array.is_null(row) {
@@ -61,7 +61,7 @@ fn expected(sides: [&[ArrayRef]; 2], null_equal: bool) -> Vec<bool> {
         .collect()
 }
 
-/// Numbers of those of the second side's rows that have a partner in the first, or of those that have none.
+/// The numbers of the second side's rows with a match in the first (`set`), or without one.
 fn kept(sides: [&[ArrayRef]; 2], null_equal: bool, set: bool) -> Vec<i64> {
     let device = device();
     let [keys, rows] = sides.map(|side| upload(&device, side));
@@ -101,7 +101,7 @@ fn check(left: &[ArrayRef], right: &[ArrayRef]) {
     }
 }
 
-/// Numbers of several tasks as values of a type, every `nulls`-th of them NULL.
+/// Numbers of several tasks as values of a type; every `nulls`-th is NULL.
 fn numbers(data_type: &DataType, n: i64, of: impl Fn(i64) -> i64, nulls: i64) -> ArrayRef {
     let values = (0..n).map(|i| (nulls == 0 || i % nulls != 0).then(|| of(i)));
     arrow::compute::cast(&values.collect::<Int64Array>(), data_type).unwrap()

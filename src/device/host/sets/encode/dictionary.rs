@@ -1,4 +1,4 @@
-//! Elements of any type to numbers by equality.
+//! [`Dictionary`]: numbers for elements of any type; equal elements have equal numbers.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::device::host::sets::encode::element_ids::{RowNumbers, WordNumbers};
 use crate::error::Result;
 use crate::list_sets::elements::{Element, Elements};
 
-/// Words whose values span no more than so many times their count, and some more, are numbers themselves. Counts and ranks of numbers
-/// that do not occur then take less than the entries of a dictionary would.
+/// Words whose values span at most `DENSE` times their count plus [`FEW_NUMBERS`] are numbered by their distance from
+/// the least. The counts and ranks of unused numbers then need less memory than entries of a hash table.
 const DENSE: u64 = 2;
 const FEW_NUMBERS: u64 = 1 << 10;
 const MOST_NUMBERS: u64 = 1 << 31;
 
-/// Numbers of the elements that one side has.
+/// The numbers of one side's elements.
 #[derive(Debug)]
 pub(crate) enum Dictionary {
-    /// A word's distance from the least one; NULL follows the greatest.
+    /// A word's number is its distance from the least word. NULL has the number after the greatest.
     Dense { least: u64, null: u32 },
     Words {
         numbers: WordNumbers,
@@ -33,7 +33,7 @@ pub(crate) enum Dictionary {
 }
 
 impl Dictionary {
-    /// Numbers for `values` values, and that of each.
+    /// Numbers `values` elements. Returns the dictionary and the number of each.
     pub(crate) fn of(
         budget: &Arc<Budget>,
         elements: &Elements,
@@ -98,7 +98,7 @@ impl Dictionary {
             (Self::Words { numbers, .. }, Element::Word(Some(word))) => numbers.get(word),
             (Self::Words { null, .. }, Element::Word(None)) => *null,
             (Self::Rows { numbers, .. }, Element::Row(row)) => numbers.get(row.as_ref()),
-            // Elements of another type: both sides have one.
+            // Never: both sides have elements of one type.
             (_, _) => None,
         }
     }

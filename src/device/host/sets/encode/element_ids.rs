@@ -1,4 +1,5 @@
-//! Tables of numbers that are leased as they grow: how many differ among values is not known before.
+//! Hash tables from elements to numbers. The number of distinct elements is not known beforehand, so memory is reserved
+//! as the tables grow.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use hashbrown::hash_map::EntryRef;
 use crate::device::budget::{Budget, Lease};
 use crate::error::Result;
 
-/// Leases of what grows.
+/// The reservations of a growing table.
 #[derive(Debug)]
 struct Growing {
     budget: Arc<Budget>,
@@ -25,7 +26,7 @@ impl Growing {
         }
     }
 
-    /// Sees to it that so many bytes are leased in all.
+    /// Reserves more until `bytes` are reserved in all.
     fn at_least(&mut self, bytes: u64) -> Result<()> {
         if bytes > self.leased {
             let more = bytes - self.leased;
@@ -37,12 +38,12 @@ impl Growing {
     }
 }
 
-/// Bytes of a table of entries that is full and about to be twice as large: both are there for a moment.
+/// The bytes of a full table that is about to double: both tables exist while entries move.
 fn doubled(capacity: usize, entry: u64) -> u64 {
     3 * (capacity as u64 + 4) * 8 / 7 * (entry + 1)
 }
 
-/// Numbers of words.
+/// The numbers of words.
 #[derive(Debug)]
 pub(crate) struct WordNumbers {
     numbers: HashMap<u64, u32>,
@@ -67,7 +68,7 @@ impl WordNumbers {
         self.numbers.get(&word).copied()
     }
 
-    /// The number of `word`: `fresh` if it has none yet.
+    /// The number of `word`; a new word gets `fresh`.
     pub(crate) fn number(&mut self, word: u64, fresh: u32) -> Result<u32> {
         let capacity = self.numbers.capacity();
         if self.numbers.len() == capacity {
@@ -77,13 +78,13 @@ impl WordNumbers {
     }
 }
 
-/// Numbers of rows of bytes.
+/// The numbers of elements in row format.
 #[derive(Debug)]
 pub(crate) struct RowNumbers {
     numbers: HashMap<Vec<u8>, u32>,
-    /// Bytes that are leased for the entries.
+    /// Bytes reserved for entries.
     table: u64,
-    /// Bytes of the keys, and those that are leased for them and more.
+    /// Bytes of the keys, and bytes reserved for keys.
     keys: u64,
     room: u64,
     held: Growing,
@@ -91,9 +92,9 @@ pub(crate) struct RowNumbers {
 
 impl RowNumbers {
     const ENTRY: u64 = size_of::<(Vec<u8>, u32)>() as u64;
-    /// What allocating a key takes beside it.
+    /// The allocator's overhead for a key.
     const KEY: u64 = 16;
-    /// Bytes of keys that are leased ahead, at most.
+    /// The most bytes that are reserved for keys in advance.
     const AHEAD: u64 = 1 << 20;
 
     pub(crate) fn new(budget: &Arc<Budget>) -> Self {
@@ -110,7 +111,7 @@ impl RowNumbers {
         self.numbers.get(row).copied()
     }
 
-    /// The number of `row`: the next one if it has none yet.
+    /// The number of `row`; a new row gets the next number.
     pub(crate) fn number(&mut self, row: &[u8]) -> Result<u32> {
         let (fresh, capacity) = (self.numbers.len() as u32, self.numbers.capacity());
         if self.numbers.len() == capacity {
@@ -148,7 +149,7 @@ mod tests {
             assert_eq!(rows.number(text.as_bytes()).unwrap(), i as u32);
         }
         assert_eq!((words.get(14), words.get(15)), (Some(2), None));
-        // Entries, and keys with theirs.
+        // For entries, and for keys with their entries.
         assert!(words.held.leased >= 17_000 && words.held.leased < 100_000);
         assert!(rows.held.leased >= 116_000 + 33_000 && rows.held.leased < 400_000);
         let in_use = budget.in_use();

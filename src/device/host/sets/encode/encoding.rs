@@ -1,12 +1,12 @@
 //! Encoding: sets of elements of any type become ascending lists of numbers.
 //!
 //! ```text
-//!  values of all rows ─► numbers by equality ─► by (group, number) where sides must be equal in other columns too
-//!        ─► without duplicates ─► ranked by frequency: the rarest element is 0 ─► CSR, sets ordered by group and size
+//!  values of all rows ─► numbers by equality ─► by (group, number) if the join has equal keys, too
+//!        ─► duplicates removed ─► ranked by frequency: the rarest element is 0 ─► CSR, sets ordered by group and size
 //! ```
 //!
-//! The indexed side makes the numbers ([`Domain`]); elements of the other side that it lacks count for a set's size only. As an element
-//! is numbered together with its group, sets of different groups share none.
+//! The indexed side defines the numbers ([`Domain`]). Elements that only the other side has count for a set's size
+//! alone. An element is numbered together with its group, so sets of different groups share no element.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::device::host::sets::encode::element_ids::WordNumbers;
 use crate::error::{BowtieError, Result};
 use crate::list_sets::elements::{Element, Elements, Lists};
 
-/// No number: no indexed set has the element.
+/// The number of an element that no indexed set has.
 const UNKNOWN: u32 = u32::MAX;
 
 /// Rows that one task encodes.
@@ -30,25 +30,25 @@ const TASK_ROWS: usize = 1 << 12;
 /// The sets of one side, ordered by group, size and row.
 #[derive(Debug, Default)]
 pub(crate) struct Sets {
-    /// Row id at each position. Rows whose list is NULL, or that belong to no group, have none.
+    /// The row id at each position. Rows with a NULL list or without a group have no position.
     pub(crate) rows: Vec<u32>,
     pub(crate) groups: Vec<u32>,
-    /// Distinct elements, those without a number included.
+    /// The number of distinct elements, including those without a number.
     pub(crate) sizes: Vec<u32>,
-    /// The elements of position `p` are `elements[offsets[p] .. offsets[p + 1]]`, ascending: the rarest first.
+    /// Position `p` has the elements `elements[offsets[p] .. offsets[p + 1]]`, in ascending order: the rarest first.
     pub(crate) offsets: Vec<u32>,
     pub(crate) elements: Vec<u32>,
     _lease: Option<Lease>,
 }
 
-/// Bytes that encoding takes for a while: of an element its number, and its places in lists that are put together; of a row its
-/// numbers there, and where its elements lie.
+/// Temporary bytes of encoding: for an element, its number and its slots in lists that are concatenated; for a row, its
+/// entries of [`Raw`] and the range of its elements.
 const ELEMENT_BYTES: u64 = 20;
 const ROW_BYTES: u64 = 64;
-/// Of an element that differs from the others its count, rank and frequency, and its place by these.
+/// Temporary bytes for a distinct element: its count, its rank, its frequency and its slot in the order by frequency.
 const DIFFERENT_BYTES: u64 = 16;
 
-/// Bytes of a row's numbers in [`Sets`].
+/// The bytes of a row's entries in [`Sets`].
 const SET_BYTES: u64 = 16;
 
 fn working_bytes(rows: usize, lists: &Lists) -> u64 {
@@ -69,32 +69,32 @@ impl Sets {
         u64::from(self.sizes[position])
     }
 
-    /// Elements of a position that no indexed set has.
+    /// The number of a position's elements that no indexed set has.
     pub(crate) fn unknown(&self, position: usize) -> usize {
         self.sizes[position] as usize - self.get(position).len()
     }
 }
 
-/// Elements to numbers.
+/// The numbers of elements.
 #[derive(Debug)]
 pub(crate) struct Domain {
     dictionary: Dictionary,
-    /// Numbers of (group, number of the dictionary).
+    /// The numbers of (group, number in the dictionary).
     grouped: Option<WordNumbers>,
-    /// Rank by frequency of each number.
+    /// The rank by frequency of each number.
     ranks: Vec<u32>,
     _lease: Lease,
 }
 
-/// The indexed side, encoded.
+/// The encoded indexed side.
 pub(crate) struct Encoded {
     pub(crate) sets: Sets,
     pub(crate) domain: Domain,
-    /// Different elements.
+    /// The number of distinct elements.
     pub(crate) universe: usize,
 }
 
-/// Sets as they come.
+/// Sets in row order, before ranking and sorting.
 #[derive(Default)]
 struct Raw {
     rows: Vec<u32>,
@@ -104,7 +104,7 @@ struct Raw {
     elements: Vec<u32>,
 }
 
-/// Encodes `rows` rows that are to be indexed.
+/// Encodes `rows` rows of the indexed side.
 pub(crate) fn encode(
     budget: &Arc<Budget>,
     rows: usize,
@@ -182,7 +182,7 @@ fn tuple(group: u32, number: u32) -> u64 {
     u64::from(group) << 32 | u64::from(number)
 }
 
-/// The sets of `rows` rows, each element as the number that `number` gives for its group and place among the values.
+/// The sets of `rows` rows. `number` maps a group and the index of a value to the element's number.
 fn read(
     rows: usize,
     lists: &Lists,
@@ -214,7 +214,7 @@ impl Domain {
         go_on()?;
         let raw = in_tasks(rows, lists, groups, go_on, |group, span, elements| {
             let first = elements.len();
-            // By place, which takes less than the element does.
+            // By index, which is smaller than the element.
             let mut unknown: Vec<usize> = vec![];
             for at in span {
                 match self.number(group, values.get(at)) {
@@ -255,7 +255,7 @@ fn dedup_from(elements: &mut Vec<u32>, first: usize) {
     elements.truncate(kept);
 }
 
-/// The sets of rows that have one, by several threads: `set` appends a set's elements and returns its size.
+/// The sets of rows that have one, in parallel. `set` appends a set's elements and returns its size.
 fn in_tasks(
     rows: usize,
     lists: &Lists,
@@ -337,7 +337,7 @@ impl Raw {
             _lease: Some(lease),
         };
         sets.offsets.push(0);
-        // Sets of the indexed side were ranked since they were sorted.
+        // Ranking changed the order of the indexed side's elements.
         let spans: Vec<Range<usize>> = (0..self.rows.len()).map(span).collect();
         let mut rest = self.elements.as_mut_slice();
         let mut parts = Vec::with_capacity(spans.len());

@@ -1,4 +1,4 @@
-//! Elements of lists on the host, with what is leased for them.
+//! Elements of lists on the host, with their reservations.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::error::Result;
 use crate::list_sets::elements::{Elements, Lists};
 
 impl Lists {
-    /// Bytes that elements of a dictionary take then, and their keys on the way; of others none.
+    /// Bytes to decode elements from a dictionary, including their keys meanwhile; 0 for other elements.
     pub(crate) fn plain_bytes(&self) -> Result<u64> {
         let Some(dictionary) = self.values.as_any_dictionary_opt() else {
             return Ok(0);
         };
         let words = 16 * dictionary.keys().len() as u64;
         if dictionary.values().is_empty() {
-            // Its keys are all NULL, and `normalized_keys` takes none of those.
+            // All keys are NULL, and `normalized_keys` fails for an empty dictionary.
             return Ok(words);
         }
         let keys = dictionary.normalized_keys().into_iter();
@@ -28,13 +28,13 @@ impl Lists {
 }
 
 impl Elements {
-    /// The same, with what is leased for it.
+    /// As [`Elements::new`], with a reservation.
     pub(crate) fn leased(
         budget: &Arc<Budget>,
         values: &ArrayRef,
         converter: Option<&RowConverter>,
     ) -> Result<(Self, Lease)> {
-        // How long rows of bytes are is seen when they are made.
+        // The length of row keys is known only after conversion.
         let words = values.len() as u64 * 8;
         let known = match converter {
             None => Some(budget.lease(words, "elements of sets")?),

@@ -1,4 +1,4 @@
-//! Encoding: lists become ascending sets of numbers.
+//! Encoding: lists of any type become ascending sets of numbers.
 
 pub(crate) mod dictionary;
 pub(crate) mod element_ids;

@@ -1,4 +1,4 @@
-//! Every technique beside a search of all pairs: lists, counts, existence, groups, both orientations.
+//! Every technique against a comparison of all pairs: lists, counts, existence, groups, both orientations.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn ids(budget: &Arc<Budget>, groups: &[u32]) -> Buffer<u32> {
     Buffer::host(groups.to_vec(), budget.lease(0, "test").unwrap())
 }
 
-/// One of all predicates.
+/// Any of the predicates.
 fn predicates() -> Vec<SetPredicate> {
     let degrees = [
         (SetMeasure::Jaccard, 0.3),
@@ -54,7 +54,7 @@ fn sets_of(rows: &Rows) -> Vec<Option<BTreeSet<Option<i32>>>> {
     rows.iter().map(set).collect()
 }
 
-/// All pairs of an indexed and a searching row that match.
+/// All matching pairs of an indexed row and a probe row.
 fn all_pairs(
     indexed: &Rows,
     probe: &Rows,
@@ -153,7 +153,7 @@ fn every_technique() -> impl Iterator<Item = Option<SetTechnique>> {
 }
 
 fn rows(most: usize) -> impl Strategy<Value = Rows> {
-    // Small numbers are frequent, some far ones make words.
+    // Small numbers are frequent; a few large ones prevent dense numbering.
     let element = prop_oneof![
         8 => (0..6).prop_map(Some),
         4 => (0..25).prop_map(Some),
@@ -194,7 +194,7 @@ fn some(elements: impl Iterator<Item = i32>) -> Option<Vec<Option<i32>>> {
     Some(elements.map(Some).collect())
 }
 
-/// One element in every set; sets that are equal; one set with all elements; sets of one.
+/// One element in every set; equal sets; one set with all elements; sets of one element.
 #[test]
 fn skewed_sets() {
     let mut indexed: Rows = (0..150)
@@ -256,7 +256,7 @@ fn what_is_refused_and_cancelled() {
     }
 }
 
-/// NULL keys of other comparisons.
+/// Rows with a NULL key of another comparison.
 #[test]
 fn rows_that_are_left_out() {
     let budget = Budget::new(u64::MAX);
@@ -283,14 +283,14 @@ fn rows_that_are_left_out() {
     assert!(lists.on_host().unwrap().as_list::<i32>().is_null(2));
 }
 
-/// Where both sides are the same sets, each pair is looked at once, by every technique, and what comes out is the same.
+/// In a self join every technique tests each pair once, with the same result.
 #[test]
 fn self_joins_test_each_pair_once() {
     let random = |i: i32, j: i32| (i * 7 + j * j * 3 + i * j) % 40;
     let rows: Rows = (0..120)
         .map(|i| (i % 29 > 0).then(|| (0..i % 12).map(|j| Some(random(i, j))).collect()))
         .collect();
-    // The same sets, but one.
+    // One side has one more set.
     let mut others = rows.clone();
     others.push(some(0..1));
     let groups: Vec<u32> = (0..rows.len() as u32).map(|i| i % 3).collect();
@@ -317,9 +317,9 @@ fn self_joins_test_each_pair_once() {
             };
             let (once, twice) = (candidates(&column), candidates(&other));
             let most = match predicate {
-                // The length filter has left out most of the other half.
+                // The length filter has removed most of the other half.
                 SetPredicate::Contains(_) => twice,
-                // Each set meets itself, too.
+                // Each set matches itself, too.
                 _ => twice / 2 + rows.len() as u64,
             };
             assert!(once <= most, "{technique:?} {test:?}: {once} of {twice}");

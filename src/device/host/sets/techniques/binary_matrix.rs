@@ -1,4 +1,4 @@
-//! Binary matrices: a row of bits for each set, a bit for each element of the universe.
+//! Binary matrices: a row of bits for each set, one bit for each element of the universe.
 
 use crate::device::host::pace::{GoOn, Pace};
 use crate::device::host::sets::encode::encoding::Sets;
@@ -7,7 +7,7 @@ use crate::error::Result;
 /// The sets of one side as rows of bits.
 #[derive(Debug)]
 pub(crate) struct BinaryMatrix {
-    /// Words of a row.
+    /// Words in a row.
     pub(crate) words: usize,
     bits: Vec<u64>,
 }
@@ -38,7 +38,7 @@ impl BinaryMatrix {
         Ok(matrix)
     }
 
-    /// Room for `rows` rows.
+    /// A matrix of `rows` empty sets.
     pub(crate) fn empty(rows: usize, words: usize) -> Self {
         Self {
             words,
@@ -50,7 +50,7 @@ impl BinaryMatrix {
         &self.bits[position * self.words..(position + 1) * self.words]
     }
 
-    /// Makes row `row` that of a set.
+    /// Sets the bits of row `row` to those of a set.
     pub(crate) fn set_row(&mut self, row: usize, elements: &[u32]) {
         let bits = &mut self.bits[row * self.words..(row + 1) * self.words];
         bits.fill(0);
@@ -64,7 +64,7 @@ fn set_bits(elements: &[u32], bits: &mut [u64]) {
     }
 }
 
-/// Bits that two rows share.
+/// The number of bits that are set in both rows.
 #[inline(always)]
 pub(crate) fn shared(a: &[u64], b: &[u64]) -> u32 {
     a.iter().zip(b).map(|(a, b)| (a & b).count_ones()).sum()

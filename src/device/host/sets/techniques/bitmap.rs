@@ -1,6 +1,8 @@
-//! A bit for each element of a small universe: overlaps are counted on the bits of two sets, pair by pair (BI, \[B\] 6.2.1).
+//! One bit for each element of a small universe: the overlap of two sets is counted on their bits, pair by pair (BI,
+//! naive: \[B\] 6.2.1).
 //!
-//! Pairs end early: containment at the first element that is missing, overlaps where the bits that are left cannot make up for it.
+//! A pair ends early: containment at the first missing element, an overlap when the remaining bits cannot reach the
+//! threshold.
 
 use pulp::Arch;
 
@@ -12,7 +14,7 @@ use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::techniques::binary_matrix::{BinaryMatrix, shared};
 use crate::error::Result;
 
-/// Words after which a pair is asked whether it goes on.
+/// Words between two tests for an early end.
 const STEP: usize = 16;
 
 #[derive(Debug)]
@@ -28,7 +30,7 @@ impl Bitmap {
     }
 }
 
-/// Whether rows share `least` bits; `left` are those of `a`.
+/// Whether the rows share at least `least` bits. `left`: the number of bits of `a`.
 #[inline(always)]
 fn share(a: &[u64], b: &[u64], least: u32, mut left: u32) -> bool {
     let mut count = 0;
@@ -45,7 +47,7 @@ fn share(a: &[u64], b: &[u64], least: u32, mut left: u32) -> bool {
     count >= least
 }
 
-/// Whether no bit of `inner` is missing in `outer`.
+/// Whether `outer` has every bit of `inner`.
 #[inline(always)]
 fn is_in(inner: &[u64], outer: &[u64]) -> bool {
     let missing = |(inner, outer): (&[u64], &[u64])| {
@@ -56,7 +58,7 @@ fn is_in(inner: &[u64], outer: &[u64]) -> bool {
 }
 
 impl Technique for Bitmap {
-    /// The searching set's bits.
+    /// The bits of the probe set.
     type Scratch = BinaryMatrix;
 
     fn scratch(&self, _: &Sets) -> BinaryMatrix {
@@ -87,7 +89,7 @@ impl Technique for Bitmap {
             let row = bits.row(0);
             let indexed_contains = search.test.indexed_contains();
             search.for_each_size(search.probe.size(at), window.clone(), |run, least| {
-                // Elements that no indexed set has are shared with none.
+                // Elements that no indexed set has are not shared.
                 if least > u64::from(known) {
                     return;
                 }

@@ -1,10 +1,10 @@
-//! Bits of hashed elements: what two sets' bits say of their elements. Signatures only reject.
+//! Signatures: bits of hashed elements. They only reject pairs.
 
 use crate::device::host::pace::{GoOn, Pace};
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::error::Result;
 
-/// Words of a signature that are compared at once.
+/// The most words of a signature.
 pub(crate) const MOST_WORDS: usize = 8;
 
 /// A signature of `words` words for each set.
@@ -15,7 +15,7 @@ pub(crate) struct Signatures {
 }
 
 impl Signatures {
-    /// Words for sets of so many elements on average: a bit is set by about a fourth of an element.
+    /// The number of words for sets of `mean` elements: about four bits for an element.
     pub(crate) fn words_for(mean: usize) -> usize {
         (mean * 4).div_ceil(64).next_power_of_two().min(MOST_WORDS)
     }
@@ -45,18 +45,18 @@ impl Signatures {
     }
 }
 
-/// The signature of a set.
+/// Writes the signature of a set to `bits`.
 pub(crate) fn sign(elements: &[u32], bits: &mut [u64]) {
     let mask = bits.len() as u32 * 64 - 1;
     bits.fill(0);
     for element in elements {
-        // Neighbouring elements are about as frequent: they fall apart.
+        // Elements with neighbouring numbers are about equally frequent: the hash separates them.
         let hash = element.wrapping_mul(0x9E37_79B1).rotate_right(16) & mask;
         bits[hash as usize / 64] |= 1 << (hash % 64);
     }
 }
 
-/// Whether the first set may be contained in the second one.
+/// Whether the first set may be contained in the second.
 #[inline]
 pub(crate) fn may_be_in(inner: &[u64], outer: &[u64]) -> bool {
     inner

@@ -1,5 +1,5 @@
-//! Pair by pair, for few sets of many elements: the intersect path cuts a pair into parts of equal length, which are intersected at
-//! the same time, by binary searches where one set is much longer (IP-OBS, \[B\] 6.2.1).
+//! Pair by pair, for few sets of many elements: the intersect path cuts a pair into parts of equal length, which are
+//! intersected in parallel, with binary searches where one set is much longer (IP-OBS, \[B\] 6.2.1).
 
 use rayon::prelude::*;
 
@@ -10,17 +10,17 @@ use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::techniques::verify::{overlap, overlap_of_at_least};
 use crate::error::Result;
 
-/// Elements of both sets of a pair from which it is cut, and those of a part.
+/// The number of elements of both sets from which a pair is cut; and the number in a part.
 const LONG: usize = 1 << 17;
 const PART: usize = 1 << 15;
 
-/// Shorter pairs after which a search is asked whether it goes on.
+/// Shorter pairs between two checks for cancellation.
 const STEP: u64 = 1 << 10;
 
 #[derive(Debug)]
 pub(crate) struct Intersect;
 
-/// Where the path of a merge crosses the diagonal `i + j = diagonal`. Equal elements lie on one side of it.
+/// The point where the merge path crosses the diagonal `i + j = diagonal`. Equal elements are on the same side of it.
 fn crossing(a: &[u32], b: &[u32], diagonal: usize) -> (usize, usize) {
     let mut low = diagonal.saturating_sub(b.len());
     let mut high = diagonal.min(a.len());
@@ -32,14 +32,14 @@ fn crossing(a: &[u32], b: &[u32], diagonal: usize) -> (usize, usize) {
         }
     }
     let (i, mut j) = (low, diagonal - low);
-    // The diagonal may part an element of `a` from its equal in `b`: it goes along.
+    // If the diagonal separates an element of `a` from its equal in `b`, include the latter.
     if i > 0 && b.get(j) == Some(&a[i - 1]) {
         j += 1;
     }
     (i, j)
 }
 
-/// What two long sets share, by several threads.
+/// The overlap of two long sets, in parallel.
 fn path_overlap(a: &[u32], b: &[u32]) -> usize {
     let length = a.len() + b.len();
     let parts = length.div_ceil(PART);

@@ -1,8 +1,8 @@
 //! A static inverted index with overlap counts: sf-gSSJoin (\[B\] 5.1.1 and 6.2.1).
 //!
-//! All elements of all indexed sets are in the index. A searching set goes through the postings of its elements and counts how
-//! often it meets each indexed set: its overlap with it, exact, so that nothing is verified. The length filter alone bounds the
-//! postings. Robust where thresholds are low, as it does not depend on them.
+//! The index has all elements of all indexed sets. A probe set scans the postings of its elements and counts the
+//! occurrences of each indexed set. The count is the exact overlap, so nothing is verified. Only the length filter
+//! limits the postings. The cost does not depend on the threshold, so this technique suits low ones.
 
 use crate::device::data::results::SetTally;
 use crate::device::host::pace::GoOn;
@@ -29,7 +29,7 @@ impl InvertedIndex {
     }
 }
 
-/// How often each position was met.
+/// The overlap with each indexed position, and the positions with at least one shared element.
 #[derive(Debug)]
 pub(crate) struct Met {
     counts: Vec<u32>,
@@ -75,7 +75,7 @@ impl Technique for InvertedIndex {
                         met.positions.push(*position);
                     }
                     *count += 1;
-                    // Enough is enough: a greater overlap holds, too.
+                    // For existence the threshold suffices: a greater overlap holds, too.
                     if S::FIRST_ONLY && holds(*count, *position as usize) {
                         break 'elements;
                     }

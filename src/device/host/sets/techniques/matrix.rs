@@ -1,9 +1,9 @@
-//! The product of two binary matrices: all overlaps of a block of searching sets with a tile of indexed ones at once (MM and
-//! MMJoin, \[B\] 6.2.2 and 6.3.1).
+//! The product of two binary matrices: all overlaps of a block of probe sets with a tile of indexed ones (MM, \[B\]
+//! 6.2.2; there is no split into light and heavy sets, as MMJoin, 6.3.1, has it).
 //!
-//! Rows are bits, so that an element of the product is a population count of what two rows share. A tile's rows are gone through a
-//! few words at a time, which stay in cache for all pairs of the tile. Good where sets are dense and the universe is small: what a
-//! pair costs does not depend on how many elements it has.
+//! Rows are bits, so an element of the product is the population count of the AND of two rows. The rows of a tile are
+//! read in slices of a few words, which stay in cache for all pairs of the tile. This suits dense sets of a small
+//! universe: the cost of a pair does not depend on its number of elements.
 
 use std::ops::Range;
 
@@ -17,10 +17,10 @@ use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::techniques::binary_matrix::{BinaryMatrix, shared};
 use crate::error::Result;
 
-/// Indexed sets of a tile.
+/// Indexed sets in a tile.
 const TILE: usize = 64;
 
-/// Words of each row that are multiplied at once.
+/// Words of a row in a slice.
 const DEPTH: usize = 32;
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Matrix {
         })
     }
 
-    /// Adds the overlaps of rows `block` of `probe` with those of `tile`.
+    /// Overlaps of the rows `block` of `probe` with those of `tile`.
     fn multiply(
         &self,
         probe: &BinaryMatrix,
@@ -56,7 +56,7 @@ impl Matrix {
     }
 }
 
-/// The searching sets' rows, and their product with a tile.
+/// The rows of the probe sets, and their product with a tile.
 #[derive(Debug)]
 pub(crate) struct Product {
     rows: BinaryMatrix,
@@ -90,7 +90,7 @@ impl Technique for Matrix {
         for i in 0..count {
             scratch.rows.set_row(i, search.probe.get(block.first + i));
         }
-        // Neighbours have neighbouring windows; where they lie apart, each part has a tile of its own.
+        // Neighbouring sets have overlapping windows. Where windows are disjoint, each part has tiles of its own.
         let mut i = 0;
         while i < count {
             let mut window = block.windows[i].clone();

@@ -1,4 +1,4 @@
-//! Techniques of set joins, a file each, and what they share.
+//! Techniques of set joins, one in each file, and the structures that they share.
 
 pub(crate) mod binary_matrix;
 pub(crate) mod bitmap;

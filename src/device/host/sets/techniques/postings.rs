@@ -1,4 +1,4 @@
-//! An inverted index: of each element the indexed positions whose sets have it, or have it in front.
+//! An inverted index: for each element, the indexed positions whose sets, or whose prefixes, have it.
 
 use std::ops::Range;
 
@@ -9,16 +9,17 @@ use crate::error::Result;
 /// Positions by element.
 #[derive(Debug)]
 pub(crate) struct Postings {
-    /// Those of element `e` are numbers `begins[e] .. begins[e + 1]`.
+    /// Element `e` has the postings `begins[e] .. begins[e + 1]`.
     begins: Vec<u32>,
-    /// Ascending for each element, and so by size inside a group.
+    /// Ascending for each element, hence ascending by size within a group.
     positions: Vec<u32>,
-    /// The place of the element in each set.
+    /// The element's rank in the order of each set.
     places: Vec<u32>,
 }
 
 impl Postings {
-    /// Of the first `prefix(size)` elements of each set; `universe` elements there are. `with_places`: places are wanted too.
+    /// Indexes the first `prefix(size)` elements of each set of a universe of `universe` elements. `with_places`: also
+    /// stores each element's rank in its set.
     pub(crate) fn new(
         sets: &Sets,
         universe: usize,
@@ -63,7 +64,7 @@ impl Postings {
         })
     }
 
-    /// Numbers of the postings of `element` in `window`.
+    /// The numbers of the postings of `element` in `window`.
     fn numbers(&self, element: u32, window: &Range<usize>) -> Range<usize> {
         let element = element as usize;
         let all = self.begins[element] as usize..self.begins[element + 1] as usize;
@@ -78,12 +79,12 @@ impl Postings {
         all.start + low..all.start + high
     }
 
-    /// Positions in `window` that `element` leads to.
+    /// The positions in `window` with `element`.
     pub(crate) fn of(&self, element: u32, window: &Range<usize>) -> &[u32] {
         &self.positions[self.numbers(element, window)]
     }
 
-    /// The same, with the place of the element in each.
+    /// The same, with the element's rank in each set.
     pub(crate) fn placed(
         &self,
         element: u32,

@@ -1,8 +1,8 @@
-//! An inverted index on prefixes, with length and positional filters, then verification: AllPairs and PPJoin (\[B\] 4.1.2).
+//! An inverted index on prefixes, with length and positional filters, then verification: PPJoin (\[B\] 4.1.2).
 //!
-//! Two sets that share enough elements share one among the first few of each, in an order common to all sets; the rarest elements
-//! come first, so these lists are short. At a shared element the places in both sets bound what they can share in all (the
-//! positional filter). What is left is verified. Good where thresholds are high.
+//! Two sets that share enough elements share one among the first few of each, in an order common to all sets. The
+//! rarest elements come first, so their postings are short. The ranks of a shared element in both sets bound the whole
+//! overlap (the positional filter). The remaining candidates are verified. This suits high thresholds.
 
 use crate::device::data::results::SetTally;
 use crate::device::host::pace::GoOn;
@@ -17,7 +17,7 @@ use crate::ir::set_predicate::SetTest;
 #[derive(Debug)]
 pub(crate) struct Prefix {
     postings: Postings,
-    /// The number of each position's size among the sizes that there are.
+    /// For each position, the rank of its size among the distinct sizes.
     classes: Vec<u32>,
     sizes: usize,
 }
@@ -48,13 +48,13 @@ impl Prefix {
         })
     }
 
-    /// Bytes of the index at most.
+    /// The most bytes of the index.
     pub(crate) fn bytes(sets: &Sets, universe: usize) -> u64 {
         (sets.elements.len() * 8 + universe * 4 + sets.len() * 4) as u64
     }
 }
 
-/// Of no indexed set: no overlap would be enough.
+/// No overlap with sets of the class suffices; the least overlap is not computed yet.
 const NEVER: u32 = u32::MAX;
 const UNASKED: u32 = u32::MAX - 1;
 
@@ -63,10 +63,10 @@ const REJECTED: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Candidates {
-    /// Shared elements of the prefixes so far.
+    /// By position, the elements that the prefixes share so far.
     shared: Vec<u32>,
     positions: Vec<u32>,
-    /// Least overlaps with sets of each class, for searching sets of `size`.
+    /// The least overlap with sets of each class, for probe sets of `size`.
     needed: Vec<u32>,
     size: u64,
 }

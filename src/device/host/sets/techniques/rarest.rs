@@ -1,8 +1,9 @@
-//! Containment by the rarest element: a set that contains another one has its rarest element, too (\[B\] 6.1.4).
+//! Containment by the rarest element: a containing set has the rarest element of the contained one, too.
 //!
-//! Where indexed sets are to contain searching ones, all elements of indexed sets are in an inverted index, and a searching set's
-//! candidates are the postings of its rarest element. Where they are to be contained, each is in the index under its rarest
-//! element alone, and a searching set's candidates are the postings of its elements. A signature rejects most of them.
+//! If indexed sets are to contain probe sets, the inverted index has all elements of indexed sets, and the candidates
+//! of a probe set are the postings of its rarest element. If they are to be contained, each is indexed by its rarest
+//! element alone, and the candidates of a probe set are the postings of its elements. A signature rejects most
+//! candidates.
 
 use crate::device::data::results::SetTally;
 use crate::device::host::pace::GoOn;
@@ -44,7 +45,7 @@ impl Rarest {
 }
 
 impl Technique for Rarest {
-    /// The searching set's signature.
+    /// The signature of the probe set.
     type Scratch = Vec<u64>;
 
     fn scratch(&self, _: &Sets) -> Vec<u64> {
@@ -66,7 +67,7 @@ impl Technique for Rarest {
         let indexed_contains = search.test.indexed_contains();
         for (i, window) in block.windows.iter().enumerate() {
             let at = block.first + i;
-            // An element that no indexed set has is in none that might contain the set.
+            // No indexed set contains a set with an element that no indexed set has.
             let hopeless = indexed_contains && search.probe.unknown(at) > 0;
             if window.is_empty() || hopeless {
                 continue;
@@ -91,7 +92,7 @@ impl Technique for Rarest {
                         continue;
                     }
                     tally.verified += 1;
-                    // What stands before the rarest element of the contained set is not in it.
+                    // Elements before the contained set's rarest one are not in it.
                     let others = search.indexed.get(position);
                     let (rest, needed) = match indexed_contains {
                         true => (elements, elements.len()),

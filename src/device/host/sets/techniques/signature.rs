@@ -1,8 +1,8 @@
-//! Bitmap signatures: every pair of near sizes is tested by a few words of hashed bits, and what these let through is verified
-//! (the bitmap filter of \[B\] 4.1.2).
+//! Bitmap signatures: every pair of sets with compatible sizes is tested on a few words of hashed bits, and the
+//! remaining pairs are verified (the bitmap filter of \[B\] 4.1.2).
 //!
-//! An element that one set has and the other lacks leaves at most one bit of difference behind, so sets of `r` and `s` elements
-//! whose signatures differ in `d` bits share at most `(r + s − d) / 2`. A set that is contained has no bit that the other lacks.
+//! An element of one set alone accounts for at most one differing bit, so sets of `r` and `s` elements whose signatures
+//! differ in `d` bits share at most `(r + s − d) / 2`. A contained set has no bit that the other lacks.
 
 use std::ops::Range;
 
@@ -22,7 +22,8 @@ pub(crate) struct Signature {
     signatures: Signatures,
 }
 
-/// Indexed positions whose signatures are compared with one searching set's before the next one's turn: they stay in cache.
+/// Indexed positions that are compared before those that passed are verified.
+/// cache.
 const STRIP: usize = 512;
 
 impl Signature {
@@ -40,7 +41,7 @@ impl Signature {
         Signatures::bytes(sets, Self::words(sets))
     }
 
-    /// Bits of the positions in `strip` that differ from `signature` in at most `most` bits.
+    /// Adds to `passed` the positions in `strip` whose signatures differ from `signature` in at most `most` bits.
     #[inline(always)]
     fn near<const W: usize>(
         &self,
@@ -58,7 +59,7 @@ impl Signature {
         }
     }
 
-    /// Those of `strip` that `signature` lets through, for a least overlap of sets that have `together` elements in all.
+    /// Adds to `passed` the positions in `strip` that the signature does not reject. `spare`: the most differing bits.
     fn pass<const W: usize>(
         &self,
         search: &SetSearch<'_>,
@@ -90,7 +91,7 @@ impl Signature {
 }
 
 impl Technique for Signature {
-    /// The searching sets' signatures, and positions that passed.
+    /// The signatures of the probe sets, and the positions that passed.
     type Scratch = (Vec<u64>, Vec<u32>);
 
     fn scratch(&self, _: &Sets) -> Self::Scratch {

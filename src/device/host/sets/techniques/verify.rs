@@ -1,9 +1,9 @@
-//! Verification: how many elements two ascending sets share, as far as it matters (\[B\] 4.1.2).
+//! Verification: the overlap of two ascending sets, as far as the threshold needs it (\[B\] 4.1.2).
 
-/// How many times longer the other set must be for binary searches in it to pay: OBS in \[B\].
+/// The ratio of lengths from which binary searches in the longer set are faster than a merge: OBS in \[B\].
 const SEARCH_FROM: usize = 16;
 
-/// Elements that both sets have, or `None` if these are fewer than `least`.
+/// The overlap, or `None` if it is less than `least`.
 pub(crate) fn overlap_of_at_least(a: &[u32], b: &[u32], least: usize) -> Option<usize> {
     let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     if short.len() < least {
@@ -15,14 +15,14 @@ pub(crate) fn overlap_of_at_least(a: &[u32], b: &[u32], least: usize) -> Option<
     }
 }
 
-/// By a merge, which ends when too few elements are left.
+/// By a merge, which ends when too few elements remain.
 fn merged(a: &[u32], b: &[u32], least: usize) -> Option<usize> {
     let (mut i, mut j, mut shared) = (0, 0, 0);
     while i < a.len() && j < b.len() {
         if shared + (a.len() - i).min(b.len() - j) < least {
             return None;
         }
-        // Sixteen steps without asking again.
+        // Sixteen steps between two tests.
         for _ in 0..16 {
             if i == a.len() || j == b.len() {
                 break;
@@ -36,7 +36,7 @@ fn merged(a: &[u32], b: &[u32], least: usize) -> Option<usize> {
     (shared >= least).then_some(shared)
 }
 
-/// By a search in `long` for each element of `short`, from where the last one ended.
+/// By a search in `long` for each element of `short`, each from the previous result.
 fn searched(short: &[u32], long: &[u32], least: usize) -> Option<usize> {
     let (mut from, mut shared) = (0, 0);
     for (i, element) in short.iter().enumerate() {
@@ -52,7 +52,7 @@ fn searched(short: &[u32], long: &[u32], least: usize) -> Option<usize> {
     (shared >= least).then_some(shared)
 }
 
-/// How many leading elements of `set` are below `element`.
+/// The number of leading elements of `set` below `element`.
 pub(crate) fn gallop(set: &[u32], element: u32) -> usize {
     let mut step = 1;
     while step <= set.len() && set[step - 1] < element {
@@ -62,7 +62,7 @@ pub(crate) fn gallop(set: &[u32], element: u32) -> usize {
     from + set[from..step.min(set.len())].partition_point(|e| *e < element)
 }
 
-/// Elements of one set that are in the other, for sets of any lengths; both ascend.
+/// The overlap of two ascending sets of any lengths.
 pub(crate) fn overlap(a: &[u32], b: &[u32]) -> usize {
     overlap_of_at_least(a, b, 0).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Instructions on the words of a kind: arithmetic, comparisons, casts.
+//! Instructions that depend on the kind of their words: arithmetic, comparisons, casts.
 
 use pulp::Arch;
 
@@ -6,7 +6,7 @@ use crate::device::host::keys::order_keys::{float_word, float32_word};
 use crate::device::host::theta::pair_program::register::Register;
 use crate::ir::pair_program::{Instruction, Kind, Op};
 
-/// A value of some kind in a 64-bit word.
+/// A value of a kind, stored in a 64-bit word.
 trait Word: Copy {
     fn of(word: u64) -> Self;
     fn word(self) -> u64;
@@ -74,7 +74,7 @@ fn zip<T: Word, U: Word>(
     );
 }
 
-/// Calls a macro with the type of an integer kind.
+/// Expands a macro with the Rust type of an integer kind.
 macro_rules! by_integer {
     ($kind:expr, $integer:ident, $otherwise:expr) => {
         match $kind {
@@ -91,7 +91,7 @@ macro_rules! by_integer {
     };
 }
 
-/// Arithmetic or a comparison; `out` has the operands' states already.
+/// Arithmetic or a comparison. `out` already has the states of the operands.
 pub(crate) fn binary(
     arch: Arch,
     op: Op,
@@ -180,7 +180,7 @@ fn compare(arch: Arch, op: Op, kind: Kind, operands: (&[u64], &[u64]), out: &mut
             }
         }};
     }
-    // Extended words have the order of their values.
+    // Sign- or zero-extended words have the order of their values.
     match kind {
         Kind::F32 => ordered!(f32, float32_word),
         Kind::F64 => ordered!(f64, float_word),
@@ -189,7 +189,7 @@ fn compare(arch: Arch, op: Op, kind: Kind, operands: (&[u64], &[u64]), out: &mut
     }
 }
 
-/// A float's NaNs. Their order depends on their bits, and those on the CPU, unless a NaN was an operand.
+/// NaNs of a float type. NaNs are ordered by their bits, which depend on the CPU unless an operand was NaN.
 trait Float: Word {
     /// The bit that makes a NaN quiet.
     const QUIET: u64;
@@ -215,8 +215,8 @@ impl Float for f64 {
     }
 }
 
-/// Where the result of arithmetic is NaN: the operand that is NaN, made quiet. One for the host where none is, or two that
-/// differ.
+/// Settles NaN results of arithmetic: the operand that is NaN, made quiet. The value is left to DataFusion if no
+/// operand is NaN, or if both are and differ.
 fn settle_nans<T: Float>(arch: Arch, (a, b): (&[u64], &[u64]), out: &mut Register, len: usize) {
     let any = arch.dispatch(
         #[inline(always)]
@@ -241,7 +241,7 @@ fn settle_nans<T: Float>(arch: Arch, (a, b): (&[u64], &[u64]), out: &mut Registe
     }
 }
 
-/// The same NaN in the other precision: sign, and the payload's upper bits, quiet.
+/// The same NaN in the other precision, quiet, with its sign and the upper bits of its payload.
 fn nan_of_f32(value: f32) -> f64 {
     let bits = u64::from(value.to_bits());
     f64::from_bits((bits >> 31) << 63 | 0x7ff8 << 48 | (bits & 0x7f_ffff) << 29)
@@ -304,7 +304,7 @@ fn cast(arch: Arch, from: Kind, to: Kind, a: &Register, out: &mut Register, len:
             let (least, most) = to.range().unwrap_or_default();
             for i in 0..len {
                 let word = a.words[i];
-                // A float beyond 128 bits becomes the extreme, which does not fit either.
+                // A float beyond 128 bits saturates, and so does not fit the target either.
                 let value = match from {
                     Kind::F32 if f32::of(word).is_nan() => i128::MAX,
                     Kind::F64 if f64::of(word).is_nan() => i128::MAX,
@@ -314,7 +314,7 @@ fn cast(arch: Arch, from: Kind, to: Kind, a: &Register, out: &mut Register, len:
                     _ => i128::from(word as i64),
                 };
                 match (least..=most).contains(&value) {
-                    // Its lower half is the extended word.
+                    // The lower half is the extended word.
                     true => out.words[i] = value as u64,
                     false => out.leave(i, len),
                 }

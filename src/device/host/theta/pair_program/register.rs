@@ -1,22 +1,22 @@
 //! [`Register`]: a word and a state for each candidate of a block.
 
-/// Candidates of a block: as many as keep a few registers in the first cache.
+/// Candidates of a block; the registers of most programs then fit the first-level cache.
 pub(crate) const BLOCK: usize = 512;
 
-/// States of a value.
+/// States of a value: [`VALUE`] and [`NULL`], or [`HOST`] where DataFusion has to evaluate the condition.
 pub(crate) const VALUE: u8 = 0;
 
 pub(crate) const NULL: u8 = 1;
 
 pub(crate) const HOST: u8 = 2;
 
-/// One value of each candidate.
+/// One value for each candidate of a block.
 #[derive(Debug)]
 pub(crate) struct Register {
     pub(crate) words: Vec<u64>,
-    /// Read only where not all are values.
+    /// Read only if `all_values` is false.
     pub(crate) states: Vec<u8>,
-    /// Whether each is a value: no NULL, and none for the host to decide.
+    /// Whether every state is [`VALUE`].
     pub(crate) all_values: bool,
 }
 
@@ -36,7 +36,7 @@ impl Register {
         }
     }
 
-    /// Leaves value `i` to the host, unless it is NULL.
+    /// Sets the state of value `i` to [`HOST`], unless it is NULL.
     pub(crate) fn leave(&mut self, i: usize, len: usize) {
         if self.all_values {
             self.states[..len].fill(VALUE);
@@ -47,7 +47,7 @@ impl Register {
         }
     }
 
-    /// Takes the states of operands: one for the host to decide goes before a NULL.
+    /// Merges the states of operands: [`HOST`] takes precedence over [`NULL`].
     pub(crate) fn states_of(&mut self, operands: &[&Register], len: usize) {
         self.all_values = operands.iter().all(|operand| operand.all_values);
         if self.all_values {

@@ -1,4 +1,5 @@
-//! Registers of a block of candidates: a word and a state for each, and the instructions that do not look inside a word.
+//! Registers of a block of candidates, a word and a state for each, and the instructions that do not depend on the kind
+//! of a word.
 
 use std::mem::swap;
 
@@ -13,9 +14,9 @@ use crate::ir::pair_program::{Instruction, Op};
 pub(crate) struct Registers {
     arch: Arch,
     registers: Vec<Register>,
-    /// Where an instruction writes, so that its register may be an operand too.
+    /// Receives the result of an instruction, so that its output register may also be an operand.
     spare: Register,
-    /// Candidates that passed, a bit each.
+    /// One bit for each candidate that passed.
     passed: [u64; BLOCK / LEAF],
 }
 
@@ -29,7 +30,7 @@ impl Registers {
         }
     }
 
-    /// Sets a register by `write`, which gets `len` words and states and says whether all are values.
+    /// Sets register `out` by `write`, which fills `len` words and states and returns whether all are values.
     pub(crate) fn write(
         &mut self,
         out: u8,
@@ -40,7 +41,7 @@ impl Registers {
         register.all_values = write(&mut register.words[..len], &mut register.states[..len]);
     }
 
-    /// Runs an instruction that is no load.
+    /// Runs an instruction other than a load.
     pub(crate) fn run(&mut self, instruction: &Instruction, len: usize) {
         let Instruction { op, kind, .. } = *instruction;
         let register = |number: u8| &self.registers[usize::from(number)];
@@ -60,7 +61,7 @@ impl Registers {
                 Op::IsNull => is_null(a, out, len, true),
                 Op::IsNotNull => is_null(a, out, len, false),
                 Op::Distinct | Op::NotDistinct => {
-                    // Where a NULL is among the operands their words do not matter.
+                    // The words do not matter where an operand is NULL.
                     let equal = op == Op::NotDistinct;
                     let compare = if equal { Op::Eq } else { Op::NotEq };
                     arithmetic::binary(self.arch, compare, kind, a, b, out, len);
@@ -83,7 +84,8 @@ impl Registers {
         &self.registers[usize::from(register)]
     }
 
-    /// Sets register `out` by `make`, which finds the states of `operands` in it, and gets all registers as they were before.
+    /// Sets register `out` by `make`. In: `out` with the merged states of `operands`, and all registers as they were
+    /// before.
     pub(crate) fn combine(
         &mut self,
         out: u8,
@@ -102,7 +104,7 @@ impl Registers {
         swap(spare, &mut registers[usize::from(out)]);
     }
 
-    /// The candidates for which a Boolean register is true, a bit each; `None` when the host must decide on one.
+    /// A bit for each candidate for which a Boolean register is true; `None` if DataFusion has to evaluate one of them.
     pub(crate) fn passed(&mut self, register: u8, len: usize) -> Option<&[u64]> {
         let register = &self.registers[usize::from(register)];
         let states = &register.states[..len];
@@ -123,7 +125,7 @@ impl Registers {
     }
 }
 
-/// AND, where false decides, or OR, where true does.
+/// AND if `decides` is false, OR if it is true: the value of an operand that decides the result.
 fn kleene(arch: Arch, decides: bool, a: &Register, b: &Register, out: &mut Register, len: usize) {
     out.all_values = a.all_values && b.all_values;
     let words = a.words[..len].iter().zip(&b.words);
@@ -142,7 +144,7 @@ fn kleene(arch: Arch, decides: bool, a: &Register, b: &Register, out: &mut Regis
         let (a_state, b_state) = (a.state(i), b.state(i));
         let decided = |state, word: u64| state == VALUE && word == u64::from(decides);
         let (state, word) = match () {
-            // DataFusion does not ask the right operand where the left one decides for a whole batch.
+            // DataFusion does not evaluate the right operand if the left one decides for a whole batch.
             () if decided(a_state, *a_word) => (VALUE, decides),
             () if a_state == HOST || b_state == HOST => (HOST, false),
             () if decided(b_state, *b_word) => (VALUE, decides),

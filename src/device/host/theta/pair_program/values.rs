@@ -1,4 +1,4 @@
-//! Columns of a program as slices, from which a block's words are loaded.
+//! Columns of a program as slices, from which the words of a block are loaded.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use arrow::datatypes::*;
 
 use crate::error::{BowtieError, Result};
 
-/// A column's values and NULLs.
+/// The values and NULLs of a column.
 #[derive(Debug)]
 pub(crate) struct Values<'a> {
     words: Words<'a>,
@@ -30,7 +30,7 @@ enum Words<'a> {
     Bool(&'a BooleanBuffer),
 }
 
-/// Positions of one side's values.
+/// Which values of one side a block loads.
 pub(crate) enum Positions<'a> {
     One(usize),
     Run(Range<usize>),
@@ -86,7 +86,7 @@ impl<'a> Values<'a> {
         })
     }
 
-    /// Writes the words at `positions`, and their states where some value is NULL; returns whether none is.
+    /// Loads the words at `positions`, and their states if a value is NULL. Returns whether none is NULL.
     pub(crate) fn load(
         &self,
         positions: Positions<'_>,

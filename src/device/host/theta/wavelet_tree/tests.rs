@@ -44,7 +44,7 @@ impl Random {
 fn counts_are_those_of_a_scan() {
     let budget = Budget::new(u64::MAX);
     let mut random = Random(9);
-    // A node of 256 keys, one of 4096, and one bit more.
+    // A node of 256 keys, one of 4096, and one more bit.
     let around = |n: usize| [n - 1, n, n + 1];
     let sizes = [1, 31, 32, 33, 63, 64, 65, 1000].into_iter().chain(
         [128, 256, 512, 4096, 8192, 16384, 20_000]
@@ -87,7 +87,7 @@ fn counts_are_those_of_a_scan() {
     }
 }
 
-/// Prefixes of keys in a given order, searched by words in a given order.
+/// Prefixes of keys in a given order, searched for words in a given order.
 struct Side {
     build: OrderedRows,
     ranges: Ranges,
@@ -175,7 +175,7 @@ fn the_index_is_made_where_zones_decide_nothing_and_there_is_room() {
         .unwrap();
     assert!(!close.has_index());
 
-    // One match is enough, two tests, not an inequality: walks.
+    // Existence, two tests, and `<>` are walks.
     let others = Side::of(&device, a.clone(), b.clone());
     let test = others.test();
     let not_equal = Test {
@@ -191,7 +191,7 @@ fn the_index_is_made_where_zones_decide_nothing_and_there_is_room() {
         .unwrap();
     assert!(!others.has_index());
 
-    // Room for the sides and the counts, and not for the index: a smaller tile is asked for.
+    // A budget for both sides and the counts, but not for the tree: an out-of-memory error asks for a smaller tile.
     let small = HostDevice::new(Budget::new(n as u64 * 40)).unwrap();
     let refused = Side::of(&small, a, b);
     let error = small

@@ -1,4 +1,4 @@
-//! Encoded sets, what is leased for them, and encodings that are cancelled.
+//! Encoded sets, their reservations, and cancelled encodings.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,7 +21,7 @@ fn some(values: &[i32]) -> Option<Vec<Option<i32>>> {
     Some(values.iter().map(|v| Some(*v)).collect())
 }
 
-/// How many sets have each element, by its number.
+/// The number of sets with each element, by the element's number.
 fn frequencies(sets: &Sets) -> Vec<usize> {
     let of = |number: u32| sets.elements.iter().filter(|e| **e == number).count();
     (0..).map(of).take_while(|sets| *sets > 0).collect()
@@ -105,7 +105,7 @@ fn text() {
     assert_eq!(other.elements, [1, 0, 1]);
 }
 
-/// Rows of bytes are as long as the text, which numbers of elements do not tell.
+/// Row keys are as long as their text, which the number of elements does not tell.
 #[test]
 fn long_texts_are_leased() {
     let array: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(10_000)]));
@@ -119,7 +119,7 @@ fn long_texts_are_leased() {
     assert!(refused.is_err_and(|error| error.is_divisible()));
 }
 
-/// Each loop over the elements asks.
+/// Every loop over the elements checks for cancellation.
 #[test]
 fn encoding_many_elements_can_be_cancelled() {
     let count = Pace::STEPS as i32 * 2;
@@ -144,7 +144,7 @@ fn encoding_many_elements_can_be_cancelled() {
                     }
                 }
             }
-            // Of two steps each: counting and arranging, numbers by hashing, those of groups.
+            // Two checks each: counting and arranging, numbering by hashing, numbering of groups.
             let least = 7 + 2 * usize::from(wide > 1) + 2 * usize::from(groups.is_some());
             assert!(most >= least, "{most} {least}");
         }
