@@ -81,6 +81,11 @@ impl BowtieError {
         }
     }
 
+    /// An expression of the query failed on some row.
+    pub(crate) fn is_of_expressions(&self) -> bool {
+        matches!(self, Self::Arrow(_) | Self::DataFusion(_)) && !self.is_out_of_host_memory()
+    }
+
     /// DataFusion's memory pool refused. The caller may take what it can to files and try again.
     pub(crate) fn is_out_of_host_memory(&self) -> bool {
         let Self::DataFusion(error) = self else {

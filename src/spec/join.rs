@@ -164,8 +164,8 @@ pub(crate) enum Output {
 #[derive(Debug, Clone)]
 pub(crate) struct JoinSpec {
     pub kind: JoinType,
-    /// A left anti join of one key that answers NOT IN: nothing comes out when a right key is NULL, and no row whose key is NULL
-    /// unless there is no right row.
+    /// A left anti join of one key that answers NOT IN: nothing comes out when a right key is NULL, whatever the condition says or
+    /// raises on other rows, and no row whose key is NULL unless there is no right row.
     pub null_aware: bool,
     /// That DataFusion's node gives its schema.
     pub metadata: HashMap<String, String>,

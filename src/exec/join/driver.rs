@@ -116,7 +116,7 @@ impl Driver {
                         }));
                         continue;
                     }
-                    None => run.end_right(),
+                    None => run.end_right()?,
                 }
             }
             self.step = Some(self.start(run, JoinRun::step));

@@ -7,6 +7,7 @@ pub(crate) mod key_columns;
 pub(crate) mod long_ranges;
 pub(crate) mod needed_columns;
 pub(crate) mod node;
+pub(crate) mod null_aware;
 pub(crate) mod pairs;
 pub(crate) mod piece_size;
 pub(crate) mod presorted;

@@ -15,6 +15,7 @@ use crate::exec::input::chunk::InputChunk;
 use crate::exec::input::prefetch::Prefetched;
 use crate::exec::join::long_ranges::LongRanges;
 use crate::exec::join::needed_columns::NeededColumns;
+use crate::exec::join::null_aware::RightKeys;
 use crate::exec::join::piece_size::PieceSize;
 use crate::exec::join::presorted::PresortedSemiJoin;
 use crate::exec::join::semi_bitmap::BitmapSemiJoin;
@@ -60,13 +61,6 @@ pub(crate) struct PairsOfTile {
     /// Sides whose matched rows are known from the pairs alone.
     pub(crate) flag_left: bool,
     pub(crate) flag_right: bool,
-}
-
-/// What a NOT IN must know of the right side's keys.
-#[derive(Debug, Default)]
-pub(crate) struct RightKeys {
-    pub(crate) any: bool,
-    null: bool,
 }
 
 #[derive(Debug)]
@@ -163,16 +157,10 @@ impl JoinRun {
             false => None,
         };
         if self.spec.null_aware {
-            self.right_keys.any |= chunk.rows() > 0;
-            for (_, key) in &self.spec.theta.equalities {
-                let parts = match chunk.parts(*key) {
-                    Err(error) if error.is_out_of_host_memory() => {
-                        self.matrix.leave_pool()?;
-                        chunk.parts(*key)?
-                    }
-                    parts => parts?,
-                };
-                self.right_keys.null |= parts.iter().any(|part| part.null_count() > 0);
+            self.right_keys.add(&mut self.matrix, chunk)?;
+            if self.right_keys.are_decided() {
+                self.matrix.forget_left();
+                return Ok(());
             }
         }
         let row_bytes = self.matrix.row_bytes(Some(chunk))?;
@@ -187,17 +175,22 @@ impl JoinRun {
         self.matrix.leave_pool().map(|_| ())
     }
 
-    pub(crate) fn end_right(&mut self) {
-        self.state = match self.spec.flags_side(Side::Left) && !self.right_keys.null {
+    /// Fails with what the condition of a NOT IN raised, unless a right key is NULL.
+    pub(crate) fn end_right(&mut self) -> Result<()> {
+        self.state = State::Done;
+        let null = self.right_keys.have_null()?;
+        self.state = match self.spec.flags_side(Side::Left) && !null {
             true => State::LeftEnd { chunk: 0, next: 0 },
             false => State::Done,
         };
+        Ok(())
     }
 
     /// Does a bounded amount of work; returns the output that it made, if any.
     pub(crate) fn step(&mut self) -> Result<Vec<DeviceChunk>> {
         let device = Arc::clone(&self.device);
         let made = retry_exclusive(device.as_ref(), self, Self::try_step, |run| !run.is_done());
+        let made = self.put_off_failure(made);
         self.note(made)
     }
 
@@ -214,7 +207,23 @@ impl JoinRun {
             Err(error) if error.is_out_of_device_memory() && !self.is_done() => Ok(vec![]),
             made => made,
         };
+        let made = self.put_off_failure(made);
         self.note(made)
+    }
+
+    /// Keeps what the condition of a NOT IN raised until the right side has ended. No more tiles are joined.
+    fn put_off_failure(&mut self, made: Result<Vec<DeviceChunk>>) -> Result<Vec<DeviceChunk>> {
+        let joins = matches!(self.state, State::Tiles | State::Pairs(_));
+        match made {
+            Err(error) if self.spec.null_aware && joins && error.is_of_expressions() => {
+                self.right_keys.condition_failed(error);
+                self.matrix.take_right();
+                self.matrix.forget_left();
+                self.state = State::NextRight;
+                Ok(vec![])
+            }
+            made => made,
+        }
     }
 
     fn note(&self, made: Result<Vec<DeviceChunk>>) -> Result<Vec<DeviceChunk>> {

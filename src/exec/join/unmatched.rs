@@ -162,7 +162,7 @@ impl JoinRun {
 
     /// Whether rows of a chunk come out together, if they lie on the device.
     fn comes_at_once(&self) -> bool {
-        self.spec.output_on_device && !self.spec.emits_pairs() && !self.right_keys.any
+        self.spec.output_on_device && !self.spec.emits_pairs() && !self.right_keys.any()
     }
 
     /// The rows of a semi, anti or mark join's chunk together, where they lie on the device and stay there;
@@ -249,7 +249,7 @@ impl JoinRun {
             LeftSemi | RightSemi => device.flagged_rows(flags, from, len, true)?,
             _ => device.flagged_rows(flags, from, len, false)?,
         };
-        let rows = match self.right_keys.any {
+        let rows = match self.right_keys.any() {
             true => self.with_key(rows, chunk, &piece)?,
             false => rows,
         };

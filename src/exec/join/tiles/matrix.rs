@@ -221,8 +221,9 @@ impl Matrix {
         Ok(())
     }
 
-    /// Ends the right chunk at hand.
+    /// Ends the right chunk at hand, whether or not all of its tiles were joined.
     pub(crate) fn take_right(&mut self) -> Option<InputChunk> {
+        self.tiles.clear();
         self.resident_right = None;
         self.right.take()
     }

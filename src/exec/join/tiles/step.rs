@@ -25,6 +25,22 @@ impl Matrix {
         Ok(true)
     }
 
+    /// An error if a key of an equality failed on some row of the chunk: DataFusion's own join evaluates the keys on every row too.
+    pub(crate) fn keys_have_values(&self, side: Side, chunk: &InputChunk) -> Result<()> {
+        let is_key = |column: usize| {
+            let mut keys = self.spec.theta.equalities.iter();
+            keys.any(|(left, right)| match side {
+                Side::Left => *left == column,
+                Side::Right => *right == column,
+            })
+        };
+        let mut failures = chunk.failures().iter();
+        match failures.find(|(column, _)| is_key(*column)) {
+            Some((_, error)) => Err(BowtieError::DataFusion(Arc::clone(error))),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn step(
         &mut self,
         tile: &Tile,
@@ -56,18 +72,8 @@ impl Matrix {
             .as_ref()
             .ok_or_else(|| BowtieError::Internal("a tile without a right chunk".into()))?;
         let left_chunk = &self.left[tile.left_chunk];
-        // DataFusion's own join evaluates the keys of equalities on every row too, and fails on the same one.
-        let equalities = &self.spec.theta.equalities;
-        for (column, error) in left_chunk.failures() {
-            if equalities.iter().any(|(left, _)| left == column) {
-                return Err(BowtieError::DataFusion(Arc::clone(error)));
-            }
-        }
-        for (column, error) in right_chunk.failures() {
-            if equalities.iter().any(|(_, right)| right == column) {
-                return Err(BowtieError::DataFusion(Arc::clone(error)));
-            }
-        }
+        self.keys_have_values(Side::Left, left_chunk)?;
+        self.keys_have_values(Side::Right, right_chunk)?;
         let parts = |side: Side, index: usize| match side {
             Side::Left => left_chunk.parts(index),
             Side::Right => right_chunk.parts(index),
