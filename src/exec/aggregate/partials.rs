@@ -9,11 +9,17 @@ use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::exec::aggregate::group_values::Partial;
 use crate::exec::memory::compact_views::compact_views;
+use crate::exec::transfer::chunk_limits::ChunkLimits;
 use crate::ir::fold::Fold;
 use crate::spec::aggregate::GroupSpec;
 
 /// Rows that are not merged before there are more of them.
 pub(crate) const FEW_ROWS: usize = 1 << 20;
+
+/// The same on a device with so many bytes for the query, where the rows are merged while there is room for that.
+pub(crate) fn few_rows(device_memory: u64) -> usize {
+    FEW_ROWS.min((device_memory / 4 / ChunkLimits::WORK_BYTES_PER_ROW) as usize)
+}
 
 /// Partial groups that wait to be merged. They are once they have twice as many rows as came out the last time, so that each
 /// row is merged a few times at most.
@@ -21,6 +27,8 @@ pub(crate) const FEW_ROWS: usize = 1 << 20;
 pub(crate) struct Partials {
     waiting: Vec<Partial>,
     rows: usize,
+    /// Of all that wait. They may be many, and are asked for after each chunk and grouping set.
+    bytes: usize,
     /// Rows after the last merge.
     merged: usize,
 }
@@ -29,6 +37,7 @@ impl Partials {
     pub(crate) fn push(&mut self, partial: Partial) {
         if partial.rows > 0 {
             self.rows += partial.rows;
+            self.bytes += partial.bytes();
             self.waiting.push(partial);
         }
     }
@@ -37,16 +46,17 @@ impl Partials {
         self.waiting.len()
     }
 
-    pub(crate) fn are_many(&self) -> bool {
-        self.len() > 1 && self.rows >= FEW_ROWS.max(2 * self.merged)
+    /// Whether to merge them, where up to `few` rows are not worth it.
+    pub(crate) fn are_many(&self, few: usize) -> bool {
+        self.len() > 1 && self.rows >= few.max(2 * self.merged)
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.waiting.iter().map(Partial::bytes).sum()
+        self.bytes
     }
 
     pub(crate) fn take(&mut self) -> Vec<Partial> {
-        self.rows = 0;
+        (self.rows, self.bytes) = (0, 0);
         std::mem::take(&mut self.waiting)
     }
 
@@ -119,4 +129,64 @@ pub(crate) fn merged(
         keys,
         states,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Int64Array;
+
+    use super::*;
+
+    fn partial(rows: usize) -> Partial {
+        let column = || Arc::new(Int64Array::from(vec![7; rows])) as ArrayRef;
+        Partial {
+            rows,
+            keys: vec![column()],
+            states: vec![vec![column(), column()]],
+        }
+    }
+
+    #[test]
+    fn bytes_are_added_up_once_a_partial() {
+        let (mut partials, mut expected) = (Partials::default(), 0);
+        for rows in [3, 0, 5, 1] {
+            let partial = partial(rows);
+            if rows > 0 {
+                expected += partial.bytes();
+            }
+            partials.push(partial);
+            assert_eq!(partials.bytes(), expected);
+        }
+        // They are asked for after each partial. If all that wait were looked at then, the arrays below would be missed.
+        for waiting in &mut partials.waiting {
+            waiting.keys.clear();
+        }
+        assert_eq!(partials.bytes(), expected);
+
+        assert_eq!(partials.take().len(), 3);
+        assert_eq!((partials.len(), partials.bytes()), (0, 0));
+        let merged = partial(4);
+        let expected = merged.bytes();
+        partials.set_merged(merged);
+        assert_eq!((partials.len(), partials.bytes()), (1, expected));
+    }
+
+    #[test]
+    fn few_rows_are_those_that_a_device_has_room_for() {
+        assert_eq!(few_rows(1 << 20), 2048);
+        assert_eq!(few_rows(1 << 29), FEW_ROWS);
+        assert_eq!(few_rows(u64::MAX), FEW_ROWS);
+        let few = few_rows(1 << 20);
+        let mut partials = Partials::default();
+        partials.push(partial(few - 1));
+        partials.push(partial(1));
+        assert!(partials.are_many(few));
+        partials.take();
+        // Each row is merged a few times at most.
+        partials.set_merged(partial(few));
+        partials.push(partial(few - 1));
+        assert!(!partials.are_many(few));
+        partials.push(partial(1));
+        assert!(partials.are_many(few));
+    }
 }

@@ -22,6 +22,8 @@ pub(crate) struct ResidentGroups {
     spec: Arc<GroupSpec>,
     waiting: Vec<Groups>,
     rows: usize,
+    /// On the device, of all that wait.
+    bytes: u64,
     /// Rows after the last merge.
     merged: usize,
 }
@@ -31,6 +33,13 @@ struct Groups {
     rows: usize,
     keys: Vec<Column>,
     states: Vec<Column>,
+}
+
+impl Groups {
+    fn bytes(&self) -> u64 {
+        let columns = self.keys.iter().chain(&self.states);
+        columns.map(Column::bytes).sum()
+    }
 }
 
 /// Whether the states that the device folds are the results, so that there is nothing for DataFusion's accumulators to finish. Floats
@@ -67,19 +76,15 @@ impl ResidentGroups {
             spec,
             waiting: vec![],
             rows: 0,
+            bytes: 0,
             merged: 0,
         }
     }
 
     /// Whether they take so much of the device that nodes below may find no room for their work.
     pub(crate) fn are_in_the_way(&self) -> bool {
-        let columns = |groups: &Groups| {
-            let columns = groups.keys.iter().chain(&groups.states);
-            columns.map(Column::bytes).sum::<u64>()
-        };
-        let bytes: u64 = self.waiting.iter().map(columns).sum();
         let budget = self.device.budget();
-        bytes > budget.limit() / 8 && budget.in_use_by_all() > budget.limit() / 2
+        self.bytes > budget.limit() / 8 && budget.in_use_by_all() > budget.limit() / 2
     }
 
     /// Groups the rows of a batch; by which strategy.
@@ -131,6 +136,7 @@ impl ResidentGroups {
     fn push(&mut self, groups: Groups) {
         if groups.rows > 0 {
             self.rows += groups.rows;
+            self.bytes += groups.bytes();
             self.waiting.push(groups);
         }
     }
@@ -152,7 +158,7 @@ impl ResidentGroups {
             .collect();
         let (merged, _) = self.groups(self.rows, &keys.iter().collect::<Vec<_>>(), &folds)?;
         self.waiting.clear();
-        (self.rows, self.merged) = (0, merged.rows);
+        (self.rows, self.bytes, self.merged) = (0, 0, merged.rows);
         self.push(merged);
         Ok(())
     }

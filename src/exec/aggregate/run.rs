@@ -21,7 +21,7 @@ use crate::exec::aggregate::collect_values::RowGroups;
 use crate::exec::aggregate::distinct::DistinctValues;
 use crate::exec::aggregate::group_table::GroupTable;
 use crate::exec::aggregate::group_values::Partial;
-use crate::exec::aggregate::partials::{Partials, merged};
+use crate::exec::aggregate::partials::{Partials, few_rows, merged};
 use crate::exec::aggregate::resident::{ResidentGroups, are_results};
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::input::prefetch::Prefetched;
@@ -186,7 +186,10 @@ impl GroupRun {
             true => self.add_to_table(partial)?,
             false => {
                 self.partials.push(partial);
-                if self.partials.are_many() {
+                if self
+                    .partials
+                    .are_many(few_rows(self.device.budget().limit()))
+                {
                     self.merge()?;
                 }
             }
