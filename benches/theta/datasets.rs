@@ -10,8 +10,8 @@ pub const KEYS: usize = 100;
 
 /// `r` and `s` of [T] listing 1: `id`, `a`, `x`, 32-bit integers, so that `r.a > s.a` holds for a share of
 /// `selectivity` of all pairs.
-///
-/// Both `a` are uniform over a million values, with ties; those of `r` are shifted by the share d of the domain for which
+/// Both `a` are uniform over a million values, with ties; those of `r` are shifted by the share d of the domain for
+/// which P(U + d > V) is the selectivity, U and V being uniform over [0, 1).
 /// P(U + d > V) is the selectivity, U and V being uniform over [0, 1).
 pub fn relations(left: usize, right: usize, selectivity: f64) -> Vec<Table> {
     const DOMAIN: i32 = 1_000_000;
@@ -104,8 +104,8 @@ pub fn band(rows: usize) -> Vec<Table> {
     vec![moments("readings", 4), moments("events", 5)]
 }
 
-/// `a` and `b`: `id`, `k`, `lo`, `hi`, closed intervals of length 0 to 100, about ten of the other table's with the same `k`
-/// overlapping each, at any size.
+/// `a` and `b`: `id`, `k`, `lo`, `hi`, closed intervals of length 0 to 100. Each overlaps about ten intervals of the
+/// other table with the same `k`, at any size.
 pub fn intervals(rows: usize, keys: usize) -> Vec<Table> {
     let end = 10 * (rows / keys).max(1) as i64;
     let bookings = |name, seed| {

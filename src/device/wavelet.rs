@@ -23,6 +23,7 @@ impl Layout {
         }
     }
 
+    /// The number of levels.
     pub(crate) fn levels(&self) -> u32 {
         (self.bits - self.low_bits) / DIGIT_BITS
     }

@@ -159,6 +159,7 @@ impl SetTest {
         matches!(self.predicate, SetPredicate::Contains(_))
     }
 
+    /// Whether the predicate holds for sets of these sizes that share `overlap` elements.
     pub(crate) fn holds(&self, overlap: u64, probe: u64, indexed: u64) -> bool {
         let (left, right) = self.sides(probe, indexed);
         self.predicate.holds(overlap, left, right)

@@ -54,6 +54,7 @@ pub(crate) enum Order {
     Sets(SetOrder),
 }
 
+/// An index of sets, with the columns that its probes gather.
 #[derive(Debug)]
 pub(crate) struct SetOrder {
     pub(crate) sets: SetIndex,
@@ -62,6 +63,7 @@ pub(crate) struct SetOrder {
     columns: Vec<Arc<Column>>,
 }
 
+/// An indexed build chunk.
 #[derive(Debug)]
 pub(crate) struct BuildIndex {
     pub(crate) order: Order,
@@ -268,6 +270,7 @@ impl BuildIndex {
         self.rows
     }
 
+    /// The zone maps of a tested column.
     pub(crate) fn zoned(&self, key: usize) -> Result<&ZonedKeys> {
         self.key_columns[key]
             .zoned

@@ -16,6 +16,7 @@ use crate::ops::set_lists::Listed;
 use crate::spec::join::MatchSpec;
 
 impl Probe {
+    /// As [`Probe::new`], for a condition with a predicate on sets.
     pub(crate) fn of_sets(
         device: &dyn Device,
         spec: &MatchSpec,

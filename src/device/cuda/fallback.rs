@@ -23,6 +23,7 @@ use crate::ir::fold::Fold;
 use crate::ir::strategies::GroupStrategy;
 
 impl CudaDevice {
+    /// Downloads words; words in host memory are shared.
     pub(crate) fn words_to_host<T: ArrowNativeType>(
         &self,
         words: &Buffer<T>,
@@ -58,6 +59,7 @@ impl CudaDevice {
         Ok(Buffer::cuda(memory, words.len()))
     }
 
+    /// Downloads a column; a column in host memory is shared.
     pub(crate) fn column_to_host(&self, column: &Column) -> Result<Column> {
         let array = self.queue.download(column)?;
         Ok(Column::host(array, self.twin.budget().lease(0, "twin")?))
@@ -73,6 +75,7 @@ impl CudaDevice {
         Ok(column)
     }
 
+    /// Downloads the first `len` bits.
     pub(crate) fn bits_to_host(&self, bits: &Bits, len: usize) -> Result<Bits> {
         Ok(Bits::Host(match bits {
             Bits::Host(bits) => bits.clone(),
@@ -80,6 +83,7 @@ impl CudaDevice {
         }))
     }
 
+    /// Downloads keys and their validity.
     pub(crate) fn keys_to_host(&self, keys: &Keys) -> Result<Keys> {
         let rows = keys.rows();
         Ok(Keys {
@@ -91,6 +95,7 @@ impl CudaDevice {
         })
     }
 
+    /// Uploads keys and their validity.
     pub(crate) fn keys_from_host(&self, keys: &Keys) -> Result<Keys> {
         Ok(Keys {
             values: self.words_from_host(&keys.values, "order keys")?,
@@ -103,6 +108,7 @@ impl CudaDevice {
         })
     }
 
+    /// Downloads ordered rows with their keys and segments.
     pub(crate) fn sorted_to_host(&self, build: &OrderedRows) -> Result<OrderedRows> {
         Ok(OrderedRows {
             rows: self.host_buffer(&build.rows)?,
@@ -119,6 +125,7 @@ impl CudaDevice {
         })
     }
 
+    /// Downloads ranges.
     pub(crate) fn ranges_to_host(&self, ranges: &Ranges) -> Result<Ranges> {
         Ok(Ranges {
             lo: self.host_buffer(&ranges.lo)?,
@@ -126,6 +133,7 @@ impl CudaDevice {
         })
     }
 
+    /// Downloads words into a buffer.
     pub(crate) fn host_words<T: ArrowNativeType>(&self, words: &Buffer<T>) -> Result<Buffer<T>> {
         self.host_buffer(words)
     }

@@ -89,6 +89,7 @@ impl DeviceBatch {
         self.rows
     }
 
+    /// The number of columns, including missing ones.
     pub(crate) fn columns(&self) -> usize {
         self.columns.len()
     }
@@ -98,6 +99,7 @@ impl DeviceBatch {
         self.columns.iter().flatten().map(|c| c.bytes()).sum()
     }
 
+    /// A column; an internal error if it is missing.
     pub(crate) fn column(&self, index: usize) -> Result<&Arc<Column>> {
         self.columns
             .get(index)

@@ -25,10 +25,12 @@ enum Words<T: ArrowNativeType> {
 }
 
 impl<T: ArrowNativeType> Buffer<T> {
+    /// Words in host memory.
     pub(crate) fn host(values: Vec<T>, lease: Lease) -> Self {
         Self::host_shared(values.into(), lease)
     }
 
+    /// Words in host memory that others share.
     pub(crate) fn host_shared(values: ScalarBuffer<T>, lease: Lease) -> Self {
         Self {
             len: values.len(),

@@ -39,6 +39,7 @@ pub(crate) trait DeviceColumn: Any + Debug + Send + Sync {
 }
 
 impl Column {
+    /// A column in host memory.
     pub(crate) fn host(array: ArrayRef, lease: Lease) -> Self {
         Self {
             rows: array.len(),

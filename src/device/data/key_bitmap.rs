@@ -63,6 +63,7 @@ impl Extent {
         greatest: 0,
     };
 
+    /// The extent of the values of both.
     pub(crate) fn with(self, other: Self) -> Self {
         Self {
             least: self.least.min(other.least),

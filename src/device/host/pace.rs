@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 
+/// A check for cancellation: an error if the query is cancelled.
 pub(crate) type GoOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
 
 /// Checks for cancellation once in [`Pace::STEPS`] elements of a loop.

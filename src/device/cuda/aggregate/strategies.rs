@@ -218,7 +218,7 @@ impl Ways<'_> {
         all_hot || (places.groups() >= range && self.rows <= FEW_ROWS)
     }
 
-    /// Whether the shared memory of two blocks holds accumulators for most ids of this range, but not for all.
+    /// Whether two teams of blocks hold accumulators in shared memory for most ids of this range, but not for all.
     pub(crate) fn leave_some_out(&self, range: usize) -> bool {
         let places = Places::of(range, shared_words(self.all), self.shared_bytes());
         places.teams > 1 && places.groups() < range

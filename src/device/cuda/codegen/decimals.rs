@@ -5,6 +5,7 @@ use crate::device::cuda::codegen::ptx::{Long, Predicate, Text, Word};
 use crate::device::cuda::codegen::registers::{is_signed, lengthened};
 use crate::ir::pair_program::{Kind, Op};
 
+/// A decimal of 128 bits: its lower and its upper half.
 pub(crate) type Halves = [Long; 2];
 
 /// ADD, SUB or MUL: the values, and a predicate for each fault.
@@ -49,6 +50,7 @@ fn distance(text: &mut Text, a: Halves) -> Halves {
     [0, 1].map(|half| text.long("selp.b64", &[&opposite[half], &a[half], &negative]))
 }
 
+/// The product, and the predicate of a fault.
 pub(crate) fn product(text: &mut Text, a: Halves, b: Halves) -> (Halves, Predicate) {
     let lower = text.long("mul.lo.u64", &[&a[0], &b[0]]);
     let upper = text.long("mul.hi.u64", &[&a[0], &b[0]]);
@@ -104,6 +106,7 @@ pub(crate) fn of_word(text: &mut Text, kind: Kind, word: Word) -> Halves {
     of_long(text, kind, long)
 }
 
+/// A decimal from a 64-bit integer.
 pub(crate) fn of_long(text: &mut Text, kind: Kind, long: Long) -> Halves {
     let upper = match is_signed(kind) {
         true => text.long("shr.s64", &[&long, &63]),

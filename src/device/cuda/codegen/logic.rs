@@ -91,6 +91,7 @@ impl Machine<'_> {
         })
     }
 
+    /// IS NULL or IS NOT NULL.
     pub(crate) fn is_null(&mut self, op: Op, a: &Register) -> Register {
         let null = match a.null {
             Some(null) => null,

@@ -38,6 +38,7 @@ impl Register {
         }
     }
 
+    /// The values of a Boolean register; `None` for other kinds.
     pub(crate) fn as_bools(&self) -> Option<Word> {
         match &self.rows {
             Rows::Bools(mask) => Some(*mask),

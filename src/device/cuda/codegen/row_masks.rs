@@ -3,6 +3,7 @@
 
 use crate::device::cuda::codegen::ptx::{Predicate, Text, Word};
 
+/// A mask; `None` if no bit is set.
 pub(crate) type Mask = Option<Word>;
 
 impl Text {

@@ -56,6 +56,7 @@ impl<'a> Machine<'a> {
         self.shape.program
     }
 
+    /// The text and its parameters in order.
     pub(crate) fn done(self) -> (Text, Vec<Parameter>) {
         (self.text, self.parameters)
     }
@@ -154,6 +155,7 @@ impl<'a> Machine<'a> {
         self.columns.get(column)?.as_ref()
     }
 
+    /// The contents of a register of the program; `None` if no instruction has set it.
     pub(crate) fn register(&self, number: u8) -> Option<Register> {
         self.registers.get(usize::from(number))?.clone()
     }

@@ -96,9 +96,9 @@ pub(crate) fn choose(
     }
 }
 
-/// The least share of sampled build rows with the key of another sampled row for which build keys count as duplicate.
-/// With two rows per key, the other row of a sampled row is in the sample in one of 16 cases. Far fewer rows share a
-/// bit by chance.
+/// The share of sampled build rows with the key of an earlier sampled row above which build keys count as duplicate.
+/// With two rows per key, and one tile in 16 read (the fewest), one sampled row in 16 has its other row in the sample.
+/// Half of these rows come second: a share of 0.03. Far fewer rows share a bit by chance.
 const SHARED: f64 = 0.02;
 
 /// Whether the sample shows duplicate build keys.
@@ -121,10 +121,11 @@ pub(crate) struct Payload {
 /// Costs relative to the GPU's memory rates: of the two partition passes per byte of a row, in copies of a byte; and of
 /// the value of a match, in values gathered at random.
 ///
-/// Measured on an H200 with 2^25 ⋈ 2^26 rows and 0 to 8 columns of 4 bytes a side. GFTR took 1.8 ms, and 0.7 ms more
-/// for each column if few rows match (1.75 ps a byte). GFUR took 0.7 ms, and 2.3 ms more for each column if all rows
-/// match (19 ps a value). `runtime/memory_rates.rs` measures 0.51 ps for a copied byte and 23.7 ps for a gathered value
-/// on it.
+/// Measured on an H200 with 2^25 ⋈ 2^26 rows and 0 to 8 columns of 4 bytes a side. Both take 1.8 ms without columns.
+/// GFTR takes 0.7 ms more for each column a side if few rows match: 1.75 ps for each byte of a row. GFUR takes 0.7 ms
+/// more for the row ids, and 2.5 ms for each column a side if all probe rows match: 19 ps for each value (sweep
+/// `columns` of `docs/benchmarks/cuda/equi-device.csv`). `runtime/rates.rs` measures 0.51 ps for a copied byte and 23.7
+/// ps for a gathered value on it.
 const PASSES: f64 = 3.43;
 const GATHERS: f64 = 0.8;
 

@@ -125,6 +125,7 @@ fn has_decimals(program: &RowProgram, columns: &[&Values]) -> bool {
         || kinds.any(|k| k == RowKind::Decimal)
 }
 
+/// The kind of a type's values; an internal error for types without one.
 pub(crate) fn kind_of(data_type: &DataType) -> Result<RowKind> {
     RowKind::of(data_type)
         .ok_or_else(|| BowtieError::Internal(format!("{data_type} has no kind in a program")))

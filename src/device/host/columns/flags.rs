@@ -40,6 +40,7 @@ impl Flags {
         self.words[row / 64].load(Ordering::Relaxed) & (1 << (row % 64)) != 0
     }
 
+    /// The rows of `from .. from + len` whose flag is `set`, ascending, relative to `from`.
     pub(crate) fn rows_where(
         &self,
         budget: &Arc<Budget>,
@@ -55,6 +56,7 @@ impl Flags {
         Ok(Buffer::host(rows, lease))
     }
 
+    /// Whether each of the flags `from .. from + len` is `set`, as a Boolean column.
     pub(crate) fn column(
         &self,
         budget: &Arc<Budget>,

@@ -88,6 +88,7 @@ fn shared_values(parts: &[ArrayRef]) -> Option<ArrayRef> {
     shared.then(|| Arc::clone(first))
 }
 
+/// Row `i` of the result is row `rows[i]` of `column`.
 pub(crate) fn gather(budget: &Arc<Budget>, column: &Column, rows: &Buffer<u32>) -> Result<Column> {
     gather_parts(
         budget,
@@ -185,6 +186,7 @@ fn places_in(
     Ok((bytes, places))
 }
 
+/// A column of `rows` NULLs.
 pub(crate) fn nulls(budget: &Arc<Budget>, data_type: &DataType, rows: usize) -> Result<Column> {
     let array = new_null_array(data_type, rows);
     let lease = budget.lease(
@@ -194,6 +196,7 @@ pub(crate) fn nulls(budget: &Arc<Budget>, data_type: &DataType, rows: usize) -> 
     Ok(Column::host(array, lease))
 }
 
+/// The entries of `rows` whose `keep` is TRUE, in order.
 pub(crate) fn compact(
     budget: &Arc<Budget>,
     rows: &Buffer<u32>,
@@ -222,6 +225,7 @@ pub(crate) fn kept(rows: usize, keep: &BooleanArray) -> Result<BooleanBuffer> {
     })
 }
 
+/// The `len` numbers `from, from + 1, …`.
 pub(crate) fn sequence(budget: &Arc<Budget>, from: u32, len: usize) -> Result<Buffer<u32>> {
     let lease = budget.lease(len as u64 * 4, "row ids")?;
     Ok(Buffer::host((from..from + len as u32).collect(), lease))

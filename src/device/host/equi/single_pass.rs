@@ -1,7 +1,7 @@
 //! An inner equi-join that materialises its columns from transformed relations: GFTR (\[W\] 4.1.2), with one gather for
 //! each side.
 //!
-//! The columns of each side are brought into key order once. Matches are positions in that order, so that the values of
+//! The columns of each side are gathered into key order once. Matches are positions in that order, so that the values of
 //! neighbouring matches are adjacent.
 
 use std::sync::Arc;

@@ -8,6 +8,8 @@ use crate::ir::pair_program::{Kind, Op};
 use crate::ir::row_program::{RowInstruction, RowKind, RowOp};
 
 impl Machine {
+    /// Arithmetic and comparisons of decimals with equal scales. A result beyond 128 bits and a division by zero are
+    /// faults.
     pub(crate) fn decimal(&mut self, op: Op, instruction: &RowInstruction, len: usize) {
         let RowInstruction { out, a, b, c, .. } = *instruction;
         if op == Op::IsNull || op == Op::IsNotNull {

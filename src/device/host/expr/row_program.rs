@@ -99,6 +99,7 @@ fn task_of(program: &RowProgram, sources: &[Source<'_>], rows: Range<usize>) -> 
     Ok(machine.outputs)
 }
 
+/// The state of one task: registers and outputs.
 pub(crate) struct Machine {
     /// The states of all values, and the words of values other than decimals.
     pub(crate) registers: Registers,

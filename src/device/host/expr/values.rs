@@ -112,6 +112,7 @@ pub(crate) struct Made {
     pub(crate) valid: BooleanBufferBuilder,
 }
 
+/// The values of an output: words of any kind but decimals, or decimals.
 pub(crate) enum Words {
     Plain(Vec<u64>),
     Decimals(Vec<i128>),

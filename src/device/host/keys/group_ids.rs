@@ -49,6 +49,7 @@ const ENTRY_BYTES: u64 = 24;
 /// Rows that one task looks up.
 const TASK_ROWS: usize = 1 << 14;
 
+/// Group ids of the rows of `base`, dense from 0, and the groups. Rows with a NULL have `NO_GROUP` unless `null_equal`.
 pub(crate) fn group_keys(
     budget: &Arc<Budget>,
     base: &[&Column],

@@ -15,6 +15,7 @@ const RADIX_FROM: usize = 1 << 10;
 const DIGIT_BITS: u32 = 8;
 const DIGITS: usize = 1 << DIGIT_BITS;
 
+/// A row id with its key.
 #[derive(Clone, Copy)]
 pub(crate) struct KeyedRow {
     pub(crate) key: u64,
@@ -27,6 +28,8 @@ impl KeyedRow {
     }
 }
 
+/// Sorts row ids by group (`groups`: the group of each row, and their number), then by key, then by row id. Rows
+/// without a group, with a NULL key or with a NULL in any of `not_null` are removed.
 pub(crate) fn sort(
     budget: &Arc<Budget>,
     rows: usize,

@@ -51,6 +51,7 @@ fn by_task<T: Send>(
         .collect()
 }
 
+/// The range of the keys of rows.
 pub(crate) fn range(
     budget: &Arc<Budget>,
     columns: &[&Column],
@@ -106,6 +107,7 @@ fn each_place(
     by_task(budget, columns, go_on, of_rows).map(|_| ())
 }
 
+/// Sets the bit of every row's key that is in the range of the bitmap.
 pub(crate) fn set(
     budget: &Arc<Budget>,
     bits: &KeyBitmap,

@@ -33,6 +33,7 @@ pub(crate) struct SetIndex {
     pub(crate) _lease: Lease,
 }
 
+/// The index of one of the techniques.
 #[derive(Debug)]
 pub(crate) enum Finder {
     Prefix(Prefix),

@@ -23,6 +23,7 @@ const UNTESTED_TASK: usize = 8;
 /// The mean number of matches above which rows are expanded one by one, each with consecutive writes.
 const LONG_ROW: u64 = 256;
 
+/// The number of candidates that pass all tests and the program, for each probe position; with `exists_only`, 1 or 0.
 pub(crate) fn count_matches(
     budget: &Arc<Budget>,
     matches: Matches<'_>,
@@ -100,6 +101,7 @@ fn rows_of(group: usize, rows: &Range<usize>) -> u64 {
     (u64::MAX >> (LEAF - (end - begin))) << begin
 }
 
+/// Exclusive prefix sums, one more than `counts`; the last one is the total.
 pub(crate) fn scan(budget: &Arc<Budget>, counts: &Buffer<u32>) -> Result<Buffer<u64>> {
     let lease = budget.lease((counts.len() as u64 + 1) * 8, "match offsets")?;
     let mut offsets = Vec::with_capacity(counts.len() + 1);
@@ -113,6 +115,7 @@ pub(crate) fn scan(budget: &Arc<Budget>, counts: &Buffer<u32>) -> Result<Buffer<
     Ok(Buffer::host(offsets, lease))
 }
 
+/// The end of an output batch that begins at match `from`: see `ThetaPrimitives::piece_end`.
 pub(crate) fn piece_end(offsets: &Buffer<u64>, from: u64, target: u64, most: u64) -> Result<u64> {
     let offsets = offsets.on_host()?;
     // The last end of a row's matches at or before the target.
@@ -125,6 +128,7 @@ pub(crate) fn piece_end(offsets: &Buffer<u64>, from: u64, target: u64, most: u64
     })
 }
 
+/// The matches numbered `from .. from + len` in the order (probe position, build position).
 pub(crate) fn expand(
     budget: &Arc<Budget>,
     matches: Matches<'_>,

@@ -17,6 +17,7 @@ use crate::ir::comparison::Comparison;
 /// Positions that one task searches.
 const TASK_ROWS: usize = 1 << 13;
 
+/// For each row of `probe`, the build positions of its group that satisfy all bounds.
 pub(crate) fn range_bounds(
     budget: &Arc<Budget>,
     build: &OrderedRows,
@@ -161,6 +162,7 @@ pub(crate) fn seek(keys: &[u64], hint: usize, holds: impl Fn(u64) -> bool) -> us
     from + keys[from..to].partition_point(|k| holds(*k))
 }
 
+/// The counts of probe positions by row id; 0 for rows that are not in `probe`.
 pub(crate) fn row_counts(
     budget: &Arc<Budget>,
     probe: &OrderedRows,
@@ -175,6 +177,7 @@ pub(crate) fn row_counts(
     Ok(Buffer::host(by_row, lease))
 }
 
+/// The number of ranges that cover each of `rows` build rows.
 pub(crate) fn cover(
     budget: &Arc<Budget>,
     build: &OrderedRows,

@@ -82,6 +82,7 @@ macro_rules! summable {
 
 pub(crate) use summable;
 
+/// `value × weight` for each row; NULL if the value is NULL or the weight is 0.
 pub(crate) fn weigh(
     budget: &Arc<Budget>,
     values: &Column,
@@ -109,6 +110,7 @@ pub(crate) fn weigh(
     })
 }
 
+/// The sum of a column as a column of one row; NULL if all values are.
 pub(crate) fn sum(budget: &Arc<Budget>, values: &Column) -> Result<Column> {
     let lease = budget.lease(32, "sums")?;
     let array = values.on_host()?;
@@ -119,6 +121,7 @@ pub(crate) fn sum(budget: &Arc<Budget>, values: &Column) -> Result<Column> {
     })
 }
 
+/// The weight of each row; 0 if its value in `values` is NULL.
 pub(crate) fn weigh_count(
     budget: &Arc<Budget>,
     values: Option<&Column>,
@@ -139,6 +142,7 @@ pub(crate) fn weigh_count(
     Ok(Column::host(Arc::new(Int64Array::from(counts)), lease))
 }
 
+/// For each of `rows` probe rows, the number of rows of its range that are not NULL in `values`.
 pub(crate) fn range_count(
     budget: &Arc<Budget>,
     values: &Column,
@@ -154,6 +158,7 @@ pub(crate) fn range_count(
     Ok(Column::host(Arc::new(Int64Array::from(counts)), lease))
 }
 
+/// For each of `rows` probe rows, the sum of `values` over its range; NULL if all values of the range are.
 pub(crate) fn range_sum(
     budget: &Arc<Budget>,
     values: &Column,
@@ -192,6 +197,7 @@ pub(crate) fn range_sum(
     })
 }
 
+/// For each of `rows` probe rows, the least (`max`: greatest) of `values` over its range; NULL if there is none.
 pub(crate) fn range_extreme(
     budget: &Arc<Budget>,
     values: &Column,

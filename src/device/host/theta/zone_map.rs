@@ -48,6 +48,7 @@ struct Zones {
     max: Vec<u64>,
 }
 
+/// Keys in the order of `build`, with the zones of all levels.
 pub(crate) fn zone_keys(
     budget: &Arc<Budget>,
     keys: &Keys,

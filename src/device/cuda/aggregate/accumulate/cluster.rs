@@ -1,6 +1,6 @@
 //! Accumulators in the shared memory of thread block clusters for a share of the ids, and in global memory for the
-//! others (`kernels/aggregate/group_cluster.cu`). Used where two blocks cannot hold all ids, on cards with clusters
-//! (compute capability 9.0).
+//! others (`kernels/aggregate/group_cluster.cu`). Used if two teams of blocks (`shared_layout.rs`) cannot hold the
+//! accumulators of all ids in shared memory, on cards with clusters (compute capability 9.0).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -16,6 +16,7 @@ pub(crate) struct KeysGiven<'a> {
 }
 
 impl KeysGiven<'_> {
+    /// The argument of a parameter of the test.
     pub(crate) fn arg(&self, parameter: Parameter) -> Arg {
         let of = |at: usize| &self.digits[at];
         match parameter {

@@ -57,6 +57,7 @@ enum Before {
     Long(Long),
 }
 
+/// The test for run heads, on the program's first column.
 pub(crate) struct Runs {
     values: Long,
     before: Before,

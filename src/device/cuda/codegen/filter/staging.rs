@@ -30,6 +30,7 @@ pub(crate) enum Values {
 }
 
 impl Column {
+    /// Whether its loads may still be in flight.
     pub(crate) fn arrives(&self) -> bool {
         matches!(self.values, Values::Coming(_))
     }

@@ -53,6 +53,7 @@ pub(crate) fn sizes(shared: u32) -> &'static [Size] {
 /// previous tile, then rows.
 pub(crate) const SCRATCH: u32 = NEXT + 32;
 const NEXT: u32 = LARGE.threads / 32 * 4;
+/// The offset in a half of the number of rows kept before the previous tile.
 pub(crate) const BEFORE: u32 = NEXT + 4;
 
 /// No tile.
@@ -126,6 +127,7 @@ impl Tiles {
         tiles
     }
 
+    /// The bytes of shared memory of a block: both halves.
     pub(crate) fn shared(&self) -> u32 {
         2 * self.bytes_of_half
     }

@@ -81,6 +81,7 @@ impl Dictionary {
         })
     }
 
+    /// The converter of elements to row format; `None` for words.
     pub(crate) fn converter(&self) -> Option<&RowConverter> {
         match self {
             Self::Rows { converter, .. } => Some(converter),
@@ -88,6 +89,7 @@ impl Dictionary {
         }
     }
 
+    /// The number of an element; `None` if the side that defines the numbers lacks it.
     pub(crate) fn find(&self, element: Element<'_>) -> Option<u32> {
         match (self, element) {
             (Self::Dense { least, null }, Element::Word(Some(word))) => {

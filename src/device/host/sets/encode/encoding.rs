@@ -65,6 +65,7 @@ impl Sets {
         &self.elements[self.offsets[position] as usize..self.offsets[position + 1] as usize]
     }
 
+    /// The number of distinct elements of a position.
     pub(crate) fn size(&self, position: usize) -> u64 {
         u64::from(self.sizes[position])
     }

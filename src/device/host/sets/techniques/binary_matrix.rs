@@ -13,10 +13,12 @@ pub(crate) struct BinaryMatrix {
 }
 
 impl BinaryMatrix {
+    /// Words of a row for a universe of `universe` elements.
     pub(crate) fn words_for(universe: usize) -> usize {
         universe.div_ceil(64).max(1)
     }
 
+    /// The bytes of the matrix.
     pub(crate) fn bytes(sets: &Sets, universe: usize) -> u64 {
         (sets.len() * Self::words_for(universe)) as u64 * 8
     }

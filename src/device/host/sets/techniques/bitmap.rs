@@ -17,6 +17,7 @@ use crate::error::Result;
 /// Words between two tests for an early end.
 const STEP: usize = 16;
 
+/// The index of technique `bitmap`: the binary matrix of the indexed sets.
 #[derive(Debug)]
 pub(crate) struct Bitmap {
     matrix: BinaryMatrix,

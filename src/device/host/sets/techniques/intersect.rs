@@ -17,6 +17,7 @@ const PART: usize = 1 << 15;
 /// Shorter pairs between two checks for cancellation.
 const STEP: u64 = 1 << 10;
 
+/// Technique `intersect`, which has no index.
 #[derive(Debug)]
 pub(crate) struct Intersect;
 

@@ -12,6 +12,7 @@ use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::techniques::postings::Postings;
 use crate::error::Result;
 
+/// The index of technique `inverted_index`: the postings of all elements.
 #[derive(Debug)]
 pub(crate) struct InvertedIndex {
     postings: Postings,

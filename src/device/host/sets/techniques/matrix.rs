@@ -23,6 +23,7 @@ const TILE: usize = 64;
 /// Words of a row in a slice.
 const DEPTH: usize = 32;
 
+/// The index of technique `matrix`: the binary matrix of the indexed sets.
 #[derive(Debug)]
 pub(crate) struct Matrix {
     matrix: BinaryMatrix,

@@ -14,6 +14,7 @@ use crate::device::host::sets::techniques::verify::overlap_of_at_least;
 use crate::error::Result;
 use crate::ir::set_predicate::SetTest;
 
+/// The index of technique `prefix`: the postings of prefixes.
 #[derive(Debug)]
 pub(crate) struct Prefix {
     postings: Postings,
@@ -61,6 +62,7 @@ const UNASKED: u32 = u32::MAX - 1;
 /// A candidate that the positional filter rejected.
 const REJECTED: u32 = u32::MAX;
 
+/// The candidates of one probe set.
 #[derive(Debug)]
 pub(crate) struct Candidates {
     /// By position, the elements that the prefixes share so far.

@@ -15,6 +15,7 @@ use crate::device::host::sets::techniques::postings::Postings;
 use crate::device::host::sets::techniques::verify::overlap_of_at_least;
 use crate::error::Result;
 
+/// The index of technique `rarest`: postings, and signatures of the indexed sets.
 #[derive(Debug)]
 pub(crate) struct Rarest {
     postings: Postings,

@@ -17,6 +17,7 @@ use crate::device::host::sets::techniques::hashed_bits::{Signatures, may_be_in, 
 use crate::device::host::sets::techniques::verify::overlap_of_at_least;
 use crate::error::Result;
 
+/// The index of technique `signature`: the signatures of the indexed sets.
 #[derive(Debug)]
 pub(crate) struct Signature {
     signatures: Signatures,

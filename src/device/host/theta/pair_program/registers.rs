@@ -10,6 +10,7 @@ use crate::device::host::theta::pair_program::register::{BLOCK, HOST, NULL, Regi
 use crate::device::host::theta::zone_map::LEAF;
 use crate::ir::pair_program::{Instruction, Op};
 
+/// The registers of a program for one block of candidates.
 #[derive(Debug)]
 pub(crate) struct Registers {
     arch: Arch,
