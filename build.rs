@@ -1,4 +1,4 @@
-//! Embeds the kernels.
+//! Embeds the kernels, which the feature `cuda` needs.
 //!
 //! By default the PTX in `kernels/ptx`, which the driver translates for the card at hand: no CUDA toolkit is needed, to
 //! build or to run. With `BOWTIE_CUDA_ARCHS` (such as `sm_80,sm_90`) and an nvcc (`NVCC`, or on the path) the kernels are
@@ -15,6 +15,10 @@ use std::process::Command;
 const LEAST_ARCH: &str = "compute_75";
 
 fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    if env::var_os("CARGO_FEATURE_CUDA").is_none() {
+        return;
+    }
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let out = PathBuf::from(env::var("OUT_DIR").expect("cargo sets it"));
     let archs = env::var("BOWTIE_CUDA_ARCHS")
@@ -22,7 +26,6 @@ fn main() {
         .filter(|archs| !archs.is_empty());
     println!("cargo:rerun-if-env-changed=BOWTIE_CUDA_ARCHS");
     println!("cargo:rerun-if-env-changed=NVCC");
-    println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=kernels");
 
     let mut families = String::from(

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Runs a command on the emulated GPU of tests/emulator, such as `scripts/emulated.sh cargo test --lib cuda::tests::few`.
+# Runs a command on the emulated GPU of tests/emulator, such as `scripts/emulated.sh cargo test --workspace --lib cuda::tests::few`.
 # Needs a C++20 compiler, $CXX or g++.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 # It is compiled for the processor at hand, which another machine that has the same directory may not have.
 processor=$({ grep -m1 '^flags' /proc/cpuinfo 2>/dev/null || uname -m; } | cksum | cut -d' ' -f1)
-made="${CARGO_TARGET_DIR:-$root/target}/emulator/$processor"
+# Absolute: tests run in the directory of their package.
+made="$(realpath -m "${CARGO_TARGET_DIR:-$root/target}")/emulator/$processor"
 mkdir -p "$made"
 # A file that is newer than its object is compiled anew, and all are when a header is newer, or this script.
 headers=$(ls -t "$root"/tests/emulator/*.hpp "${BASH_SOURCE[0]}" | head -1)

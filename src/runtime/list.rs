@@ -1,7 +1,6 @@
 //! The available devices, without opening one.
 
-use crate::device::cuda::runtime::driver::gpus;
-use crate::device::cuda::runtime::gpu::KERNEL_BUILD;
+use crate::runtime::gpus::{KERNELS, gpus};
 use crate::runtime::host_memory::host_memory;
 
 /// A device as `bowtie_devices()` shows it.
@@ -38,7 +37,7 @@ pub(crate) fn list() -> Vec<DeviceInfo> {
             memory_bytes: Some(gpu.total_bytes),
             compute_capability: Some(gpu.compute_capability),
             driver: Some(gpu.driver),
-            kernels: KERNEL_BUILD.into(),
+            kernels: KERNELS.into(),
         })),
         Err(reason) => devices.push(DeviceInfo {
             device: "cuda".into(),
@@ -46,7 +45,7 @@ pub(crate) fn list() -> Vec<DeviceInfo> {
             memory_bytes: None,
             compute_capability: None,
             driver: None,
-            kernels: KERNEL_BUILD.into(),
+            kernels: KERNELS.into(),
         }),
     }
     devices

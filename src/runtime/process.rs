@@ -6,11 +6,10 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use crate::device::budget::Budget;
-use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::runtime::gpu::Gpu;
 use crate::device::host::device::HostDevice;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
+use crate::runtime::gpus;
 use crate::runtime::host_memory::{default_host_budget, host_memory};
 
 /// A device of the process.
@@ -118,10 +117,10 @@ impl BowtieRuntime {
                 Ok(Arc::new(HostDevice::new(budget)?))
             }
             DeviceId::Cuda(ordinal) => {
-                let gpu = Gpu::open(ordinal)?;
-                let budget = self.budget(device, || Arc::clone(&gpu.budget));
-                let budget = budget.child_of(limit.unwrap_or(u64::MAX));
-                Ok(Arc::new(CudaDevice::under(gpu, ordinal, budget)?))
+                let limit = limit.unwrap_or(u64::MAX);
+                gpus::open(ordinal, |card| {
+                    self.budget(device, || Arc::clone(card)).child_of(limit)
+                })
             }
         }
     }

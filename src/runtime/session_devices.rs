@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::device::cuda::runtime::driver::{GpuInfo, gpus};
-use crate::device::cuda::runtime::sticky_error::check_not_lost;
+use crate::device::gpu_info::GpuInfo;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::options::DeviceChoice;
+use crate::runtime::gpus::{check_not_lost, gpus};
 use crate::runtime::process::{BowtieRuntime, DeviceId};
 
 /// The opened devices, by device and requested limit.

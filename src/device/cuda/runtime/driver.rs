@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use cudarc::driver::{CudaContext, DriverError, result, sys};
 
 use crate::device::cuda::runtime::sticky_error;
+use crate::device::gpu_info::GpuInfo;
 use crate::error::{BowtieError, Result};
 
 /// The oldest architecture that the kernels' PTX can be translated for: Turing.
@@ -12,20 +13,6 @@ pub(crate) const LEAST_CAPABILITY: (i32, i32) = (7, 5);
 
 /// The oldest driver API that takes the kernels' PTX, whose label is 8.3.
 const LEAST_DRIVER: i32 = 12030;
-
-/// A GPU as the driver describes it.
-#[derive(Debug, Clone)]
-pub(crate) struct GpuInfo {
-    pub ordinal: u32,
-    pub name: String,
-    pub total_bytes: u64,
-    /// Such as 9.0.
-    pub compute_capability: String,
-    /// Whether the kernels can be translated for it.
-    pub takes_kernels: bool,
-    /// The newest CUDA version that the driver serves, such as 13.0.
-    pub driver: String,
-}
 
 /// Why no GPU can be used, or how many there are. Asked once in the process.
 pub(crate) fn count() -> Result<u32> {
