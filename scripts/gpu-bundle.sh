@@ -30,7 +30,7 @@ executables test --locked --workspace --no-run --profile gpu-tests --lib --test 
     strip -o "$bundle/$name" "$path"
 done
 for bench in "${benches[@]}"; do
-    executables build --locked --release --bench "$bench" | while read -r _ path; do
+    executables build --locked --release --features measure --bench "$bench" | while read -r _ path; do
         strip -o "$bundle/bench-$bench" "$path"
     done
 done

@@ -46,6 +46,7 @@ mod list_sets;
 mod ops;
 mod options;
 mod plan;
+#[cfg(feature = "measure")]
 #[doc(hidden)]
 pub mod rates;
 mod runtime;
