@@ -1,7 +1,7 @@
 //! The devices that there are, without opening one.
 
 use crate::device::cuda::runtime::driver::gpus;
-use crate::device::cuda::runtime::gpu::KERNEL_BUILD;
+use crate::device::cuda::runtime::kernels::KERNEL_BUILD;
 use crate::runtime::host_memory::host_memory;
 
 /// A device as `bowtie_devices()` shows it.

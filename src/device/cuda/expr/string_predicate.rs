@@ -18,7 +18,9 @@ use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::columns::var_width::Text;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::arguments::U32;
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::column::Column;
@@ -123,7 +125,7 @@ fn asked(predicate: &TextPredicate) -> (u32, Vec<&[u8]>) {
 }
 
 /// As kernels take it; all of a value where there is none.
-fn bounds(slice: Option<TextSlice>) -> [Arg; 2] {
+fn bounds(slice: Option<TextSlice>) -> [U32; 2] {
     let slice = slice.unwrap_or(TextSlice {
         skip: 0,
         take: TextSlice::ALL,
@@ -149,7 +151,7 @@ impl Stream {
         let constants = self.constants(&constants)?;
         let out = self.alloc(bitmap_bytes(rows), "columns")?;
         let [skip, take] = bounds(test.slice);
-        let args = [
+        let args = (
             op.into(),
             (&text.offsets).into(),
             (&text.bytes).into(),
@@ -157,14 +159,14 @@ impl Stream {
             skip,
             take,
             (&constants.memory).into(),
-            constants.memory.part(constants.bytes).into(),
+            constants.memory.part(constants.bytes)?.into(),
             (constants.count as u32).into(),
             (&out).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: there are `rows` values, where their offsets say, and as many bits; constants are where theirs say, from a multiple
         // of 16 bytes on, and at least one where `op` reads one; `out` holds a bit a row in whole words.
-        unsafe { self.launch("text_test_bytes", Shape::rows(rows), &args)? };
+        unsafe { self.launch(kernels::TEXT_TEST_BYTES, Shape::rows(rows), &args)? };
         self.truths(out, text.valid.as_ref(), rows).map(Some)
     }
 
@@ -181,21 +183,21 @@ impl Stream {
         let left = self.zeroed(4, "a test")?;
         let [skip, take] = bounds(test.slice);
         let words = &views.words;
-        let args = [
+        let args = (
             op.into(),
             (&words.values).into(),
             words.valid.as_ref().into(),
             skip,
             take,
             (&constants.memory).into(),
-            constants.memory.part(constants.bytes).into(),
+            constants.memory.part(constants.bytes)?.into(),
             (constants.count as u32).into(),
             (&out).into(),
             (&left).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: there are `rows` views, and as many bits; constants as above; `out` holds a bit a row in whole words, `left` one.
-        unsafe { self.launch("text_test_views", Shape::rows(rows), &args)? };
+        unsafe { self.launch(kernels::TEXT_TEST_VIEWS, Shape::rows(rows), &args)? };
         match is_set(&left, self)? {
             true => Ok(None),
             false => self.truths(out, words.valid.as_ref(), rows).map(Some),
@@ -212,7 +214,7 @@ impl Stream {
     ) -> Result<Option<Values>> {
         let valid = self.both_valid(left.valid.as_ref(), right.valid.as_ref(), rows)?;
         let out = self.alloc(bitmap_bytes(rows), "columns")?;
-        let args = [
+        let args = (
             asked(&test.predicate).0.into(),
             (&left.offsets).into(),
             (&left.bytes).into(),
@@ -221,9 +223,9 @@ impl Stream {
             valid.as_ref().into(),
             (&out).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: both columns have `rows` values, where their offsets say; `valid` and `out` hold a bit a row in whole words.
-        unsafe { self.launch("text_test_columns", Shape::rows(rows), &args)? };
+        unsafe { self.launch(kernels::TEXT_TEST_COLUMNS, Shape::rows(rows), &args)? };
         self.boolean(out, valid).map(Some)
     }
 
@@ -239,7 +241,7 @@ impl Stream {
         let valid = self.both_valid(left.valid.as_ref(), right.valid.as_ref(), rows)?;
         let out = self.alloc(bitmap_bytes(rows), "columns")?;
         let undecided = self.zeroed(4, "a test")?;
-        let args = [
+        let args = (
             asked(&test.predicate).0.into(),
             (&left.values).into(),
             (&right.values).into(),
@@ -247,9 +249,9 @@ impl Stream {
             (&out).into(),
             (&undecided).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: both columns have `rows` views; `valid` and `out` hold a bit a row in whole words, `undecided` a word.
-        unsafe { self.launch("text_test_view_columns", Shape::rows(rows), &args)? };
+        unsafe { self.launch(kernels::TEXT_TEST_VIEW_COLUMNS, Shape::rows(rows), &args)? };
         match is_set(&undecided, self)? {
             true => Ok(None),
             false => self.boolean(out, valid).map(Some),
@@ -283,7 +285,7 @@ impl Stream {
         let starts = self.alloc(rows * 4, "output columns")?;
         let lengths = self.alloc(rows * 4, "output columns")?;
         let [skip, take] = bounds(Some(slice));
-        let args = [
+        let args = (
             (&text.offsets).into(),
             (&text.bytes).into(),
             text.valid.as_ref().into(),
@@ -292,9 +294,9 @@ impl Stream {
             (&starts).into(),
             (&lengths).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: there are `rows` values, where their offsets say, and as many bits; both outputs hold as many words.
-        unsafe { self.launch("text_test_spans", Shape::rows(rows), &args)? };
+        unsafe { self.launch(kernels::TEXT_TEST_SPANS, Shape::rows(rows), &args)? };
         let (offsets, bytes, length) = self.text_at(text, &starts, lengths, rows)?;
         Ok(Text {
             data_type: text.data_type.clone(),
@@ -318,7 +320,7 @@ impl Stream {
         let out = self.alloc(rows * 16, "output columns")?;
         let left = self.zeroed(4, "a test")?;
         let [skip, take] = bounds(Some(slice));
-        let args = [
+        let args = (
             (&words.values).into(),
             words.valid.as_ref().into(),
             skip,
@@ -326,9 +328,9 @@ impl Stream {
             (&out).into(),
             (&left).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: there are `rows` views, and as many bits; `out` holds as many views, `left` a word.
-        unsafe { self.launch("text_test_slices", Shape::rows(rows), &args)? };
+        unsafe { self.launch(kernels::TEXT_TEST_SLICES, Shape::rows(rows), &args)? };
         if is_set(&left, self)? {
             return Ok(None);
         }

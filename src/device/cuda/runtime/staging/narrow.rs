@@ -1,6 +1,7 @@
 //! [`Narrowing`]: values that go up as their lowest bytes, where these say all. Reading them takes a thread little longer than to copy
 //! them, and they are a half or a quarter on the bus.
 
+use crate::device::cuda::runtime::kernels::{self, Widening};
 /// How many bytes of each value are copied.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Narrowing {
@@ -48,12 +49,12 @@ impl Narrowing {
     }
 
     /// The kernel (family `widen`) that makes the values again.
-    pub(crate) fn widens(self) -> Option<&'static str> {
+    pub(crate) fn widens(self) -> Option<Widening> {
         match self {
             Self::None => None,
-            Self::From8To4 => Some("widen_i32_i64"),
-            Self::From16To8 => Some("widen_i64_i128"),
-            Self::From16To4 => Some("widen_i32_i128"),
+            Self::From8To4 => Some(kernels::WIDEN_I32_I64),
+            Self::From16To8 => Some(kernels::WIDEN_I64_I128),
+            Self::From16To4 => Some(kernels::WIDEN_I32_I128),
         }
     }
 
