@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::device::budget::Budget;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::runtime::gpu::{Gpu, KERNEL_BUILD};
+use crate::device::cuda::runtime::gpu::Gpu;
+use crate::device::cuda::runtime::kernels::KERNEL_BUILD;
 use crate::device::cuda::runtime::{driver, sticky_error};
 use crate::device::gpu_info::GpuInfo;
 use crate::device::primitives::device::Device;

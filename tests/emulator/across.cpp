@@ -88,9 +88,6 @@ struct Bytes {
         return sum;
     }
 };
-struct DifferingBits {
-    static u32 of(u32 a, u32 b) { return __builtin_popcount(a ^ b); }
-};
 void mma_b1_and(Machine &m, const Instruction &i, u32 mask) {
     if (mask != ~0u) m.fault(i, "mma of a part of a warp");
     i32 results[4][32];
@@ -127,7 +124,6 @@ Execute across(const Opcode &opcode, Instruction &) {
     }
     if (op == "mma") {
         if (opcode.has("m8n8k16") && opcode.has("u8")) return mma_of_words<Bytes>;
-        if (opcode.has("m8n8k128") && opcode.has("xor")) return mma_of_words<DifferingBits>;
         if (opcode.has("m16n8k256") && opcode.has("and")) return mma_b1_and;
     }
     return nullptr;

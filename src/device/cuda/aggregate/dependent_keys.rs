@@ -24,7 +24,7 @@ use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::key_column::KeyBytes;
 use crate::device::cuda::keys::key_width::KeyWidth;
-use crate::device::cuda::runtime::launch::Arg;
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::column::Column;
@@ -182,36 +182,43 @@ impl Stream {
     ) -> Result<bool> {
         let differ = self.zeroed(4, "group keys")?;
         for other in others {
-            let (kernel, mut args): (_, Vec<Arg>) = match other {
+            let shape = self.strips(rows.div_ceil(4));
+            let (ids, firsts, differ) = (ids.into(), firsts.into(), (&differ).into());
+            let n = (rows as u32).into();
+            match other {
                 Other::Words {
                     words,
                     width,
                     valid,
                 } => {
                     let (unit, kernel) = match width.trailing_zeros() {
-                        0 => (1, "group_verify_units8"),
-                        1 => (2, "group_verify_units16"),
-                        2 => (4, "group_verify_units32"),
-                        3 => (8, "group_verify_units64"),
-                        _ => (16, "group_verify_units128"),
+                        0 => (1, kernels::GROUP_VERIFY_UNITS8),
+                        1 => (2, kernels::GROUP_VERIFY_UNITS16),
+                        2 => (4, kernels::GROUP_VERIFY_UNITS32),
+                        3 => (8, kernels::GROUP_VERIFY_UNITS64),
+                        _ => (16, kernels::GROUP_VERIFY_UNITS128),
                     };
-                    let units = (width / unit) as u32;
-                    (kernel, vec![(*words).into(), units.into(), (*valid).into()])
+                    let units = ((width / unit) as u32).into();
+                    let args = (
+                        (*words).into(),
+                        units,
+                        (*valid).into(),
+                        ids,
+                        firsts,
+                        n,
+                        differ,
+                    );
+                    // SAFETY: there are `rows` values of `units` units, and a bit and an id for each; each id has a
+                    // first row, which is one of the rows; `differ` holds a word.
+                    unsafe { self.launch(kernel, shape, &args)? };
                 }
-                Other::Text(text) => (
-                    "group_verify_text",
-                    vec![text.offsets().into(), text.bytes.into(), text.valid.into()],
-                ),
-            };
-            args.extend([
-                Arg::from(ids),
-                firsts.into(),
-                (rows as u32).into(),
-                (&differ).into(),
-            ]);
-            // SAFETY: there are `rows` values of `units` units, or given by offsets, and a bit and an id for each; each
-            // id has a first row, which is one of the rows; `differ` holds a word.
-            unsafe { self.launch(kernel, self.strips(rows.div_ceil(4)), &args)? };
+                Other::Text(text) => {
+                    let (offsets, valid) = (text.offsets().into(), text.valid.into());
+                    let args = (offsets, text.bytes.into(), valid, ids, firsts, n, differ);
+                    // SAFETY: as above, with values given by offsets.
+                    unsafe { self.launch(kernels::GROUP_VERIFY_TEXT, shape, &args)? };
+                }
+            }
         }
         Ok(self.read_word32(&differ, 0)? == 0)
     }

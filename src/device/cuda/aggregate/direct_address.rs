@@ -276,7 +276,10 @@ impl Ways<'_> {
                 }
                 let here = queue.alloc(groups * bytes, "aggregates")?;
                 for j in 0..bytes / word {
-                    let (from, to) = (out.part(j * capacity * word), here.part(j * groups * word));
+                    let (from, to) = (
+                        out.part(j * capacity * word)?,
+                        here.part(j * groups * word)?,
+                    );
                     queue.gather_into(from, kept, to, groups, word)?;
                 }
                 Ok(here)

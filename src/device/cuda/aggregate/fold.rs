@@ -14,6 +14,7 @@ use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::{memory, valid_memory};
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -290,9 +291,9 @@ impl Stream {
     /// A bitmap of which of `n` words of 64 bits are not 0.
     pub(crate) fn nonzero_bits(self: &Arc<Self>, words: &Memory, n: usize) -> Result<Memory> {
         let bits = self.alloc(bitmap_bytes(n), "validity")?;
-        let args = [words.into(), (&bits).into(), (n as u32).into()];
+        let args = (words.into(), (&bits).into(), (n as u32).into());
         // SAFETY: `words` holds n words of 64 bits; `bits` holds n bits.
-        unsafe { self.launch("group_out_bits", Shape::rows(n), &args)? };
+        unsafe { self.launch(kernels::GROUP_OUT_BITS, Shape::rows(n), &args)? };
         Ok(bits)
     }
 
@@ -300,12 +301,12 @@ impl Stream {
     fn of_words(self: &Arc<Self>, data_type: &DataType, words: Memory, n: usize) -> Result<Memory> {
         let (kernel, items) = match width(data_type) {
             Some(0) => return self.nonzero_bits(&words, n),
-            Some(1) => ("group_out_narrow8", n),
-            Some(2) => ("group_out_narrow16", n),
-            Some(4) => ("group_out_narrow32", n),
+            Some(1) => (kernels::GROUP_OUT_NARROW8, n),
+            Some(2) => (kernels::GROUP_OUT_NARROW16, n),
+            Some(4) => (kernels::GROUP_OUT_NARROW32, n),
             Some(8) => return Ok(words),
-            Some(16) => ("group_out_join128", n),
-            Some(32) => ("group_out_join256", 2 * n),
+            Some(16) => (kernels::GROUP_OUT_JOIN128, n),
+            Some(32) => (kernels::GROUP_OUT_JOIN256, 2 * n),
             _ => {
                 return Err(BowtieError::Internal(format!(
                     "{data_type} has no words on a GPU"
@@ -314,7 +315,7 @@ impl Stream {
         };
         let bytes = width(data_type).unwrap_or_default() * n;
         let out = self.alloc(bytes, "aggregates")?;
-        let args = [(&words).into(), (&out).into(), (n as u32).into()];
+        let args = ((&words).into(), (&out).into(), (n as u32).into());
         // SAFETY: `words` holds the number of words for each of n values that the kernel reads; `out` has memory for n
         // values.
         unsafe { self.launch(kernel, Shape::rows(items), &args)? };

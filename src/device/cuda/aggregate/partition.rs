@@ -13,7 +13,9 @@ use crate::device::cuda::aggregate::strategies::FEW_IN_PARTS;
 use crate::device::cuda::keys::key_width::KeyWidth;
 use crate::device::cuda::keys::sort::{NARROW, NARROW_BESIDE_WORDS, check_sortable, passes};
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::arguments::U32;
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
@@ -59,7 +61,7 @@ struct Partitioner<'a> {
     bits: KeyWidth,
     /// Kernel arguments: 1 where the keys' hash is partitioned (0 for the key itself), the first key, and the first bit
     /// of the partition number.
-    digits: [Arg; 3],
+    digits: [U32; 3],
     /// The first position of each partition.
     starts: Memory,
 }
@@ -120,10 +122,10 @@ impl Order<'_> {
             fold(&self.here(&columns, all), outs)?;
             for (of, out) in all.iter().zip(outs) {
                 if of.update.is_row() {
-                    let args = [self.rows()?.into(), out.into(), (groups as u32).into()];
+                    let args = (self.rows()?.into(), out.into(), (groups as u32).into());
                     // SAFETY: `rows` holds the row ids of all positions; `out` holds positions or no row for `groups`
                     // groups.
-                    unsafe { queue.launch("group_out_rows", Shape::rows(groups), &args)? };
+                    unsafe { queue.launch(kernels::GROUP_OUT_ROWS, Shape::rows(groups), &args)? };
                 }
             }
         }
@@ -249,7 +251,7 @@ impl Stream {
         n: usize,
         columns: &[(&Memory, usize)],
     ) -> Result<(Memory, Order<'a>)> {
-        let digits = [0, ids.first, first_bit].map(Arg::from);
+        let digits = [0, ids.first, first_bit].map(U32::from);
         let starts = self.part_starts((ids.words.into(), KeyWidth::B32), &digits, n)?;
         let keys = self.alloc(n * 4, "parts")?;
         let moved = columns.iter().map(|(column, width)| {
@@ -265,7 +267,7 @@ impl Stream {
             true => None,
             false => Some(self.descriptors(&described.collect::<Vec<_>>())?),
         };
-        let args = [
+        let args = (
             ids.words.into(),
             (n as u32).into(),
             digits[1],
@@ -274,14 +276,14 @@ impl Stream {
             described.as_ref().into(),
             (columns.len() as u32).into(),
             (&starts).into(),
-        ];
+        );
         let shape = Shape {
             shared: SPREAD_SHARED,
             ..Shape::blocks_of(n, SPREAD_ROWS, 512)
         };
         // SAFETY: inputs and outputs hold n keys and values of the columns' widths and do not overlap; memory begins at
         // multiples of 16 bytes; `starts` holds the first position of each partition of these keys.
-        unsafe { self.launch("group_spread", shape, &args)? };
+        unsafe { self.launch(kernels::GROUP_SPREAD, shape, &args)? };
         let order = Order {
             rows: None,
             there,
@@ -299,7 +301,7 @@ impl Stream {
         all: &[Wanted<'_>],
     ) -> Result<(Memory, Order<'a>)> {
         check_sortable(n)?;
-        let digits = digits.map(Arg::from);
+        let digits = digits.map(U32::from);
         let starts = self.part_starts((keys, bits), &digits, n)?;
         let parting = Partitioner {
             keys,
@@ -335,18 +337,24 @@ impl Stream {
     fn part_starts(
         self: &Arc<Self>,
         (keys, bits): (Part<'_>, KeyWidth),
-        digits: &[Arg; 3],
+        &[hashed, first, first_bit]: &[U32; 3],
         n: usize,
     ) -> Result<Memory> {
         // One more word counts the finished blocks.
         let starts = self.zeroed((PARTS + 1) * 4, "parts")?;
         let kernel = match bits {
-            KeyWidth::B32 => "group_part_starts_u32",
-            KeyWidth::B64 => "group_part_starts_u64",
+            KeyWidth::B32 => kernels::GROUP_PART_STARTS_U32,
+            KeyWidth::B64 => kernels::GROUP_PART_STARTS_U64,
         };
-        let mut args: Vec<Arg> = vec![keys.into(), (n as u32).into()];
-        args.extend(digits);
-        args.extend([(&starts).into(), starts.word(PARTS)]);
+        let args = (
+            keys.into(),
+            (n as u32).into(),
+            hashed,
+            first,
+            first_bit,
+            (&starts).into(),
+            starts.word(PARTS)?.into(),
+        );
         // SAFETY: there are n keys of the kernel's width; `starts` holds a word for each partition and the count of
         // blocks, all zero.
         unsafe { self.launch(kernel, self.strips(n.div_ceil(4)), &args)? };
@@ -363,24 +371,29 @@ impl Stream {
     ) -> Result<(Memory, Memory)> {
         const THREADS: u32 = 384;
         let (kernel, tile) = match (parting.bits, width) {
-            (KeyWidth::B32, 4) => ("group_part_u32_u32", 8832),
-            (KeyWidth::B32, _) => ("group_part_u32_u64", 5760),
-            (KeyWidth::B64, 4) => ("group_part_u64_u32", 5760),
-            (KeyWidth::B64, _) => ("group_part_u64_u64", 5760),
+            (KeyWidth::B32, 4) => (kernels::GROUP_PART_U32_U32, 8832),
+            (KeyWidth::B32, _) => (kernels::GROUP_PART_U32_U64, 5760),
+            (KeyWidth::B64, 4) => (kernels::GROUP_PART_U64_U32, 5760),
+            (KeyWidth::B64, _) => (kernels::GROUP_PART_U64_U64, 5760),
         };
         let tiles = n.div_ceil(tile);
         let keys = self.alloc(n * parting.bits.bytes(), "parts")?;
         let values = self.alloc(n * width, "parts")?;
         let lookback = self.zeroed((tiles * PARTS + 1) * 4, "parts")?;
-        let mut args: Vec<Arg> = vec![parting.keys.into(), column.into(), (n as u32).into()];
-        args.extend(parting.digits);
-        args.extend([
+        let [hashed, first, first_bit] = parting.digits;
+        let args = (
+            parting.keys.into(),
+            column.into(),
+            (n as u32).into(),
+            hashed,
+            first,
+            first_bit,
             (&keys).into(),
             (&values).into(),
             (&parting.starts).into(),
             (&lookback).into(),
-            lookback.word(tiles * PARTS),
-        ]);
+            lookback.word(tiles * PARTS)?.into(),
+        );
         let shape = Shape::blocks_of(n, tile, THREADS);
         // SAFETY: inputs and outputs hold n keys and values of the kernel's widths and do not overlap; `starts` holds
         // the first position of each partition of these keys; the look-back holds 256 words for each tile and the

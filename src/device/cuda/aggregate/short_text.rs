@@ -20,7 +20,8 @@ use crate::device::cuda::columns::indirect::{Indirect, Referred};
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::key_column::KeyBytes;
-use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::column::Column;
@@ -200,27 +201,37 @@ impl Stream {
             _ => (DataType::UInt64, 8),
         };
         let numbers = self.alloc(rows * bytes, "key words")?;
-        let (views, offsets) = (values.are_views(), values.offsets());
-        let kernel = match (views, bytes) {
-            (true, 4) => "group_text_views32",
-            (true, _) => "group_text_views64",
-            (false, 4) => "group_text_numbers32",
-            (false, _) => "group_text_numbers64",
-        };
-        let mut args: Vec<Arg> = match views {
-            true => vec![],
-            false => vec![offsets.into()],
-        };
-        args.extend([
-            Arg::from(values.bytes),
-            values.valid.into(),
-            (digits as u32).into(),
-            (&numbers).into(),
-            (rows as u32).into(),
-        ]);
-        // SAFETY: there are `rows` values, given by the offsets or as views, and a validity bit for each; `numbers`
-        // holds an integer of the kernel's width for each.
-        unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
+        if values.are_views() {
+            let kernel = match bytes {
+                4 => kernels::GROUP_TEXT_VIEWS32,
+                _ => kernels::GROUP_TEXT_VIEWS64,
+            };
+            let args = (
+                values.bytes.into(),
+                values.valid.into(),
+                (digits as u32).into(),
+                (&numbers).into(),
+                (rows as u32).into(),
+            );
+            // SAFETY: there are `rows` values as views, and a validity bit for each; `numbers` holds an integer of the
+            // kernel's width for each.
+            unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
+        } else {
+            let kernel = match bytes {
+                4 => kernels::GROUP_TEXT_NUMBERS32,
+                _ => kernels::GROUP_TEXT_NUMBERS64,
+            };
+            let args = (
+                values.offsets().into(),
+                values.bytes.into(),
+                values.valid.into(),
+                (digits as u32).into(),
+                (&numbers).into(),
+                (rows as u32).into(),
+            );
+            // SAFETY: as above, with values given by the offsets.
+            unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
+        }
         Ok(Values {
             data_type,
             values: numbers,

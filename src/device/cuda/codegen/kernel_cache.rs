@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use cudarc::driver::sys::{CUfunction_attribute_enum, CUresult};
-use cudarc::driver::{CudaContext, CudaFunction, DriverError};
+use cudarc::driver::{CudaContext, DriverError};
 use cudarc::nvrtc::Ptx;
 use parking_lot::Mutex;
 
@@ -14,7 +14,9 @@ use crate::device::cuda::codegen::kernel::{Generated, KERNEL};
 use crate::device::cuda::codegen::layout::Layout;
 use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::runtime::driver::{failed, is_out_of_memory};
-use crate::error::Result;
+use crate::device::cuda::runtime::kernels::GeneratedKernel;
+use crate::device::cuda::runtime::ptx_entries::{PtxParameter, entries};
+use crate::error::{BowtieError, Result};
 use crate::ir::row_program::{RowInstruction, RowKind, RowProgram};
 
 /// The most kernels that are kept. A kernel takes some tens of KiB of the card's memory.
@@ -61,7 +63,7 @@ pub(crate) struct Stay {
 /// A kernel that can be launched.
 #[derive(Debug)]
 pub(crate) struct Kernel {
-    pub function: CudaFunction,
+    pub(crate) generated: GeneratedKernel,
     pub parameters: Vec<Parameter>,
     pub layout: Layout,
     /// For a kernel whose blocks loop over tiles.
@@ -124,6 +126,7 @@ impl Compiled {
         }
         let mut made = None;
         for generated in generated {
+            check_parameters(&generated)?;
             match compile(context, generated) {
                 Ok(compiled) => made = Some(Arc::new(compiled)),
                 // Memory may suffice another time.
@@ -196,6 +199,25 @@ fn compiles_nothing(error: DriverError) -> bool {
     )
 }
 
+/// Whether a text declares one kernel with a parameter of 64 bits for each of the parameters that a launch is to give.
+fn check_parameters(generated: &Generated) -> Result<()> {
+    let entries = entries(&generated.text).map_err(BowtieError::Internal)?;
+    let declared = match &entries[..] {
+        [entry] => &entry.parameters[..],
+        _ => &[],
+    };
+    let (wanted, are_words) = (
+        generated.parameters.len(),
+        declared.iter().all(|p| *p == PtxParameter::U64),
+    );
+    match declared.len() == wanted && are_words {
+        true => Ok(()),
+        false => Err(BowtieError::Internal(format!(
+            "a compiled expression has {wanted} parameters of 64 bits, and its text declares {declared:?}"
+        ))),
+    }
+}
+
 fn compile(context: &Arc<CudaContext>, generated: Generated) -> Result<Kernel, DriverError> {
     let Generated {
         text,
@@ -225,7 +247,10 @@ fn compile(context: &Arc<CudaContext>, generated: Generated) -> Result<Kernel, D
         }
     };
     Ok(Kernel {
-        function,
+        generated: GeneratedKernel {
+            function,
+            parameters: parameters.len(),
+        },
         parameters,
         layout,
         stay,
@@ -237,6 +262,28 @@ fn compile(context: &Arc<CudaContext>, generated: Generated) -> Result<Kernel, D
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_with_other_parameters_is_an_error() {
+        let generated = |text: &str| Generated {
+            text: text.into(),
+            parameters: vec![Parameter::Rows, Parameter::Bits],
+            layout: Layout::of_program(4, 4),
+            output_on_device: None,
+            nullable: vec![],
+        };
+        let check = |text: &str| check_parameters(&generated(text));
+        assert!(check(".entry k(.param .u64 p0, .param .u64 p1) {}").is_ok());
+        for text in [
+            "",
+            ".entry k(.param .u64 p0) {}",
+            ".entry k(.param .u64 p0, .param .u32 p1) {}",
+            ".entry k(.param .u64 p0, .param .u64 p1, .param .u64 p2) {}",
+        ] {
+            let error = check(text).unwrap_err().to_string();
+            assert!(error.contains("2 parameters of 64 bits"), "{error}");
+        }
+    }
 
     #[test]
     fn programs_without_a_kernel_are_forgotten_those_asked_for_last_kept() {

@@ -18,7 +18,8 @@ use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::expr::row_program::kind_of;
-use crate::device::cuda::runtime::launch::{Arg, Shape as Grid};
+use crate::device::cuda::runtime::arguments::U64;
+use crate::device::cuda::runtime::launch::Shape as Grid;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::column::Column;
 use crate::device::data::results::Kept;
@@ -42,7 +43,7 @@ struct Given<'a> {
 }
 
 impl Given<'_> {
-    fn arg(&self, parameter: Parameter, program: &RowProgram) -> Arg {
+    fn arg(&self, parameter: Parameter, program: &RowProgram) -> U64 {
         match parameter {
             Parameter::Rows => (self.rows as u64).into(),
             Parameter::Column(at) => (&self.columns[at].values).into(),
@@ -62,7 +63,7 @@ impl Given<'_> {
             | Parameter::NullDigit(_)
             | Parameter::Stride(_) => match self.test {
                 Deciding::Bits(keys) => keys.arg(parameter),
-                Deciding::Program | Deciding::Run => 0u64.into(),
+                Deciding::Program | Deciding::Run => U64::ZERO,
             },
         }
     }
@@ -257,7 +258,7 @@ impl CudaDevice {
             .parameters
             .iter()
             .map(|parameter| given.arg(*parameter, program));
-        let args: Vec<Arg> = args.collect();
+        let args: Vec<U64> = args.collect();
         let layout = kernel.layout;
         let mut grid = Grid::blocks_of(given.rows, layout.tile() as usize, layout.threads);
         if let Some(Stay { blocks, shared }) = kernel.stay {
@@ -265,7 +266,7 @@ impl CudaDevice {
             grid.shared = shared;
         }
         // SAFETY: the caller's promise; the arguments match the parameters that the kernel was generated with.
-        unsafe { self.queue.launch_function(&kernel.function, grid, &args) }
+        unsafe { self.queue.launch_generated(&kernel.generated, grid, &args) }
     }
 
     fn column(

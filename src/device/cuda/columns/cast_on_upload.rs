@@ -6,30 +6,31 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
+use crate::device::cuda::runtime::kernels::{self, Widening};
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::staging::narrow::Narrowing;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
 
 /// The kernel that casts a type to a wider one. `None` where a value might fail or become NULL, or nothing is gained.
-pub(crate) fn kernel(from: &DataType, to: &DataType) -> Option<&'static str> {
+pub(crate) fn kernel(from: &DataType, to: &DataType) -> Option<Widening> {
     use DataType::*;
     Some(match (from, to) {
-        (Int8, Int64) => "widen_i8_i64",
-        (Int16, Int64) => "widen_i16_i64",
-        (Int32, Int64) => "widen_i32_i64",
-        (UInt8, Int64 | UInt64) => "widen_u8_i64",
-        (UInt16, Int64 | UInt64) => "widen_u16_i64",
-        (UInt32, Int64 | UInt64) => "widen_u32_i64",
-        (Int8, Float64) => "widen_i8_f64",
-        (Int16, Float64) => "widen_i16_f64",
-        (Int32, Float64) => "widen_i32_f64",
-        (Int64, Float64) => "widen_i64_f64",
-        (UInt8, Float64) => "widen_u8_f64",
-        (UInt16, Float64) => "widen_u16_f64",
-        (UInt32, Float64) => "widen_u32_f64",
-        (UInt64, Float64) => "widen_u64_f64",
-        (Float32, Float64) => "widen_f32_f64",
+        (Int8, Int64) => kernels::WIDEN_I8_I64,
+        (Int16, Int64) => kernels::WIDEN_I16_I64,
+        (Int32, Int64) => kernels::WIDEN_I32_I64,
+        (UInt8, Int64 | UInt64) => kernels::WIDEN_U8_I64,
+        (UInt16, Int64 | UInt64) => kernels::WIDEN_U16_I64,
+        (UInt32, Int64 | UInt64) => kernels::WIDEN_U32_I64,
+        (Int8, Float64) => kernels::WIDEN_I8_F64,
+        (Int16, Float64) => kernels::WIDEN_I16_F64,
+        (Int32, Float64) => kernels::WIDEN_I32_F64,
+        (Int64, Float64) => kernels::WIDEN_I64_F64,
+        (UInt8, Float64) => kernels::WIDEN_U8_F64,
+        (UInt16, Float64) => kernels::WIDEN_U16_F64,
+        (UInt32, Float64) => kernels::WIDEN_U32_F64,
+        (UInt64, Float64) => kernels::WIDEN_U64_F64,
+        (Float32, Float64) => kernels::WIDEN_F32_F64,
         _ => return None,
     })
 }

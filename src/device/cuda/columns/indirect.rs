@@ -4,16 +4,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, BinaryViewArray, GenericByteViewArray, StringViewArray,
-    make_array,
-};
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, GenericByteViewArray, make_array};
 use arrow::buffer::{Buffer as Bytes, NullBuffer, ScalarBuffer};
-use arrow::datatypes::{ByteViewType, DataType};
+use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
 use parking_lot::Mutex;
 
+use crate::device::cuda::columns::downloaded;
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::var_width::{MOST_BYTES, TASK_ROWS, Text, at_once, offsets_of};
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -61,18 +60,18 @@ impl Indirect {
         };
         table.receive()?;
         let views = &self.words.values;
-        let args = [
+        let args = (
             views.into(),
-            table.part(0).into(),
-            table.part(parts * 4).into(),
+            table.part(0)?.into(),
+            table.part(parts * 4)?.into(),
             (parts as u32).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: there are `rows` views, and two words in the table for each part, of which the first begins at row 0.
         unsafe {
             views
                 .queue
-                .launch("text_number_buffers", Shape::each(rows), &args)
+                .launch(kernels::TEXT_NUMBER_BUFFERS, Shape::each(rows), &args)
         }
     }
 }
@@ -334,7 +333,7 @@ impl Stream {
                     .nulls(nulls)
                     .add_child_data(values.to_data());
                 // SAFETY: each key is one of an array with the same values.
-                make_array(unsafe { data.build_unchecked() })
+                unsafe { downloaded::array(data) }?
             }
             Referred::Buffers(buffers) => {
                 let views = ScalarBuffer::new(words, 0, rows);
@@ -344,9 +343,9 @@ impl Stream {
                 unsafe {
                     match column.data_type {
                         DataType::Utf8View => {
-                            Arc::new(StringViewArray::new_unchecked(views, buffers, nulls))
+                            downloaded::view_array::<StringViewType>(views, buffers, nulls)?
                         }
-                        _ => Arc::new(BinaryViewArray::new_unchecked(views, buffers, nulls)),
+                        _ => downloaded::view_array::<BinaryViewType>(views, buffers, nulls)?,
                     }
                 }
             }

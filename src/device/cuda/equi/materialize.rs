@@ -12,7 +12,9 @@ use crate::device::cuda::equi::partition::{
 };
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::arguments::{Argument, U32, U64};
+use crate::device::cuda::runtime::kernels::{self, Kernel};
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
@@ -123,6 +125,37 @@ pub(crate) struct Output {
     pub(crate) state: Memory,
 }
 
+impl Output {
+    /// The kernels' arguments: keys, the most matches, their number, and the status.
+    pub(crate) fn args(&self) -> Result<(U64, U64, U64, U64)> {
+        Ok((
+            self.keys.as_ref().into(),
+            (self.room as u64).into(),
+            (&self.state).into(),
+            self.state.word(2)?.into(),
+        ))
+    }
+}
+
+/// A kernel that joins by a table: the table, build columns and their number, keys, their validity and their number,
+/// probe columns and their number, and the output.
+pub(crate) type TableJoin<T, M> = Kernel<(
+    U64,
+    T,
+    M,
+    U64,
+    U32,
+    U64,
+    U64,
+    U32,
+    U64,
+    U32,
+    U64,
+    U64,
+    U64,
+    U64,
+)>;
+
 /// The columns of a side that kernels read, and bytes of a value: the carried ones, then row ids (`None`) if needed.
 pub(crate) type Sources<'a> = Vec<(Option<Part<'a>>, usize)>;
 
@@ -147,7 +180,7 @@ pub(crate) fn descriptors(sources: &Sources<'_>, out: &[Memory]) -> Vec<Descript
     let written = sources.iter().zip(out);
     written
         .map(|((values, bytes), out)| {
-            let values = values.map_or(0, |values| Arg::from(values).word());
+            let values = values.map_or(0, Part::pointer);
             [values, out.pointer(), *bytes as u64]
         })
         .collect()
@@ -233,18 +266,21 @@ impl Stream {
 
     /// Joins by a direct or a hash table: launches `kernel`, whose first arguments are `table`, over the probe `keys`.
     /// The output's state says how many matches there are, and whether all were written.
-    pub(crate) fn join_by_index(
+    pub(crate) fn join_by_index<T: Argument, M: Argument>(
         self: &Arc<Self>,
-        kernel: &'static str,
-        table: &[Arg],
+        kernel: TableJoin<T, M>,
+        (table, second, third): (&Memory, T, M),
         keys: &EquiKeys<'_>,
         (build, probe): (Sources<'_>, Sources<'_>),
         output: &Output,
     ) -> Result<()> {
         let build_columns = self.descriptors(&descriptors(&build, &output.build))?;
         let probe_columns = self.descriptors(&descriptors(&probe, &output.probe))?;
-        let mut args = table.to_vec();
-        args.extend([
+        let (written, room, matches, status) = output.args()?;
+        let args = (
+            table.into(),
+            second,
+            third,
             (&build_columns).into(),
             (build.len() as u32).into(),
             keys.words()?.into(),
@@ -252,11 +288,11 @@ impl Stream {
             (keys.rows as u32).into(),
             (&probe_columns).into(),
             (probe.len() as u32).into(),
-            output.keys.as_ref().into(),
-            (output.room as u64).into(),
-            (&output.state).into(),
-            output.state.word(2),
-        ]);
+            written,
+            room,
+            matches,
+            status,
+        );
         // SAFETY: the table is one of keys of this width and of the build columns' rows; keys, validity and probe
         // columns are of the same number of rows; the written columns have room for `output.room` matches; the words of
         // the state that are written were zero.
@@ -293,10 +329,10 @@ impl Stream {
         let (kernel, cells, fixed) = match (build.width, by_bits) {
             (_, true) => {
                 let cells = 1usize << (28 - bits);
-                ("equi_part_join_bits_u32", cells, 4 * cells)
+                (kernels::EQUI_PART_JOIN_BITS_U32, cells, 4 * cells)
             }
-            (Width::Four, false) => ("equi_part_join_u32", SLOTS, 4 * (SLOTS + CAPACITY)),
-            (Width::Eight, false) => ("equi_part_join_u64", SLOTS, 4 * SLOTS + 8 * CAPACITY),
+            (Width::Four, false) => (kernels::EQUI_PART_JOIN_U32, SLOTS, 4 * (SLOTS + CAPACITY)),
+            (Width::Eight, false) => (kernels::EQUI_PART_JOIN_U64, SLOTS, 4 * SLOTS + 8 * CAPACITY),
         };
         // Build columns are staged as far as shared memory lets two blocks run per multiprocessor anyway; one is staged
         // in any case.
@@ -306,7 +342,8 @@ impl Stream {
             .min(build.columns.len())
             .max(1);
         shape.shared = (fixed + 4 * staged * CAPACITY) as u32;
-        let args = [
+        let (keys, room, matches, status) = output.args()?;
+        let args = (
             (&build.keys).into(),
             (&build_columns).into(),
             (build.columns.len() as u32).into(),
@@ -318,11 +355,11 @@ impl Stream {
             (CAPACITY as u32).into(),
             (cells as u32).into(),
             (staged as u32).into(),
-            output.keys.as_ref().into(),
-            (output.room as u64).into(),
-            (&output.state).into(),
-            output.state.word(2),
-        ];
+            keys,
+            room,
+            matches,
+            status,
+        );
         // SAFETY: pieces name rows of both sides, whose mixed keys are partitioned by the same bits; columns have as
         // many rows as their side's keys, and the written columns have room for `output.room` matches; the shared
         // memory has room for the table and the staged columns; the words of the state that are written were zero.

@@ -11,12 +11,13 @@ use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::equi::choose::{materialization, share_keys};
-use crate::device::cuda::equi::key_words::{EquiKeys, Keying};
+use crate::device::cuda::equi::key_words::{Addresses, EquiKeys, Keying};
 use crate::device::cuda::equi::materialize::{Output, Way, Ways, sources};
 use crate::device::cuda::equi::partition::{Depth, Partitioned, partition_bits};
 use crate::device::cuda::equi::tables::{DirectTable, HashTable};
 use crate::device::cuda::keys::key_width::Width;
-use crate::device::cuda::runtime::launch::Arg;
+use crate::device::cuda::runtime::arguments::{U32, U64};
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
@@ -235,30 +236,30 @@ impl CudaDevice {
         )?;
         match &build.table {
             Table::Direct(table) => {
-                let kernel = match keys.width {
-                    Width::Four => "equi_direct_join_u32",
-                    Width::Eight => "equi_direct_join_u64",
-                };
-                let table = [
-                    Arg::from(&table.rows),
-                    table.addresses.least.into(),
-                    (table.addresses.count as u32).into(),
-                ];
                 let sources = (sources(&build.ways, build_payload), sources(&ways, payload));
-                queue.join_by_index(kernel, &table, &keys, sources, &output)?;
+                let Addresses { least, count } = table.addresses;
+                let count = U32::from(count as u32);
+                match keys.width {
+                    Width::Four => {
+                        let table = (&table.rows, U32::from(least as u32), count);
+                        let kernel = kernels::EQUI_DIRECT_JOIN_U32;
+                        queue.join_by_index(kernel, table, &keys, sources, &output)?;
+                    }
+                    Width::Eight => {
+                        let table = (&table.rows, U64::from(least), count);
+                        let kernel = kernels::EQUI_DIRECT_JOIN_U64;
+                        queue.join_by_index(kernel, table, &keys, sources, &output)?;
+                    }
+                }
             }
             Table::Hash(table) => {
                 let kernel = match keys.width {
-                    Width::Four => "equi_table_join_u32",
-                    Width::Eight => "equi_table_join_u64",
+                    Width::Four => kernels::EQUI_TABLE_JOIN_U32,
+                    Width::Eight => kernels::EQUI_TABLE_JOIN_U64,
                 };
-                let table = [
-                    Arg::from(&table.slots),
-                    table.mask.into(),
-                    (&table.keys).into(),
-                ];
+                let table = (&table.slots, U32::from(table.mask), U64::from(&table.keys));
                 let sources = (sources(&build.ways, build_payload), sources(&ways, payload));
-                queue.join_by_index(kernel, &table, &keys, sources, &output)?;
+                queue.join_by_index(kernel, table, &keys, sources, &output)?;
             }
             Table::Partitioned { side, starts, bits } => {
                 let depth = Depth::Bits(*bits);

@@ -19,7 +19,9 @@ use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::columns::var_width::Text;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::arguments::U32;
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::column::Column;
@@ -124,7 +126,7 @@ fn asked(predicate: &TextPredicate) -> (u32, Vec<&[u8]>) {
 }
 
 /// The slice as the kernels take it; the whole value without a slice.
-fn bounds(slice: Option<TextSlice>) -> [Arg; 2] {
+fn bounds(slice: Option<TextSlice>) -> [U32; 2] {
     let slice = slice.unwrap_or(TextSlice {
         skip: 0,
         take: TextSlice::ALL,
@@ -150,7 +152,7 @@ impl Stream {
         let constants = self.constants(&constants)?;
         let out = self.alloc(bitmap_bytes(rows), "columns")?;
         let [skip, take] = bounds(test.slice);
-        let args = [
+        let args = (
             op.into(),
             (&text.offsets).into(),
             (&text.bytes).into(),
@@ -158,15 +160,15 @@ impl Stream {
             skip,
             take,
             (&constants.memory).into(),
-            constants.memory.part(constants.bytes).into(),
+            constants.memory.part(constants.bytes)?.into(),
             (constants.count as u32).into(),
             (&out).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: there are `rows` values at their offsets, and as many validity bits. The constants are at their
         // offsets, from a multiple of 16 bytes on, and there is at least one if `op` reads one. `out` holds a bit for
         // each row, in whole words.
-        unsafe { self.launch("text_test_bytes", Shape::rows(rows), &args)? };
+        unsafe { self.launch(kernels::TEXT_TEST_BYTES, Shape::rows(rows), &args)? };
         self.truths(out, text.valid.as_ref(), rows).map(Some)
     }
 
@@ -183,22 +185,22 @@ impl Stream {
         let left = self.zeroed(4, "a test")?;
         let [skip, take] = bounds(test.slice);
         let words = &views.words;
-        let args = [
+        let args = (
             op.into(),
             (&words.values).into(),
             words.valid.as_ref().into(),
             skip,
             take,
             (&constants.memory).into(),
-            constants.memory.part(constants.bytes).into(),
+            constants.memory.part(constants.bytes)?.into(),
             (constants.count as u32).into(),
             (&out).into(),
             (&left).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: there are `rows` views and as many validity bits; constants as above; `out` holds a bit for each row,
         // in whole words, and `left` one word.
-        unsafe { self.launch("text_test_views", Shape::rows(rows), &args)? };
+        unsafe { self.launch(kernels::TEXT_TEST_VIEWS, Shape::rows(rows), &args)? };
         match is_set(&left, self)? {
             true => Ok(None),
             false => self.truths(out, words.valid.as_ref(), rows).map(Some),
@@ -215,7 +217,7 @@ impl Stream {
     ) -> Result<Option<Values>> {
         let valid = self.both_valid(left.valid.as_ref(), right.valid.as_ref(), rows)?;
         let out = self.alloc(bitmap_bytes(rows), "columns")?;
-        let args = [
+        let args = (
             asked(&test.predicate).0.into(),
             (&left.offsets).into(),
             (&left.bytes).into(),
@@ -224,10 +226,10 @@ impl Stream {
             valid.as_ref().into(),
             (&out).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: both columns have `rows` values at their offsets; `valid` and `out` hold a bit for each row, in whole
         // words.
-        unsafe { self.launch("text_test_columns", Shape::rows(rows), &args)? };
+        unsafe { self.launch(kernels::TEXT_TEST_COLUMNS, Shape::rows(rows), &args)? };
         self.boolean(out, valid).map(Some)
     }
 
@@ -243,7 +245,7 @@ impl Stream {
         let valid = self.both_valid(left.valid.as_ref(), right.valid.as_ref(), rows)?;
         let out = self.alloc(bitmap_bytes(rows), "columns")?;
         let undecided = self.zeroed(4, "a test")?;
-        let args = [
+        let args = (
             asked(&test.predicate).0.into(),
             (&left.values).into(),
             (&right.values).into(),
@@ -251,10 +253,10 @@ impl Stream {
             (&out).into(),
             (&undecided).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: both columns have `rows` views; `valid` and `out` hold a bit for each row, in whole words, and
         // `undecided` one word.
-        unsafe { self.launch("text_test_view_columns", Shape::rows(rows), &args)? };
+        unsafe { self.launch(kernels::TEXT_TEST_VIEW_COLUMNS, Shape::rows(rows), &args)? };
         match is_set(&undecided, self)? {
             true => Ok(None),
             false => self.boolean(out, valid).map(Some),
@@ -288,7 +290,7 @@ impl Stream {
         let starts = self.alloc(rows * 4, "output columns")?;
         let lengths = self.alloc(rows * 4, "output columns")?;
         let [skip, take] = bounds(Some(slice));
-        let args = [
+        let args = (
             (&text.offsets).into(),
             (&text.bytes).into(),
             text.valid.as_ref().into(),
@@ -297,10 +299,10 @@ impl Stream {
             (&starts).into(),
             (&lengths).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: there are `rows` values at their offsets, and as many validity bits; both outputs hold a word for
         // each row.
-        unsafe { self.launch("text_test_spans", Shape::rows(rows), &args)? };
+        unsafe { self.launch(kernels::TEXT_TEST_SPANS, Shape::rows(rows), &args)? };
         let (offsets, bytes, length) = self.text_at(text, &starts, lengths, rows)?;
         Ok(Text {
             data_type: text.data_type.clone(),
@@ -324,7 +326,7 @@ impl Stream {
         let out = self.alloc(rows * 16, "output columns")?;
         let left = self.zeroed(4, "a test")?;
         let [skip, take] = bounds(Some(slice));
-        let args = [
+        let args = (
             (&words.values).into(),
             words.valid.as_ref().into(),
             skip,
@@ -332,9 +334,9 @@ impl Stream {
             (&out).into(),
             (&left).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: there are `rows` views and as many validity bits; `out` holds as many views, and `left` one word.
-        unsafe { self.launch("text_test_slices", Shape::rows(rows), &args)? };
+        unsafe { self.launch(kernels::TEXT_TEST_SLICES, Shape::rows(rows), &args)? };
         if is_set(&left, self)? {
             return Ok(None);
         }

@@ -9,18 +9,17 @@ use cudarc::driver::{
     CudaContext, CudaEvent, CudaFunction, CudaModule, CudaStream, DriverError, result, sys,
 };
 use cudarc::nvrtc::Ptx;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use crate::device::budget::Budget;
 use crate::device::cuda::codegen::kernel_cache::Compiled;
 use crate::device::cuda::runtime::driver::{LEAST_CAPABILITY, count, failed};
+use crate::device::cuda::runtime::kernels::{ENTRIES, Entry, FAMILIES, Family};
 use crate::device::cuda::runtime::memory_rates::MemoryRates;
 use crate::device::cuda::runtime::staging::ring::Ring;
 use crate::device::cuda::runtime::staging::word::Words;
 use crate::device::cuda::runtime::sticky_error;
 use crate::error::{BowtieError, Result};
-
-include!(concat!(env!("OUT_DIR"), "/kernel_families.rs"));
 
 /// A GPU and everything that its queries share.
 #[derive(Debug)]
@@ -38,8 +37,10 @@ pub(crate) struct Gpu {
     /// Bytes of shared memory that a block can have.
     pub(crate) shared_bytes: u32,
     pool: Pool,
-    modules: Vec<Mutex<Option<Arc<CudaModule>>>>,
-    kernels: RwLock<HashMap<&'static str, CudaFunction>>,
+    /// By family, once it was loaded.
+    modules: [Mutex<Option<Arc<CudaModule>>>; FAMILIES],
+    /// By [`Entry::index`], once it was asked for.
+    kernels: [OnceLock<CudaFunction>; ENTRIES],
     /// Programs over rows.
     pub(crate) compiled: Compiled,
     pub(crate) up: Mutex<Option<Arc<Ring>>>,
@@ -105,10 +106,11 @@ impl Pool {
 static OPENED: Mutex<Option<HashMap<u32, Arc<Gpu>>>> = Mutex::new(None);
 
 /// Whether the kernels of a family may ask for all the shared memory that a block can have.
-fn takes_most_shared_memory(family: &str) -> bool {
+fn takes_most_shared_memory(family: Family) -> bool {
+    use Family::*;
     matches!(
         family,
-        "group_cluster" | "group_dense" | "group_present" | "group_spread" | "group_table" | "equi"
+        GroupCluster | GroupDense | GroupPresent | GroupSpread | GroupTable | Equi
     )
 }
 
@@ -131,7 +133,7 @@ impl Gpu {
         }
         let gpu = Arc::new(Self::new(ordinal)?);
         // Can the driver translate the kernels for this card? If not, the host is taken before a query depends on it.
-        gpu.module("keys")?;
+        gpu.module(Family::Keys)?;
         opened.insert(ordinal, Arc::clone(&gpu));
         Ok(gpu)
     }
@@ -173,8 +175,8 @@ impl Gpu {
             capability: (major, minor),
             multiprocessors: multiprocessors.max(1) as u32,
             shared_bytes: shared_bytes.max(0) as u32,
-            modules: FAMILIES.iter().map(|_| Mutex::default()).collect(),
-            kernels: RwLock::default(),
+            modules: [const { Mutex::new(None) }; FAMILIES],
+            kernels: [const { OnceLock::new() }; ENTRIES],
             compiled: Compiled::default(),
             up: Mutex::new(None),
             down: Mutex::new(None),
@@ -218,20 +220,20 @@ impl Gpu {
             .map_err(|e| failed("opening a stream", e))
     }
 
-    /// A kernel; its family, the longest that its name begins with, is loaded at first use.
-    pub(crate) fn kernel(&self, name: &'static str) -> Result<CudaFunction> {
-        if let Some(kernel) = self.kernels.read().get(name) {
-            return Ok(kernel.clone());
+    /// A kernel; its family is loaded at its first use.
+    pub(crate) fn kernel(&self, entry: Entry) -> Result<&CudaFunction> {
+        let known = &self.kernels[entry.index];
+        match known.get() {
+            Some(kernel) => Ok(kernel),
+            None => {
+                let kernel = self.load(entry)?;
+                Ok(known.get_or_init(|| kernel))
+            }
         }
-        let begins = |family: &str| {
-            name.strip_prefix(family)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
-        };
-        let families = FAMILIES.iter().map(|(family, _)| *family);
-        let family = families
-            .filter(|family| begins(family))
-            .max_by_key(|family| family.len())
-            .ok_or_else(|| BowtieError::Internal(format!("{name} is in no kernel family")))?;
+    }
+
+    fn load(&self, entry: Entry) -> Result<CudaFunction> {
+        let Entry { family, name, .. } = entry;
         let kernel = self
             .module(family)?
             .load_function(name)
@@ -246,33 +248,27 @@ impl Gpu {
                 });
             prepared.map_err(|e| failed(&format!("preparing kernel {name}"), e))?;
         }
-        if family == "group_cluster" {
-            // Clusters of 16 blocks run on some cards alone: where this is refused, none of them is at once.
+        if family == Family::GroupCluster {
+            // Only some cards run clusters of 16 blocks. Where this is refused, `clusters_at_once` answers none.
             let _ = kernel.set_attribute(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
         }
-        self.kernels.write().insert(name, kernel.clone());
         Ok(kernel)
     }
 
-    fn module(&self, family: &str) -> Result<Arc<CudaModule>> {
-        let ((name, image), module) = FAMILIES
-            .iter()
-            .zip(&self.modules)
-            .find(|((name, _), _)| *name == family)
-            .ok_or_else(|| BowtieError::Internal(format!("there is no kernel family {family}")))?;
+    fn module(&self, family: Family) -> Result<Arc<CudaModule>> {
         // The driver may compile a family for seconds: only who needs it waits.
-        let mut module = module.lock();
+        let mut module = self.modules[family as usize].lock();
         if let Some(module) = module.as_ref() {
             return Ok(Arc::clone(module));
         }
-        let image = match std::str::from_utf8(image) {
+        let image = match std::str::from_utf8(family.image()) {
             Ok(text) => Ptx::from_src(text),
-            Err(_) => Ptx::from_binary(image.to_vec()),
+            Err(_) => Ptx::from_binary(family.image().to_vec()),
         };
         let loaded = self
             .context
             .load_module(image)
-            .map_err(|e| failed(&format!("loading kernel family {name}"), e))?;
+            .map_err(|e| failed(&format!("loading kernel family {}", family.name()), e))?;
         Ok(Arc::clone(module.insert(loaded)))
     }
 }

@@ -6,8 +6,10 @@ use cudarc::driver::{CudaEvent, CudaStream, result};
 use parking_lot::Mutex;
 
 use crate::device::budget::Lease;
+use crate::device::cuda::runtime::arguments::U64;
 use crate::device::cuda::runtime::driver::{failed, is_out_of_memory};
-use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::kernels::Widening;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
 
@@ -31,7 +33,7 @@ enum Arriving {
     /// A kernel that reads narrower values, which are on their way themselves.
     Widened {
         narrow: Memory,
-        kernel: &'static str,
+        kernel: Widening,
         rows: usize,
     },
 }
@@ -54,7 +56,7 @@ impl Memory {
     ///
     /// # Safety
     /// `narrow` holds `rows` values of the width that the kernel reads, and this has room for as many as wide as it writes.
-    pub(crate) unsafe fn sent_as(&self, narrow: Memory, kernel: &'static str, rows: usize) {
+    pub(crate) unsafe fn sent_as(&self, narrow: Memory, kernel: Widening, rows: usize) {
         *self.arriving.lock() = Some(Box::new(Arriving::Widened {
             narrow,
             kernel,
@@ -75,7 +77,7 @@ impl Memory {
                 rows,
             } => {
                 narrow.receive()?;
-                let args = [(&narrow).into(), self.into(), (rows as u32).into()];
+                let args = ((&narrow).into(), self.into(), (rows as u32).into());
                 // SAFETY: the promise of `sent_as`.
                 unsafe { self.queue.launch(kernel, Shape::rows(rows), &args) }
             }
@@ -105,41 +107,67 @@ impl Memory {
             .map_err(|e| failed("copying on the GPU", e))
     }
 
-    /// The address of a word of 32 bits inside of it.
-    pub(crate) fn word(&self, at: usize) -> Arg {
-        debug_assert!((at + 1) * 4 <= self.bytes);
-        Arg(self.pointer + at as u64 * 4)
+    /// The part from word `at` of 32 bits on, which has at least that word.
+    ///
+    /// # Errors
+    /// As of [`Memory::part`].
+    pub(crate) fn word(&self, at: usize) -> Result<Part<'_>> {
+        match (at + 1) * 4 <= self.bytes {
+            true => self.part(at * 4),
+            false => Err(past_the_end(at * 4, self.bytes)),
+        }
+    }
+
+    /// The part from byte `from` on.
+    ///
+    /// # Errors
+    /// [`BowtieError::Internal`] where that is behind the end.
+    pub(crate) fn part(&self, from: usize) -> Result<Part<'_>> {
+        Part::from(self).after(from)
     }
 }
 
-/// What lies in a memory from some byte on.
+/// The bytes of a memory from some byte on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part<'a> {
-    pub(crate) memory: &'a Memory,
-    pub(crate) from: usize,
+    memory: &'a Memory,
+    /// At most the memory's bytes.
+    from: usize,
 }
 
 impl Part<'_> {
-    /// What begins so many bytes later.
-    pub(crate) fn after(self, bytes: usize) -> Self {
-        debug_assert!(self.from + bytes <= self.memory.bytes);
-        Self {
-            from: self.from + bytes,
-            ..self
+    /// The part that begins `bytes` bytes later.
+    ///
+    /// # Errors
+    /// [`BowtieError::Internal`] where that is behind the end.
+    pub(crate) fn after(self, bytes: usize) -> Result<Self> {
+        match bytes <= self.bytes() {
+            true => Ok(Self {
+                from: self.from + bytes,
+                ..self
+            }),
+            false => Err(past_the_end(self.from + bytes, self.memory.bytes)),
         }
     }
+
+    /// Its address.
+    pub(crate) fn pointer(self) -> u64 {
+        self.memory.pointer + self.from as u64
+    }
+
+    /// Bytes up to the memory's end.
+    fn bytes(self) -> usize {
+        self.memory.bytes - self.from
+    }
+}
+
+fn past_the_end(at: usize, bytes: usize) -> BowtieError {
+    BowtieError::Internal(format!("byte {at} of {bytes} bytes of device memory"))
 }
 
 impl<'a> From<&'a Memory> for Part<'a> {
     fn from(memory: &'a Memory) -> Self {
         Self { memory, from: 0 }
-    }
-}
-
-impl Memory {
-    pub(crate) fn part(&self, from: usize) -> Part<'_> {
-        debug_assert!(from <= self.bytes);
-        Part { memory: self, from }
     }
 }
 
@@ -240,35 +268,37 @@ impl Stream {
 
     /// Copies so many bytes to the beginning of a memory.
     pub(crate) fn copy_into(&self, from: Part<'_>, to: &Memory, bytes: usize) -> Result<()> {
-        if from.from + bytes > from.memory.bytes || bytes > to.bytes {
+        if bytes > from.bytes() || bytes > to.bytes {
             return Err(BowtieError::Internal("a copy past the end".into()));
         }
         if bytes == 0 {
             return Ok(());
         }
         self.bind()?;
-        let begin = Arg::from(from).0;
+        let begin = from.pointer();
         // SAFETY: both are long enough, as was just checked, and of this queue.
         unsafe { result::memcpy_dtod_async(to.pointer, begin, bytes, self.stream.cu_stream()) }
             .map_err(|e| failed("a copy on the GPU", e))
     }
 }
 
-impl From<Part<'_>> for Arg {
+/// Its address.
+impl From<Part<'_>> for U64 {
     fn from(part: Part<'_>) -> Self {
-        Self(part.memory.pointer + part.from as u64)
+        part.pointer().into()
     }
 }
 
-impl From<&Memory> for Arg {
+/// Its address.
+impl From<&Memory> for U64 {
     fn from(memory: &Memory) -> Self {
-        Self(memory.pointer)
+        memory.pointer.into()
     }
 }
 
-/// Nothing: a null pointer.
-impl From<Option<&Memory>> for Arg {
+/// Its address, or a null pointer.
+impl From<Option<&Memory>> for U64 {
     fn from(memory: Option<&Memory>) -> Self {
-        Self(memory.map_or(0, Memory::pointer))
+        memory.map_or(0, Memory::pointer).into()
     }
 }

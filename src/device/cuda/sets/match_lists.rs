@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
 use crate::device::cuda::runtime::access::memory;
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -82,7 +83,7 @@ impl Stream {
             (search.run)(&Target {
                 counts: &counts,
                 indexed: None,
-                pairs: Some(pairs.part(known as usize * PAIR_BYTES)),
+                pairs: Some(pairs.part(known as usize * PAIR_BYTES)?),
                 capacity,
                 totals: &totals,
             })?;
@@ -103,17 +104,17 @@ impl Stream {
             _ => self.scan(EXCLUSIVE_U32, &counts, n, "range bounds")?,
         };
         let positions = self.alloc(total * 4, "matches of sets")?;
-        let args = [
+        let args = (
             (&pairs).into(),
             (total as u32).into(),
             (&offsets).into(),
             (&counts).into(),
             (&positions).into(),
-        ];
+        );
         // SAFETY: counts are those of the pairs, and offsets their sums, so that each pair has a place of its own.
-        unsafe { self.launch("set_matches_place", Shape::rows(total), &args)? };
+        unsafe { self.launch(kernels::SET_MATCHES_PLACE, Shape::rows(total), &args)? };
         let bound = |from: usize| -> Result<Buffer<u32>> {
-            let words = self.copy_of(offsets.part(from * 4), n * 4, "range bounds")?;
+            let words = self.copy_of(offsets.part(from * 4)?, n * 4, "range bounds")?;
             Ok(Buffer::cuda(words, n))
         };
         Ok(Found {
@@ -158,9 +159,9 @@ impl Stream {
             }
         }
         if counting == SetCounting::Exists {
-            let args = [(&counts).into(), (n as u32).into()];
+            let args = ((&counts).into(), (n as u32).into());
             // SAFETY: there are n counts.
-            unsafe { self.launch("set_matches_exist", Shape::rows(n), &args)? };
+            unsafe { self.launch(kernels::SET_MATCHES_EXIST, Shape::rows(n), &args)? };
         }
         let (_, verified) = self.totals(&totals)?;
         Ok(Counted {
@@ -194,8 +195,8 @@ impl Stream {
 
     /// Adds `n` words to `sums`.
     fn add(&self, sums: &Memory, added: &Memory, n: usize) -> Result<()> {
-        let args = [sums.into(), added.into(), (n as u32).into()];
+        let args = (sums.into(), added.into(), (n as u32).into());
         // SAFETY: both hold n words.
-        unsafe { self.launch("set_matches_add", Shape::rows(n), &args) }
+        unsafe { self.launch(kernels::SET_MATCHES_ADD, Shape::rows(n), &args) }
     }
 }

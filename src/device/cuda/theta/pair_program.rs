@@ -14,8 +14,9 @@ use cudarc::driver::result;
 use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::columns::scan::INCLUSIVE_U32;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::cancellable::{Tester, Written};
+use crate::device::cuda::runtime::cancellable::{CountArgs, ExpandArgs, Tester, Written};
 use crate::device::cuda::runtime::driver::failed;
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -33,6 +34,42 @@ const FIRST_CANDIDATES: usize = 1 << 32;
 const TOGETHER: usize = 128;
 /// Build positions of a slice, at least.
 const SLICE: usize = 2048;
+
+/// A compiled filter, with the word that it sets where only the host can decide.
+struct Filter<'a> {
+    program: &'a ProgramArg,
+    fault: &'a Memory,
+}
+
+impl Tester for Filter<'_> {
+    unsafe fn count(&self, queue: &Stream, shape: Shape, args: CountArgs) -> Result<()> {
+        let (lo, hi, first, positions, exists_only, by_slice, counts) = args;
+        let (program, fault) = (self.program.into(), self.fault.into());
+        let args = (
+            program,
+            lo,
+            hi,
+            first,
+            positions,
+            exists_only,
+            by_slice,
+            counts,
+            fault,
+        );
+        // SAFETY: the caller's promise.
+        unsafe { queue.launch(kernels::PROGRAM_COUNT, shape, &args) }
+    }
+
+    unsafe fn expand(&self, queue: &Stream, shape: Shape, args: ExpandArgs) -> Result<()> {
+        let (lo, hi, offsets, slices, rows, first, positions, from, len, out) = args;
+        let (program, fault) = (self.program.into(), self.fault.into());
+        let args = (
+            program, lo, hi, offsets, slices, rows, first, positions, from, len, out, fault,
+        );
+        // SAFETY: the caller's promise.
+        unsafe { queue.launch(kernels::PROGRAM_EXPAND, shape, &args) }
+    }
+}
 
 impl Stream {
     /// The launch shape for `positions` probe positions; few of them are spread over slices of the build side.
@@ -83,20 +120,21 @@ impl Stream {
             FIRST_CANDIDATES / n,
             go_on,
             |first, positions| {
-                let args = [
+                let args = (
+                    (&program).into(),
                     memory(&matches.ranges.lo)?.into(),
                     memory(&matches.ranges.hi)?.into(),
                     (first as u32).into(),
                     (positions as u32).into(),
                     u32::from(exists_only).into(),
                     0u32.into(),
-                    counts.word(first),
+                    counts.word(first)?.into(),
                     (&fault).into(),
-                ];
+                );
                 let shape = self.runners(&program, positions);
                 // SAFETY: the program's columns are by build and by probe position; ranges and counts are of m probe
                 // positions; `counts` and `fault` are zero.
-                unsafe { self.launch_with("program_count", shape, Some(&program), &args) }
+                unsafe { self.launch(kernels::PROGRAM_COUNT, shape, &args) }
             },
         )?;
         self.check_fault(&fault)?;
@@ -131,11 +169,9 @@ impl Stream {
         let out_sorted = self.alloc(len * 4, "output pairs")?;
         // The counting pass decided on each candidate, so none needs the host.
         let fault = self.zeroed(4, "output pairs")?;
-        let tester = Tester {
-            count: "program_count",
-            expand: "program_expand",
-            by: &program,
-            fault: Some(&fault),
+        let tester = Filter {
+            program: &program,
+            fault: &fault,
         };
         let written = Written {
             from,
@@ -177,14 +213,14 @@ impl Stream {
             go_on()?;
             let k = probe.len();
             let ends = self.gather_values(memory(&behind)?, memory(&probe)?, k, 4)?;
-            let args = [
+            let args = (
                 memory(&probe)?.into(),
                 (&ends).into(),
                 (&steps).into(),
                 (k as u32).into(),
-            ];
+            );
             // SAFETY: ends are m at most, and `steps` holds m + 1 words.
-            unsafe { self.launch("range_cover_steps", self.strips(k), &args) }
+            unsafe { self.launch(kernels::RANGE_COVER_STEPS, self.strips(k), &args) }
         })?;
         self.check_fault(fault)?;
         let counts = self.scan(INCLUSIVE_U32, &steps, m, "match counts")?;
@@ -283,16 +319,17 @@ impl Stream {
                 return Err(BowtieError::Internal("tests that were counted".into()));
             };
             let keep = self.zeroed(bitmap_bytes(len), "output pairs")?;
-            let args = [
+            let args = (
+                program.into(),
                 memory(&pairs.build)?.into(),
                 memory(&pairs.probe)?.into(),
                 (len as u32).into(),
                 (&keep).into(),
                 fault.into(),
-            ];
+            );
             let shape = program.shape(len, 16);
             // SAFETY: positions are inside of the program's columns, which are by position; `keep` holds len bits.
-            unsafe { self.launch_with("program_filter", shape, Some(program), &args)? };
+            unsafe { self.launch(kernels::PROGRAM_FILTER, shape, &args)? };
             with(
                 self.select(&keep, len, Some(memory(&pairs.build)?))?,
                 self.select(&keep, len, Some(memory(&pairs.probe)?))?,

@@ -9,7 +9,8 @@ use cudarc::driver::DeviceRepr;
 
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::cancellable::{Tester, Written};
+use crate::device::cuda::runtime::cancellable::{CountArgs, ExpandArgs, Tester, Written};
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -76,25 +77,27 @@ impl Stream {
             };
             match levels.last() {
                 None => {
-                    let args = [
+                    let args = (
                         (&ordered).into(),
                         (len as u32).into(),
                         (&level.min).into(),
                         (&level.max).into(),
-                    ];
+                    );
                     // SAFETY: `ordered` holds len keys; the level has a zone for each 64 of them.
-                    unsafe { self.launch("zones_leaf", Shape::blocks_of(len, 2048, 256), &args)? };
+                    unsafe {
+                        self.launch(kernels::ZONES_LEAF, Shape::blocks_of(len, 2048, 256), &args)?
+                    };
                 }
                 Some(below) => {
-                    let args = [
+                    let args = (
                         (&below.min).into(),
                         (&below.max).into(),
                         (len as u32).into(),
                         (&level.min).into(),
                         (&level.max).into(),
-                    ];
+                    );
                     // SAFETY: the level below holds len zones; this level has a zone for each 8 of them.
-                    unsafe { self.launch("zones_up", Shape::each(blocks), &args)? };
+                    unsafe { self.launch(kernels::ZONES_UP, Shape::each(blocks), &args)? };
                 }
             }
             levels.push(level);
@@ -165,6 +168,35 @@ impl ZoneTests {
     }
 }
 
+impl Tester for ZoneTests {
+    unsafe fn count(&self, queue: &Stream, shape: Shape, args: CountArgs) -> Result<()> {
+        let (lo, hi, first, positions, exists_only, by_slice, counts) = args;
+        let zones = self.into();
+        let args = (
+            zones,
+            lo,
+            hi,
+            first,
+            positions,
+            exists_only,
+            by_slice,
+            counts,
+        );
+        // SAFETY: the caller's promise.
+        unsafe { queue.launch(kernels::ZONES_COUNT, shape, &args) }
+    }
+
+    unsafe fn expand(&self, queue: &Stream, shape: Shape, args: ExpandArgs) -> Result<()> {
+        let (lo, hi, offsets, slices, rows, first, positions, from, len, out) = args;
+        let zones = self.into();
+        let args = (
+            zones, lo, hi, offsets, slices, rows, first, positions, from, len, out,
+        );
+        // SAFETY: the caller's promise.
+        unsafe { queue.launch(kernels::ZONES_EXPAND, shape, &args) }
+    }
+}
+
 /// The zone maps, which a GPU must have built.
 pub(crate) fn on_gpu(zoned: &crate::device::data::structures::ZonedKeys) -> Result<&ZonedKeys> {
     zoned.0.get()
@@ -196,16 +228,17 @@ impl Stream {
         let m = matches.ranges.rows();
         let sample = m.min(SAMPLED_POSITIONS);
         let undecided = self.zeroed(8, "a sample")?;
-        let args = [
+        let args = (
+            (&tests).into(),
             memory(&matches.ranges.lo)?.into(),
             memory(&matches.ranges.hi)?.into(),
             (m as u32).into(),
             (sample as u32).into(),
             (&undecided).into(),
-        ];
+        );
         let shape = Shape::each(sample * SAMPLED_LEAVES);
         // SAFETY: as for zones_count; `undecided` is one word, which is zero.
-        unsafe { self.launch_with("zones_sample", shape, Some(&tests), &args)? };
+        unsafe { self.launch(kernels::ZONES_SAMPLE, shape, &args)? };
         let leaves = self.read_word(&undecided, 0)? as f64 / SAMPLED_LEAVES as f64;
         Ok(leaves * (m as f64 / sample.max(1) as f64))
     }
@@ -225,19 +258,19 @@ impl Stream {
         let counts = self.zeroed(m * 4, "match counts")?;
         let most = FIRST_CANDIDATES / n.max(1);
         self.in_launches(m, WALKED, most, go_on, |first, positions| {
-            let args = [
+            let args = (
                 memory(&matches.ranges.lo)?.into(),
                 memory(&matches.ranges.hi)?.into(),
                 (first as u32).into(),
                 (positions as u32).into(),
                 u32::from(exists_only).into(),
                 0u32.into(),
-                counts.word(first),
-            ];
+                counts.word(first)?.into(),
+            );
             let shape = self.walkers(positions, n);
             // SAFETY: the tests' keys are by build and by probe position; from position `first` on `counts` holds as
             // many words as there are positions, all zero.
-            unsafe { self.launch_with("zones_count", shape, Some(&tests), &args) }
+            unsafe { tests.count(self, shape, args) }
         })?;
         Ok(Some(Buffer::cuda(counts, m)))
     }
@@ -253,19 +286,19 @@ impl Stream {
         };
         let m = matches.ranges.rows();
         let counts = self.zeroed(m * 4, "match counts")?;
-        let args = [
+        let args = (
             memory(&matches.ranges.lo)?.into(),
             memory(&matches.ranges.hi)?.into(),
             (window.start as u32).into(),
             (window.len() as u32).into(),
             0u32.into(),
             0u32.into(),
-            counts.word(window.start),
-        ];
+            counts.word(window.start)?.into(),
+        );
         let shape = self.walkers(window.len(), matches.build.len());
         // SAFETY: as for zones_count; the window is inside of the m positions, and its counts begin at those of its
         // first position.
-        unsafe { self.launch_with("zones_count", shape, Some(&tests), &args)? };
+        unsafe { tests.count(self, shape, args)? };
         Ok(Some(Buffer::cuda(counts, m)))
     }
 
@@ -287,12 +320,6 @@ impl Stream {
         if len > 0 {
             let window = self.window(offsets, from, len)?;
             let most = FIRST_CANDIDATES / n.max(1);
-            let tester = Tester {
-                count: "zones_count",
-                expand: "zones_expand",
-                by: &tests,
-                fault: None,
-            };
             let written = Written {
                 from,
                 len,
@@ -303,7 +330,7 @@ impl Stream {
                 let (shape, positions) = (self.walkers(positions, n), first..first + positions);
                 // SAFETY: the tests' keys are by build and by probe position, offsets come from zones_count.
                 unsafe {
-                    self.expand_positions(&tester, shape, matches, offsets, positions, written)
+                    self.expand_positions(&tests, shape, matches, offsets, positions, written)
                 }
             })?;
         }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::device::cuda::aggregate::accumulate::accumulator::{MOST_ACCUMULATORS, Wanted};
-use crate::device::cuda::runtime::launch::{Arg, Given, Structure};
+use crate::device::cuda::runtime::arguments::{Structure, U64};
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
@@ -50,11 +50,11 @@ impl AddedInGlobal {
         &mut self,
         queue: &Arc<Stream>,
         (all, outs): (&[Wanted<'_>], &[Memory]),
-        launch: impl FnOnce(&Memory, Given<'_>) -> Result<()>,
+        launch: impl FnOnce(&Memory, &Accumulators) -> Result<()>,
     ) -> Result<()> {
         let given = structure(all, outs, self.groups);
         let found = queue.zeroed(COPIES * COPY_BYTES, "aggregates")?;
-        launch(&found, Given::Accumulators(&given))?;
+        launch(&found, &given)?;
         self.launches.push(found);
         Ok(())
     }
@@ -135,9 +135,12 @@ pub(crate) const THREADS: u32 = 1024;
 /// Rows per block of `group_sorted`.
 pub(crate) const SORTED_ROWS: usize = 8192;
 
+/// `Accumulators` of `kernels/aggregate/block/group_codes.cuh`.
+pub(crate) type Accumulators = Structure<98>;
+
 /// The launch argument of the accumulators, with results allocated for `capacity` groups.
-pub(crate) fn structure(all: &[Wanted<'_>], outs: &[Memory], capacity: usize) -> Structure<98> {
-    let nothing = Arg::from(0u64);
+pub(crate) fn structure(all: &[Wanted<'_>], outs: &[Memory], capacity: usize) -> Accumulators {
+    let nothing = U64::ZERO;
     let mut given = [nothing; 98];
     let mut words = 0;
     for ((of, out), given) in all.iter().zip(outs).zip(given.chunks_exact_mut(6)) {
@@ -151,7 +154,7 @@ pub(crate) fn structure(all: &[Wanted<'_>], outs: &[Memory], capacity: usize) ->
         ]);
         words += of.update.shared_words();
     }
-    given[96] = (all.len() as u32).into();
+    given[96] = (all.len() as u64).into();
     given[97] = (capacity as u64).into();
     Structure(given)
 }

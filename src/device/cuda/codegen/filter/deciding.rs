@@ -3,7 +3,7 @@
 use crate::device::cuda::codegen::filter::bit_test::KeyTest;
 use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::columns::minmax::Number;
-use crate::device::cuda::runtime::launch::Arg;
+use crate::device::cuda::runtime::arguments::U64;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::key_bitmap::Digits;
 
@@ -17,7 +17,7 @@ pub(crate) struct KeysGiven<'a> {
 
 impl KeysGiven<'_> {
     /// The argument of a parameter of the test.
-    pub(crate) fn arg(&self, parameter: Parameter) -> Arg {
+    pub(crate) fn arg(&self, parameter: Parameter) -> U64 {
         let of = |at: usize| &self.digits[at];
         match parameter {
             Parameter::Least(at) => {
@@ -25,9 +25,9 @@ impl KeysGiven<'_> {
                 let sign = self.numbers[at].sign.unwrap_or_default();
                 of(at).least.wrapping_sub(sign).into()
             }
-            Parameter::Digits(at) => of(at).values.into(),
-            Parameter::NullDigit(at) => of(at).null.unwrap_or_default().into(),
-            Parameter::Stride(at) => of(at).stride.into(),
+            Parameter::Digits(at) => u64::from(of(at).values).into(),
+            Parameter::NullDigit(at) => u64::from(of(at).null.unwrap_or_default()).into(),
+            Parameter::Stride(at) => u64::from(of(at).stride).into(),
             _ => self.bits.into(),
         }
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::device::cuda::runtime::arguments::U64;
 use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::gpu::Gpu;
-use crate::device::cuda::runtime::launch::Arg;
 use crate::device::cuda::runtime::staging::word::Word;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
@@ -21,7 +21,7 @@ pub(crate) struct PinnedWord {
 
 impl Stream {
     /// A word for the kernel that `launch` launches on this stream; 0 if the kernel writes nothing.
-    pub(crate) fn note(&self, launch: impl FnOnce(Arg) -> Result<()>) -> Result<PinnedWord> {
+    pub(crate) fn note(&self, launch: impl FnOnce(U64) -> Result<()>) -> Result<PinnedWord> {
         let unused = self.gpu.notes.lock().pop();
         let word = match unused {
             Some(word) => word,
@@ -29,7 +29,7 @@ impl Stream {
         };
         // SAFETY: the word is allocated, and nothing else refers to it.
         unsafe { word.pinned.write_volatile(0) };
-        let launched = launch(Arg::from(word.pinned as u64)).and_then(|()| {
+        let launched = launch(U64::from(word.pinned as u64)).and_then(|()| {
             let marked = word.written.record(&self.stream);
             marked.map_err(|e| failed("recording an event", e))
         });

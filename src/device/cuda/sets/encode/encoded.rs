@@ -1,6 +1,6 @@
 //! [`Sets`]: lists encoded as ascending sets of element ranks, in device memory.
 
-use crate::device::cuda::runtime::launch::Structure;
+use crate::device::cuda::runtime::arguments::Structure;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::buffer::Buffer;
 

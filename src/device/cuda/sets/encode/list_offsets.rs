@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::sort::check_sortable;
 use crate::device::cuda::runtime::access::{memory, valid_memory};
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -119,15 +120,15 @@ impl Stream {
         let offsets = self.send_words(&offsets[..])?;
         let starts = self.alloc(rows * 4, "lists")?;
         let counts = self.alloc(rows * 4, "lists")?;
-        let args = [
+        let args = (
             (&offsets).into(),
             first.into(),
             (rows as u32).into(),
             (&starts).into(),
             (&counts).into(),
-        ];
+        );
         // SAFETY: there is an offset more than rows; both other buffers hold a word per row.
-        unsafe { self.launch("set_encode_spans", Shape::rows(rows), &args)? };
+        unsafe { self.launch(kernels::SET_ENCODE_SPANS, Shape::rows(rows), &args)? };
         let longest = self.longest_between(&offsets, rows)?;
         Ok((starts, counts, longest as u32))
     }
