@@ -1,29 +1,21 @@
 //! Every primitive beside its twin: the same words, bit by bit. They need a GPU; without one they say so and pass, unless
 //! BOWTIE_REQUIRE_CUDA is set.
 
-use crate::device::primitives::keys::KeyPrimitives;
-use crate::device::primitives::transfer::TransferPrimitives;
 pub(crate) mod aggregate;
-
-pub(crate) mod semi;
-
 pub(crate) mod columns;
-
 pub(crate) mod equi;
-
-pub(crate) mod theta;
-
 pub(crate) mod expr;
-
-pub(crate) mod keys;
-
-pub(crate) mod sets;
-
 pub(crate) mod few;
+pub(crate) mod keys;
+pub(crate) mod runtime;
+pub(crate) mod semi;
+pub(crate) mod sets;
+pub(crate) mod theta;
 
 use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use arrow::array::*;
 use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
@@ -41,6 +33,9 @@ use crate::device::data::structures::ZonedKeys;
 use crate::device::host::device::HostDevice;
 use crate::device::lazy_column::Payload;
 use crate::device::primitives::device::Device;
+use crate::device::primitives::keys::KeyPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
+use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
 
 const OPS: [Comparison; 6] = [
@@ -70,6 +65,37 @@ fn twins() -> Option<(HostDevice, CudaDevice)> {
             None
         }
     }
+}
+
+/// Runs `work`, which takes long, by a handle to `gpu`, and checks that it ends soon after it was cancelled.
+fn ends_when_cancelled<T: Send>(
+    host: &HostDevice,
+    gpu: &CudaDevice,
+    work: impl FnOnce(&CudaDevice) -> Result<T> + Send,
+) {
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let handle = CudaDevice {
+        profile: Arc::clone(&gpu.profile),
+        rows_before_compiling: gpu.rows_before_compiling,
+        least_merged_rows: gpu.least_merged_rows,
+        name: gpu.name.clone(),
+        queue: Arc::clone(&gpu.queue),
+        twin: host.clone(),
+        cancelled: Arc::clone(&cancelled),
+    };
+    std::thread::scope(|scope| {
+        let working = scope.spawn(|| work(&handle));
+        std::thread::sleep(Duration::from_millis(100));
+        let from = Instant::now();
+        cancelled.store(true, Ordering::Relaxed);
+        let ended = working.join().unwrap();
+        assert!(matches!(ended, Err(BowtieError::Cancelled)));
+        assert!(
+            from.elapsed() < Duration::from_millis(200),
+            "{:?}",
+            from.elapsed()
+        );
+    });
 }
 
 /// A small generator, the same everywhere.

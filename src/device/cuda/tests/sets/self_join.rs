@@ -1,6 +1,6 @@
 //! Set joins of a side with itself: each pair is looked at once.
 
-use crate::device::cuda::tests::sets::pairs::{
+use crate::device::cuda::tests::sets::search::{
     Sides, compare, every_technique, lists, numbers, predicates,
 };
 use crate::device::cuda::tests::*;
