@@ -1,5 +1,5 @@
-//! Every primitive beside its twin: the same words, bit by bit. They need a GPU; without one they say so and pass, unless
-//! BOWTIE_REQUIRE_CUDA is set.
+//! Every primitive against the host's: the same words, bit by bit. The tests need a GPU; without one they print "skipped" and pass,
+//! unless BOWTIE_REQUIRE_CUDA is set. Folders have the families' names.
 
 pub(crate) mod aggregate;
 pub(crate) mod columns;
@@ -47,7 +47,7 @@ const OPS: [Comparison; 6] = [
     Comparison::NotEq,
 ];
 
-/// Around the sizes at which kernels change what they do.
+/// Around the sizes at which kernels change their method.
 const SIZES: [usize; 14] = [
     0, 1, 2, 31, 32, 33, 255, 257, 1000, 1023, 1025, 8193, 65_537, 300_001,
 ];
@@ -237,7 +237,7 @@ fn same_sorted(gpu: &CudaDevice, here: &OrderedRows, there: &OrderedRows, what: 
     }
 }
 
-/// Columns of every type that lies on the GPU, and some that do not.
+/// Columns of every type that the GPU stores, and some that stay on the host.
 fn columns(random: &mut Random, n: usize, kind: usize) -> Vec<ArrayRef> {
     let words = random.words(n, kind);
     let nulls = random.nulls(n, kind);

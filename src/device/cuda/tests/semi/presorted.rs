@@ -1,4 +1,4 @@
-//! Joins of sides that ascend: pairs and rows as two loops find them, and no answer where keys do not ascend.
+//! Joins of presorted sides: the matches and rows of two loops, and no result where keys are not sorted.
 
 use crate::device::cuda::tests::equi::single_pass;
 use crate::device::cuda::tests::*;
