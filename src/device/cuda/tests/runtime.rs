@@ -2,7 +2,7 @@
 
 use crate::device::cuda::tests::*;
 
-/// Measured once, and somewhere near those of cards that are known.
+/// They are measured once, and are in the range of known cards.
 #[test]
 fn rates_of_memory() {
     let Some((_, gpu)) = twins() else { return };

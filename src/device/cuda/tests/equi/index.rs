@@ -3,7 +3,7 @@
 use crate::device::cuda::tests::*;
 use crate::ir::strategies::EquiStrategy;
 
-/// Of each row of `other` how many rows of `base` match, and a sum that other rows would hardly have.
+/// The match count of each row of `other`, and a checksum of its matches in `base`.
 fn matches(
     device: &dyn Device,
     base: &[ArrayRef],

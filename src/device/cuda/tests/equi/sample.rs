@@ -3,8 +3,7 @@
 use crate::device::cuda::tests::*;
 use crate::device::primitives::transfer::TransferPrimitives;
 
-/// What a sample says of keys is about what is so: the share of the probe side's keys that match, and of build rows whose key
-/// another one has.
+/// Estimates of a sample are near the true shares: of probe rows that match, and of build rows with a duplicate key.
 #[test]
 fn samples_of_keys() {
     let Some((_, gpu)) = twins() else { return };
@@ -48,7 +47,7 @@ fn samples_of_keys() {
                 let probe = gpu.equi_keys_in(&keying, &[&probe]).unwrap();
                 let sampled = gpu.queue.sampled(&keys, &probe).unwrap();
                 let again = 1.0 - 1.0 / rows_a_key as f64;
-                // Keys that match come several times, and count once.
+                // A key of several matching rows counts once.
                 let near = |found: f64, share: f64| (found - share).abs() < 0.05;
                 assert!(
                     sampled.matches.is_some_and(|found| near(found, share))

@@ -4,7 +4,7 @@ use crate::device::cuda::tests::*;
 use crate::device::data::results::Paired;
 use crate::ir::strategies::{EquiStrategy, Materialization};
 
-/// A side: a key, and columns that are carried and not.
+/// A side: a key, and payload columns that GFTR carries and others.
 pub(crate) fn payload(keys: &ArrayRef, salt: u64) -> Vec<ArrayRef> {
     let n = keys.len() as u64;
     let word = |i: u64| (i + salt).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -32,7 +32,7 @@ pub(crate) fn payload(keys: &ArrayRef, salt: u64) -> Vec<ArrayRef> {
     ]
 }
 
-/// Rows as text, in order.
+/// Rows as text, sorted.
 fn rows_of(columns: &[ArrayRef]) -> Vec<String> {
     use arrow::util::display::{ArrayFormatter, FormatOptions};
     let options = FormatOptions::default().with_null("NULL");
@@ -47,7 +47,7 @@ fn rows_of(columns: &[ArrayRef]) -> Vec<String> {
     rows
 }
 
-/// The pairs, put together at once; `None` where the device does not.
+/// The output rows of a single pass; `None` where the device declines it.
 pub(crate) fn joined(
     device: &dyn Device,
     sides: [&[ArrayRef]; 2],
@@ -113,7 +113,7 @@ fn pairs_put_together_are_the_twins() {
             }),
             sides(&|rows| Arc::new((0..rows).map(long).collect::<Int64Array>())),
             sides(&|rows| Arc::new((0..rows).map(dense).collect::<Int32Array>())),
-            // No row has a partner.
+            // No row has a match.
             [
                 Arc::new((0..n).map(dense).collect::<Int32Array>()) as ArrayRef,
                 Arc::new((0..m).map(|i| Some(-21 - i as i32)).collect::<Int32Array>()),

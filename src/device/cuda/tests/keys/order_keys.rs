@@ -73,7 +73,7 @@ fn keys_alone_are_sorted() {
     }
 }
 
-/// Keys that agree on the bits by which they are sorted stay as they stood.
+/// A sort by some bits is stable.
 #[test]
 fn keys_alone_by_some_bits_are_stable() {
     let Some((_, gpu)) = twins() else { return };
@@ -83,7 +83,7 @@ fn keys_alone_by_some_bits_are_stable() {
             let key = |i: u64, random: &mut Random| random.below(9) << first | i;
             let keys: Vec<u64> = (0..n).map(|i| key(i, &mut random)).collect();
             let found = sorted_bytes(&gpu, &keys, (width, bytes), 0xF << first);
-            // By all bits, as the lower ones ascended.
+            // Sorted by all bits, as the lower ones were ascending.
             let mut expected = keys;
             expected.sort_unstable();
             assert!(

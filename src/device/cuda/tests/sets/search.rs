@@ -1,4 +1,4 @@
-//! Set joins: the pairs that the twin finds, by every technique.
+//! Probes of set joins: the matches that the host finds, by every technique.
 
 use crate::device::cuda::tests::*;
 use crate::device::data::results::SetCounting;
@@ -9,7 +9,7 @@ use crate::error::BowtieError;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTechnique, SetTest};
 use crate::ir::side::Side;
 
-/// Pairs of an indexed and a searching row, and how many each row of both sides has, by row.
+/// Matches as pairs of a build row and a probe row, and match counts of the rows of both sides.
 #[derive(Debug, PartialEq)]
 struct Joined {
     pairs: Vec<(u32, u32)>,
@@ -306,7 +306,7 @@ fn skewed_sets() {
 fn many_sets() {
     let Some((host, gpu)) = twins() else { return };
     let mut random = Random(64);
-    // Pair by pair is for few sets.
+    // Intersecting every pair is for few sets.
     let mut techniques = every_technique();
     techniques.retain(|by| *by != Some(SetTechnique::Intersect));
     let sides = Sides {

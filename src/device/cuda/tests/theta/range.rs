@@ -1,17 +1,17 @@
-//! Ranges, counts, coverage and pairs, tested or not.
+//! Range searches: bounds, match counts, coverage and expanded matches, with and without tests of further columns.
 
 use crate::device::cuda::tests::theta::range_fold::same_folds;
 use crate::device::cuda::tests::*;
 use crate::device::primitives::keys::KeyPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
 
-/// Two sides on both devices, ready to be searched.
+/// Two sides on both devices, sorted by their keys.
 pub(crate) struct Sides {
     pub(crate) build: OrderedRows,
     pub(crate) sorted_there: OrderedRows,
     pub(crate) probe: OrderedRows,
     pub(crate) probe_there: OrderedRows,
-    /// Keys of the searching side, by row.
+    /// Keys of the probe side, by row.
     pub(crate) keys: Keys,
     pub(crate) keys_there: Keys,
     pub(crate) groups: Option<(Buffer<u32>, Buffer<u32>)>,
@@ -185,7 +185,7 @@ fn ranges_counts_and_coverage_are_the_twins() {
     }
 }
 
-/// Offsets, pieces and pairs.
+/// Checks offsets, output pieces and matches.
 pub(crate) fn same_pairs(
     host: &HostDevice,
     gpu: &CudaDevice,
@@ -295,7 +295,7 @@ fn tested_matches_are_the_twins() {
                         sides.groups.as_ref().map(|g| &g.1),
                     )
                     .unwrap();
-                // Columns of their own to be tested, with order and without.
+                // Further columns that are tested, ordered and unordered.
                 let tested: Vec<_> = tests
                     .iter()
                     .enumerate()
