@@ -1,29 +1,21 @@
-//! Every primitive of the GPU against the host's, which is the reference: equal words, bit by bit. The tests need a
-//! GPU; without one they print so and pass, unless BOWTIE_REQUIRE_CUDA is set.
+//! Every primitive against the host's: the same words, bit by bit. The tests need a GPU; without one they print "skipped" and pass,
+//! unless BOWTIE_REQUIRE_CUDA is set. Folders have the families' names.
 
-use crate::device::primitives::keys::KeyPrimitives;
-use crate::device::primitives::transfer::TransferPrimitives;
 pub(crate) mod aggregate;
-
-pub(crate) mod semi;
-
 pub(crate) mod columns;
-
 pub(crate) mod equi;
-
-pub(crate) mod theta;
-
 pub(crate) mod expr;
-
-pub(crate) mod keys;
-
-pub(crate) mod sets;
-
 pub(crate) mod few;
+pub(crate) mod keys;
+pub(crate) mod runtime;
+pub(crate) mod semi;
+pub(crate) mod sets;
+pub(crate) mod theta;
 
 use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use arrow::array::*;
 use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
@@ -41,6 +33,9 @@ use crate::device::data::structures::ZonedKeys;
 use crate::device::host::device::HostDevice;
 use crate::device::lazy_column::Payload;
 use crate::device::primitives::device::Device;
+use crate::device::primitives::keys::KeyPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
+use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
 
 const OPS: [Comparison; 6] = [
@@ -52,7 +47,7 @@ const OPS: [Comparison; 6] = [
     Comparison::NotEq,
 ];
 
-/// Sizes around those at which kernels change their algorithm.
+/// Around the sizes at which kernels change their method.
 const SIZES: [usize; 14] = [
     0, 1, 2, 31, 32, 33, 255, 257, 1000, 1023, 1025, 8193, 65_537, 300_001,
 ];
@@ -72,7 +67,38 @@ fn twins() -> Option<(HostDevice, CudaDevice)> {
     }
 }
 
-/// A small generator of random numbers, the same on every machine.
+/// Runs `work`, which takes long, by a handle to `gpu`, and checks that it ends soon after it was cancelled.
+fn ends_when_cancelled<T: Send>(
+    host: &HostDevice,
+    gpu: &CudaDevice,
+    work: impl FnOnce(&CudaDevice) -> Result<T> + Send,
+) {
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let handle = CudaDevice {
+        profile: Arc::clone(&gpu.profile),
+        rows_before_compiling: gpu.rows_before_compiling,
+        least_merged_rows: gpu.least_merged_rows,
+        name: gpu.name.clone(),
+        queue: Arc::clone(&gpu.queue),
+        twin: host.clone(),
+        cancelled: Arc::clone(&cancelled),
+    };
+    std::thread::scope(|scope| {
+        let working = scope.spawn(|| work(&handle));
+        std::thread::sleep(Duration::from_millis(100));
+        let from = Instant::now();
+        cancelled.store(true, Ordering::Relaxed);
+        let ended = working.join().unwrap();
+        assert!(matches!(ended, Err(BowtieError::Cancelled)));
+        assert!(
+            from.elapsed() < Duration::from_millis(200),
+            "{:?}",
+            from.elapsed()
+        );
+    });
+}
+
+/// A small generator, the same everywhere.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -211,7 +237,7 @@ fn same_sorted(gpu: &CudaDevice, here: &OrderedRows, there: &OrderedRows, what: 
     }
 }
 
-/// Columns of every type that the GPU stores, and of some that it does not.
+/// Columns of every type that the GPU stores, and some that stay on the host.
 fn columns(random: &mut Random, n: usize, kind: usize) -> Vec<ArrayRef> {
     let words = random.words(n, kind);
     let nulls = random.nulls(n, kind);

@@ -168,9 +168,9 @@ fn distinct_keys_by_bits() {
     }
 }
 
-/// Partitions without row ids: all columns move with their keys, one column or several, some with NULLs.
+/// Partitions without row ids: all columns are partitioned with their keys, one or several, with NULLs too.
 #[test]
-fn parts_without_row_ids() {
+fn partitions_without_row_ids() {
     let Some((host, gpu)) = twins() else { return };
     let n = 300_007;
     let mut random = Random(13);
@@ -196,9 +196,9 @@ fn parts_without_row_ids() {
     }
 }
 
-/// Enough ids that rows of a partition are in any order, and that results are in global memory alone.
+/// So many ids that rows of a partition come in any order, and that accumulators are in global memory alone.
 #[test]
-fn parts_in_no_order() {
+fn partitions_in_no_order() {
     let Some((host, gpu)) = twins() else { return };
     let n = 540_011;
     let mut random = Random(15);

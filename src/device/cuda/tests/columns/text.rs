@@ -110,7 +110,7 @@ fn parts(array: &ArrayRef) -> Vec<ArrayRef> {
 }
 
 #[test]
-fn text_crosses_the_border_and_is_gathered() {
+fn text_is_transferred_and_gathered() {
     let Some((_, gpu)) = twins() else { return };
     let mut random = Random(21);
     for (i, n) in SIZES.into_iter().enumerate() {
@@ -195,9 +195,9 @@ fn refused_leases_of_text_leave_none() {
     }
 }
 
-/// Rows of a payload column are gathered on the host first, and on the GPU after many were gathered.
+/// Rows of a lazy column are gathered on the host at first, on the GPU once many were read.
 #[test]
-fn late_columns_are_uploaded_when_it_pays() {
+fn lazy_columns_are_uploaded_when_it_pays() {
     let Some((_, gpu)) = twins() else { return };
     let mut random = Random(22);
     for n in [1, 33, 5000, 70_000] {
@@ -232,7 +232,7 @@ fn late_columns_are_uploaded_when_it_pays() {
 }
 
 #[test]
-fn late_columns_stay_on_the_host_where_there_is_no_room() {
+fn lazy_columns_stay_on_the_host_without_device_memory() {
     let Some((_, gpu)) = twins() else { return };
     let array: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100_000));
     let payload = Arc::new(Payload::default());

@@ -1,4 +1,4 @@
-//! Transfers of columns, rows and flags, and memory.
+//! Transfers of columns, rows and flags, and reservations of memory.
 
 use crate::device::cuda::tests::*;
 use crate::device::primitives::rows::RowPrimitives;
@@ -6,7 +6,7 @@ use crate::device::primitives::theta::ThetaPrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
 
 #[test]
-fn columns_cross_the_border_and_are_gathered() {
+fn columns_are_transferred_and_gathered() {
     let Some((_, gpu)) = twins() else { return };
     let mut random = Random(1);
     for (kind, n) in SIZES.into_iter().chain([5_000_000]).enumerate() {
@@ -213,7 +213,7 @@ fn flags_rows_and_samples_are_the_twins() {
 }
 
 #[test]
-fn memory_is_leased_refused_and_given_back() {
+fn memory_is_reserved_refused_and_released() {
     let Some((_, _)) = twins() else { return };
     let gpu = CudaDevice::open(0, Some(1 << 20)).unwrap();
     let small: ArrayRef = Arc::new(Int64Array::from(vec![1; 1000]));

@@ -2,6 +2,7 @@
 
 use crate::device::cuda::codegen::kernel::generate;
 use crate::device::cuda::codegen::shape::Shape;
+use crate::device::cuda::tests::expr::program_writer::row_instruction;
 use crate::device::cuda::tests::expr::row_program::{
     each_kind, program, same_outputs, same_rows, type_of,
 };
@@ -19,18 +20,8 @@ use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram, RowSour
 fn operations(kind: RowKind) -> Vec<RowProgram> {
     use crate::ir::pair_program::Op::*;
     const BOOL: RowKind = RowKind::Plain(Kind::Bool);
-    let emit = |op, of: RowKind, [out, a, b, c]: [u8; 4], from| RowInstruction {
-        op,
-        kind: of,
-        out,
-        a,
-        b,
-        c,
-        column: 0,
-        constant: 0,
-        from,
-    };
-    // Registers 0 and 1 are the operands, 2 is a condition, 3 the result.
+    let emit = row_instruction;
+    // Registers 0 and 1 are the operands, 2 a condition, 3 the result.
     let plain = |op, of| emit(RowOp::Plain(op), of, [3, 0, 1, 0], kind);
     let mut safe = vec![];
     let mut alone = vec![];

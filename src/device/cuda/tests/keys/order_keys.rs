@@ -11,7 +11,27 @@ fn bytes_of(words: &[u64], width: usize) -> Vec<u8> {
     words.flat_map(|word| word[..width].to_vec()).collect()
 }
 
-/// Sorts `n` keys without values, which differ in some bits.
+/// The bytes of `keys`, sorted by their `varying` bits; where there are none the GPU leaves them in place.
+fn sorted_bytes(
+    gpu: &CudaDevice,
+    keys: &[u64],
+    (width, bytes): (KeyWidth, usize),
+    varying: u64,
+) -> Vec<u8> {
+    let n = keys.len();
+    let unsorted = gpu.queue.send(&bytes_of(keys, bytes), "test").unwrap();
+    let sorted = gpu
+        .queue
+        .sort_pairs(width, (&unsorted).into(), None, n, varying)
+        .unwrap();
+    assert_eq!(sorted.is_some(), varying != 0);
+    let sorted = sorted.map_or(unsorted, |(sorted, _)| sorted);
+    let mut found = vec![0; n * bytes];
+    gpu.queue.read_few(&mut found, &sorted, 0).unwrap();
+    found
+}
+
+/// Sorts `n` keys alone that differ in some bits.
 pub(crate) fn sorted_alone(gpu: &CudaDevice, random: &mut Random, n: usize, kind: usize) {
     let widths: [(KeyWidth, usize); 2] = [(WIDE_ALONE, 8), (NARROW_ALONE, 4)];
     for (width, bytes) in widths {
@@ -29,13 +49,7 @@ pub(crate) fn sorted_alone(gpu: &CudaDevice, random: &mut Random, n: usize, kind
                 _ => varying,
             };
             let keys: Vec<u64> = keys.iter().map(|key| key & varying).collect();
-            let unsorted = gpu.queue.send(&bytes_of(&keys, bytes), "test").unwrap();
-            let sorted = gpu
-                .queue
-                .sort_pairs(width, (&unsorted).into(), None, n, varying);
-            let sorted = sorted.unwrap().map_or(unsorted, |(sorted, _)| sorted);
-            let mut found = vec![0; n * bytes];
-            gpu.queue.read_few(&mut found, &sorted, 0).unwrap();
+            let found = sorted_bytes(gpu, &keys, (width, bytes), varying);
             let mut expected = keys;
             expected.sort_unstable();
             assert!(
@@ -68,16 +82,8 @@ fn keys_alone_by_some_bits_are_stable() {
         for (width, bytes, first) in [(WIDE_ALONE, 8, 40), (NARROW_ALONE, 4, 24)] {
             let key = |i: u64, random: &mut Random| random.below(9) << first | i;
             let keys: Vec<u64> = (0..n).map(|i| key(i, &mut random)).collect();
-            let unsorted = gpu.queue.send(&bytes_of(&keys, bytes), "test").unwrap();
-            let varying = 0xF << first;
-            let n = keys.len();
-            let sorted = gpu
-                .queue
-                .sort_pairs(width, (&unsorted).into(), None, n, varying);
-            let (sorted, _) = sorted.unwrap().unwrap();
-            let mut found = vec![0; n * bytes];
-            gpu.queue.read_few(&mut found, &sorted, 0).unwrap();
-            // By all bits, as the lower bits ascended before.
+            let found = sorted_bytes(&gpu, &keys, (width, bytes), 0xF << first);
+            // Sorted by all bits, as the lower ones were ascending.
             let mut expected = keys;
             expected.sort_unstable();
             assert!(

@@ -1,6 +1,6 @@
-//! Joins of presorted sides against two nested loops, and no result if keys are not sorted.
+//! Joins of presorted sides: the matches and rows of two loops, and no result where keys are not sorted.
 
-use crate::device::cuda::tests::equi::equi_joins;
+use crate::device::cuda::tests::equi::single_pass;
 use crate::device::cuda::tests::*;
 use crate::device::data::results::Joined;
 use crate::device::presorted::Ascending;
@@ -52,7 +52,7 @@ fn ascending(random: &mut Random, rows: usize, steps: Candidates) -> Vec<u64> {
 /// Columns for each kind of materialisation: the key, a row number, columns that move with keys and others.
 fn payload(keys: &ArrayRef, salt: u64) -> Vec<ArrayRef> {
     let rows = Int32Array::from_iter_values(0..keys.len() as i32);
-    let mut columns = equi_joins::payload(keys, salt);
+    let mut columns = single_pass::payload(keys, salt);
     columns.truncate(6);
     columns.insert(1, Arc::new(rows));
     columns

@@ -1,6 +1,6 @@
 //! Self joins of sets: each pair is tested once.
 
-use crate::device::cuda::tests::sets::pairs::{
+use crate::device::cuda::tests::sets::search::{
     Sides, compare, every_technique, lists, numbers, predicates,
 };
 use crate::device::cuda::tests::*;

@@ -1,14 +1,11 @@
 //! Counts over all pairs by brute force: forced, and as the device chooses.
 
-use std::time::{Duration, Instant};
-
 use crate::device::cuda::tests::*;
 use crate::device::cuda::theta::brute_force;
 use crate::device::data::ranges::Ranges;
 use crate::device::primitives::keys::KeyPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
-use crate::error::BowtieError;
 
 const INEQUALITIES: [Comparison; 4] = [
     Comparison::Lt,
@@ -207,28 +204,8 @@ fn tiles_in_several_launches_count_the_same_and_can_be_cancelled() {
 
     // 10^13 pairs.
     let sides = unordered(&gpu, 10_000_000, 1_000_000);
-    let cancelled = Arc::new(AtomicBool::new(false));
-    let handle = CudaDevice {
-        profile: Arc::clone(&gpu.profile),
-        rows_before_compiling: gpu.rows_before_compiling,
-        least_merged_rows: gpu.least_merged_rows,
-        name: gpu.name.clone(),
-        queue: Arc::clone(&gpu.queue),
-        twin: host.clone(),
-        cancelled: Arc::clone(&cancelled),
-    };
     let tests = sides.tests(&ops[..2]);
-    std::thread::scope(|scope| {
-        let count = scope.spawn(|| handle.count_matches(sides.matches(&tests), false));
-        std::thread::sleep(Duration::from_millis(100));
-        let from = Instant::now();
-        cancelled.store(true, Ordering::Relaxed);
-        let ended = count.join().unwrap();
-        assert!(matches!(ended, Err(BowtieError::Cancelled)));
-        assert!(
-            from.elapsed() < Duration::from_millis(200),
-            "{:?}",
-            from.elapsed()
-        );
+    ends_when_cancelled(&host, &gpu, |gpu| {
+        gpu.count_matches(sides.matches(&tests), false)
     });
 }

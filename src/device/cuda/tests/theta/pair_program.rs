@@ -1,6 +1,6 @@
 //! Random pair programs: on ranges alone, and after tests.
 
-use crate::device::cuda::tests::theta::matches::{same_pairs, sides};
+use crate::device::cuda::tests::theta::range::{same_pairs, sides};
 use crate::device::cuda::tests::*;
 use crate::device::data::matches::BoundProgram;
 use crate::device::primitives::rows::RowPrimitives;
@@ -85,7 +85,34 @@ pub(crate) fn column(random: &mut Random, kind: Kind, rows: usize) -> ArrayRef {
     }
 }
 
-/// Writes programs whose registers are used as a stack.
+/// Operations whose result is a Boolean.
+pub(crate) const BOOLEAN_OPS: [Op; 13] = [
+    Op::Eq,
+    Op::NotEq,
+    Op::Lt,
+    Op::LtEq,
+    Op::Gt,
+    Op::GtEq,
+    Op::Distinct,
+    Op::NotDistinct,
+    Op::And,
+    Op::Or,
+    Op::Not,
+    Op::IsNull,
+    Op::IsNotNull,
+];
+
+/// Whether the operands of one of [`BOOLEAN_OPS`] are Booleans too.
+pub(crate) fn takes_booleans(op: Op) -> bool {
+    matches!(op, Op::And | Op::Or | Op::Not)
+}
+
+/// Whether one of [`BOOLEAN_OPS`] has one operand.
+pub(crate) fn is_unary(op: Op) -> bool {
+    matches!(op, Op::Not | Op::IsNull | Op::IsNotNull)
+}
+
+/// Writes programs whose registers are handed out as a stack.
 struct Writer<'a> {
     random: &'a mut Random,
     code: Vec<Instruction>,
@@ -172,41 +199,13 @@ impl Writer<'_> {
     }
 
     fn boolean(&mut self, below: usize, out: u8) {
-        use crate::ir::pair_program::Op::And;
-        use crate::ir::pair_program::Op::Distinct;
-        use crate::ir::pair_program::Op::Eq;
-        use crate::ir::pair_program::Op::Gt;
-        use crate::ir::pair_program::Op::GtEq;
-        use crate::ir::pair_program::Op::IsNotNull;
-        use crate::ir::pair_program::Op::IsNull;
-        use crate::ir::pair_program::Op::Lt;
-        use crate::ir::pair_program::Op::LtEq;
-        use crate::ir::pair_program::Op::Not;
-        use crate::ir::pair_program::Op::NotDistinct;
-        use crate::ir::pair_program::Op::NotEq;
-        use crate::ir::pair_program::Op::Or;
-        let ops = [
-            Eq,
-            NotEq,
-            Lt,
-            LtEq,
-            Gt,
-            GtEq,
-            Distinct,
-            NotDistinct,
-            And,
-            Or,
-            Not,
-            IsNull,
-            IsNotNull,
-        ];
-        let op = ops[self.random.below(13) as usize];
-        let kind = match op {
-            And | Or | Not => Kind::Bool,
-            _ => self.kind(),
+        let op = BOOLEAN_OPS[self.random.below(BOOLEAN_OPS.len() as u64) as usize];
+        let kind = match takes_booleans(op) {
+            true => Kind::Bool,
+            false => self.kind(),
         };
         self.value(kind, below, out);
-        if matches!(op, Not | IsNull | IsNotNull) {
+        if is_unary(op) {
             self.emit(op, kind, [out, out, 0, 0]);
         } else {
             self.value(kind, below, out + 1);

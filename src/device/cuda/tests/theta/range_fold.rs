@@ -1,6 +1,6 @@
 //! Folds over ranges, and sums of columns.
 
-use crate::device::cuda::tests::theta::matches::Sides;
+use crate::device::cuda::tests::theta::range::Sides;
 use crate::device::cuda::tests::*;
 use crate::device::primitives::folds::FoldPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;

@@ -1,6 +1,6 @@
 // Sums, products, quotients, bits and carries.
-#include "lanes.hpp"
-#include "operations.hpp"
+#include "instructions/lanes.hpp"
+#include "instructions/operations.hpp"
 #include <cfenv>
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // Comparisons, which make predicates.
-#include "lanes.hpp"
+#include "instructions/lanes.hpp"
 #include <cmath>
 
 namespace {

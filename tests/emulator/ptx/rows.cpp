@@ -1,4 +1,4 @@
-#include "compile.hpp"
+#include "ptx/compile.hpp"
 #include <algorithm>
 #include <map>
 

@@ -1,4 +1,4 @@
-//! Ranges, counts, coverage and matches, with and without tests.
+//! Range searches: bounds, match counts, coverage and expanded matches, with and without tests of further columns.
 
 use crate::device::cuda::tests::theta::range_fold::same_folds;
 use crate::device::cuda::tests::*;
@@ -11,7 +11,7 @@ pub(crate) struct Sides {
     pub(crate) sorted_there: OrderedRows,
     pub(crate) probe: OrderedRows,
     pub(crate) probe_there: OrderedRows,
-    /// The keys of the probe side, by row.
+    /// Keys of the probe side, by row.
     pub(crate) keys: Keys,
     pub(crate) keys_there: Keys,
     pub(crate) groups: Option<(Buffer<u32>, Buffer<u32>)>,
@@ -185,7 +185,7 @@ fn ranges_counts_and_coverage_are_the_twins() {
     }
 }
 
-/// Compares offsets, output batches and matches.
+/// Checks offsets, output pieces and matches.
 pub(crate) fn same_pairs(
     host: &HostDevice,
     gpu: &CudaDevice,
@@ -295,7 +295,7 @@ fn tested_matches_are_the_twins() {
                         sides.groups.as_ref().map(|g| &g.1),
                     )
                     .unwrap();
-                // Columns to test other than the keys, ordered and unordered.
+                // Further columns that are tested, ordered and unordered.
                 let tested: Vec<_> = tests
                     .iter()
                     .enumerate()

@@ -1,5 +1,5 @@
 // Moves, choices, parts of words, conversions, and addresses of one space as those of another.
-#include "lanes.hpp"
+#include "instructions/lanes.hpp"
 #include <cmath>
 #include <limits>
 

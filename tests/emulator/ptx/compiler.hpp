@@ -1,7 +1,7 @@
 // The compiler of one kernel.
 #pragma once
 #include "instruction.hpp"
-#include "text.hpp"
+#include "ptx/text.hpp"
 #include <map>
 #include <unordered_map>
 #include <vector>

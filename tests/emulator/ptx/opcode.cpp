@@ -1,4 +1,4 @@
-#include "opcode.hpp"
+#include "ptx/opcode.hpp"
 #include <algorithm>
 #include <map>
 

@@ -1,5 +1,5 @@
-#include "text.hpp"
-#include "opcode.hpp"
+#include "ptx/text.hpp"
+#include "ptx/opcode.hpp"
 #include <algorithm>
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
 // What lanes of a warp do together: shuffles, votes, matches, products of matrices.
-#include "lanes.hpp"
+#include "instructions/lanes.hpp"
 
 namespace {
 

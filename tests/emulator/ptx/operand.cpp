@@ -1,5 +1,5 @@
 // What operands are.
-#include "compiler.hpp"
+#include "ptx/compiler.hpp"
 
 static Row special(const std::string &name) {
     static const std::map<std::string, Row> names = {

@@ -1,7 +1,7 @@
 // How instructions see the 32 lanes of a row, and the operations on one, two and three of them.
 #pragma once
 #include "machine.hpp"
-#include "opcode.hpp"
+#include "ptx/opcode.hpp"
 #include <type_traits>
 
 template <class T> inline T get(u64 bits) {

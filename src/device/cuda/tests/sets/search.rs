@@ -1,4 +1,4 @@
-//! Set joins: the matches that the reference finds, by every technique.
+//! Probes of set joins: the matches that the host finds, by every technique.
 
 use crate::device::cuda::tests::*;
 use crate::device::data::results::SetCounting;
@@ -9,7 +9,7 @@ use crate::error::BowtieError;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTechnique, SetTest};
 use crate::ir::side::Side;
 
-/// Matches as (indexed row, probe row), and the number of matches of each row of both sides.
+/// Matches as pairs of a build row and a probe row, and match counts of the rows of both sides.
 #[derive(Debug, PartialEq)]
 struct Joined {
     pairs: Vec<(u32, u32)>,
@@ -307,7 +307,7 @@ fn skewed_sets() {
 fn many_sets() {
     let Some((host, gpu)) = twins() else { return };
     let mut random = Random(64);
-    // The technique for few pairs is left out.
+    // Intersecting every pair is for few sets.
     let mut techniques = every_technique();
     techniques.retain(|by| *by != Some(SetTechnique::Intersect));
     let sides = Sides {

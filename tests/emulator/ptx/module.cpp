@@ -1,7 +1,7 @@
 // Modules: where functions and kernels are in a text, and what all of them share.
-#include "compile.hpp"
+#include "ptx/compile.hpp"
 #include "memory.hpp"
-#include "text.hpp"
+#include "ptx/text.hpp"
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

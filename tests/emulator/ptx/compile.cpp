@@ -1,7 +1,7 @@
 // Scopes, declarations, functions.
-#include "compiler.hpp"
-#include "compile.hpp"
-#include "opcode.hpp"
+#include "ptx/compiler.hpp"
+#include "ptx/compile.hpp"
+#include "ptx/opcode.hpp"
 #include <algorithm>
 #include <cstdlib>
 

@@ -1,6 +1,6 @@
 // Statements made instructions.
-#include "compiler.hpp"
-#include "opcode.hpp"
+#include "ptx/compiler.hpp"
+#include "ptx/opcode.hpp"
 #include <algorithm>
 
 static Space space_of(const Opcode &opcode) {

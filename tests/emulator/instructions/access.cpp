@@ -1,7 +1,7 @@
 // Loads, stores and atomics; every address is checked.
-#include "lanes.hpp"
+#include "instructions/lanes.hpp"
 #include "memory.hpp"
-#include "operations.hpp"
+#include "instructions/operations.hpp"
 #include <cmath>
 
 namespace {
