@@ -1,4 +1,4 @@
-//! [`CopyPool`]: threads that help whoever copies much, piece by piece.
+//! [`CopyPool`]: threads that help with long copies, piece by piece.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,42 +8,42 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::error::{BowtieError, Result};
 
-/// A copy in pieces, of which several threads take one after the other.
+/// A copy in pieces, which several threads copy one after the other.
 pub(crate) trait Pieces: Sync {
     /// Copies the next piece; false when none is left.
     fn copy_next(&self) -> Result<bool>;
 }
 
-/// Threads that take pieces of all copies under way in turn, so that a short copy does not wait for a long one. One that has
-/// nothing to do sleeps.
+/// Threads that copy pieces of all copies under way in turn, so that a short copy does not wait for a long one. Idle
+/// threads sleep.
 #[derive(Debug)]
 pub(crate) struct CopyPool(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// There is a copy, or an end.
+    /// Signalled for a new copy, and at the end.
     began: Condvar,
-    /// A helper has left a copy.
+    /// Signalled when a helper has left a copy.
     left: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     copies: Vec<Copy>,
-    /// Of the copy that is taken next.
+    /// The index of the next copy to help.
     turn: usize,
-    /// Numbers of copies.
+    /// The number of the next copy.
     count: u64,
     over: bool,
 }
 
-/// A copy under way, and who helps.
+/// A copy under way, and its helpers.
 struct Copy {
     number: u64,
     pieces: &'static dyn Pieces,
     helpers: usize,
-    /// No piece is left.
+    /// Whether all pieces were begun.
     ended: bool,
     error: Option<BowtieError>,
 }
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Copy {
 }
 
 impl State {
-    /// The next copy that has pieces left.
+    /// The next copy with pieces that were not begun.
     fn next(&mut self) -> Option<&mut Copy> {
         let copies = self.copies.len();
         let at = (0..copies)
@@ -70,19 +70,19 @@ impl State {
     }
 }
 
-/// One piece. A panic is a failure like others: what waits for the copy must not wait forever.
+/// Copies one piece. A panic counts as a failure, so that the waiting thread does not wait forever.
 fn copy_next(pieces: &dyn Pieces) -> Result<bool> {
     catch_unwind(AssertUnwindSafe(|| pieces.copy_next()))
         .unwrap_or_else(|_| Err(BowtieError::Internal("a copy panicked".into())))
 }
 
 impl CopyPool {
-    /// So many threads of a name; fewer where the system has no more.
+    /// A pool of `threads` threads; of fewer where the system refuses more.
     pub(crate) fn new(name: &str, threads: usize) -> Self {
         let shared = Arc::new(Shared::default());
         for _ in 0..threads {
             let shared = Arc::clone(&shared);
-            // Whoever copies does so alone if need be.
+            // Without helpers the calling thread copies alone.
             let _ = Builder::new()
                 .name(name.into())
                 .spawn(move || shared.help());
@@ -146,8 +146,8 @@ impl Shared {
     }
 
     fn begin(&self, pieces: &dyn Pieces) -> Helped<'_> {
-        // SAFETY: the copy is in the list, where helpers find it, until `Helped` is dropped, which the caller's borrow outlives; and
-        // that waits until none of them has it any more.
+        // SAFETY: helpers find the copy in the list until `Helped` is dropped. The caller's borrow outlives that, and the
+        // drop waits until no helper has the copy any more.
         let pieces = unsafe { std::mem::transmute::<&dyn Pieces, &'static dyn Pieces>(pieces) };
         let mut state = self.state.lock();
         state.count += 1;
@@ -167,7 +167,7 @@ impl Shared {
         }
     }
 
-    /// Takes a copy off the list once nobody helps any more. Returns what went wrong.
+    /// Removes a copy from the list once it has no helper any more; returns its failure.
     fn end(&self, number: u64) -> Option<BowtieError> {
         let mut state = self.state.lock();
         loop {

@@ -1,8 +1,8 @@
-//! [`Narrowing`]: values that go up as their lowest bytes, where these say all. Reading them takes a thread little longer than to copy
-//! them, and they are a half or a quarter on the bus.
+//! [`Narrowing`]: values whose lowest bytes determine them are uploaded as these bytes: a half or a quarter of the bytes on
+//! the bus. A thread checks values hardly slower than it copies them.
 
 use crate::device::cuda::runtime::kernels::{self, Widening};
-/// How many bytes of each value are copied.
+/// The bytes of each value that are copied.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Narrowing {
     /// All of them.
@@ -13,9 +13,9 @@ pub(crate) enum Narrowing {
     From16To4,
 }
 
-/// Values of fewer bytes in all go as they are: a kernel that widens them takes as long.
+/// Values of fewer bytes in all are copied whole: the kernel that widens them would take as long as it saves.
 const LEAST_BYTES: usize = 1 << 20;
-/// Looked at in a sample: so many parts, and so many values of each.
+/// A sample: the number of parts, and of values of each part.
 const PARTS: usize = 64;
 const VALUES: usize = 4;
 
@@ -39,7 +39,7 @@ impl Narrowing {
         candidates.iter().find(fits).copied().unwrap_or(Self::None)
     }
 
-    /// So many bytes become one.
+    /// The number of bytes that become one.
     pub(crate) fn times(self) -> usize {
         match self {
             Self::None => 1,
@@ -48,7 +48,7 @@ impl Narrowing {
         }
     }
 
-    /// The kernel (family `widen`) that makes the values again.
+    /// The kernel (family `widen`) that restores the values.
     pub(crate) fn widens(self) -> Option<Widening> {
         match self {
             Self::None => None,
@@ -58,9 +58,9 @@ impl Narrowing {
         }
     }
 
-    /// Copies the values `from`, made narrower; false where one does not fit.
+    /// Copies the values `from` narrowed; false if one does not fit.
     pub(crate) fn narrow(self, from: &[u8], to: &mut [u8]) -> bool {
-        // Bits that a value has beyond the sign, of all values together: no branch for each of them.
+        // The bits beyond the sign of all values together, without a branch per value.
         let mut beyond = 0;
         match self {
             Self::None => to.copy_from_slice(from),
@@ -100,7 +100,7 @@ fn beyond_i64(value: i128) -> u64 {
     (((value >> 64) as i64) ^ ((value as i64) >> 63)) as u64
 }
 
-/// Values of parts all over, the last one of each among them.
+/// Values of parts that are evenly distributed, with the last value of each.
 fn sample(parts: &[&[u8]], width: usize) -> Vec<u8> {
     let filled: Vec<&[u8]> = parts.iter().copied().filter(|p| !p.is_empty()).collect();
     let mut values = vec![];
@@ -114,7 +114,7 @@ fn sample(parts: &[&[u8]], width: usize) -> Vec<u8> {
     for i in 0..PARTS.min(filled.len()) {
         of(filled[i * filled.len() / PARTS.min(filled.len())]);
     }
-    // Of values that ascend, the greatest.
+    // The greatest of ascending values.
     if let Some(last) = filled.last() {
         of(last);
     }

@@ -1,4 +1,4 @@
-//! [`PinnedWord`]: a word that a kernel writes where the host reads it, without a copy.
+//! [`PinnedWord`]: a word that a kernel writes and the host reads, without a copy.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::error::Result;
 
 /// A word of pinned host memory, which a kernel writes across the bus.
 ///
-/// A word on the GPU takes an allocation, a clearing and a copy, which together take longer than a kernel of few rows.
+/// A word in device memory needs an allocation, a clearing and a copy, which together take longer than a kernel of few rows.
 #[derive(Debug)]
 pub(crate) struct PinnedWord {
     gpu: Arc<Gpu>,
@@ -20,14 +20,14 @@ pub(crate) struct PinnedWord {
 }
 
 impl Stream {
-    /// A word that a kernel writes, which `launch` launches on this queue; 0 if it writes nothing.
+    /// A word for a kernel that `launch` launches on this stream; 0 if the kernel writes nothing.
     pub(crate) fn note(&self, launch: impl FnOnce(U64) -> Result<()>) -> Result<PinnedWord> {
         let unused = self.gpu.notes.lock().pop();
         let word = match unused {
             Some(word) => word,
             None => Word::new(&self.gpu.context)?,
         };
-        // SAFETY: the word was allocated, and nobody else has it.
+        // SAFETY: the word was allocated, and has no other user.
         unsafe { word.pinned.write_volatile(0) };
         let launched = launch(U64::from(word.pinned as u64)).and_then(|()| {
             let marked = word.written.record(&self.stream);
@@ -49,7 +49,7 @@ impl Stream {
 }
 
 impl PinnedWord {
-    /// What was written: waits for the kernel, and for nothing that was launched after it.
+    /// The word. Waits for the kernel, and for nothing that was launched after it.
     pub(crate) fn read(mut self) -> Result<u32> {
         self.take()
     }
@@ -72,7 +72,7 @@ impl PinnedWord {
 
 impl Drop for PinnedWord {
     fn drop(&mut self) {
-        // Nobody asks any more: but the word is used again.
+        // The word is used again, so its kernel must be done.
         let _ = self.take();
     }
 }

@@ -15,14 +15,14 @@ use crate::device::cuda::runtime::staging::narrow::Narrowing;
 use crate::error::{BowtieError, Result};
 
 const SLOTS: usize = 32;
-/// What one thread copies at a time at most, and of a short copy at least.
+/// Bytes that a thread copies at a time: at most, and at least of a short copy.
 const SLOT_BYTES: usize = 2 << 20;
 const LEAST_BYTES: usize = 256 << 10;
-/// Threads that fill the bus, with room to spare: of sixteen cores twelve copy 80 GB/s, where it carries 55.
+/// Threads that fill the bus, and a few more: twelve of sixteen cores copy 80 GB/s, and the bus carries 55.
 const MOST_COPIERS: usize = 12;
 
-/// Slots of pinned memory, used in turn, on a stream of their own, so that copies and kernels overlap. A thread fills (or empties) a
-/// slot by itself and holds no other one meanwhile, so that several copies may go on at the same time.
+/// Slots of pinned memory, used in turn, with a stream of their own, so that copies and kernels overlap. A thread fills (or
+/// empties) one slot at a time by itself, so that several copies run at the same time.
 #[derive(Debug)]
 pub(crate) struct Ring {
     pub(crate) stream: Arc<CudaStream>,
@@ -97,7 +97,7 @@ impl Ring {
         })
     }
 
-    /// Bytes of a piece of a copy of so many: each thread has some.
+    /// Bytes of a piece of a copy of `bytes` bytes, so that each thread has some.
     fn piece_bytes(&self, bytes: usize) -> usize {
         (bytes / (2 * SLOTS))
             .next_multiple_of(LEAST_BYTES)
@@ -131,7 +131,7 @@ impl Ring {
             .map_err(|e| failed("binding the context", e))
     }
 
-    /// Waits for what is under way, before slots or what they are copied to are given back.
+    /// Waits for all copies under way, before their slots or targets are released.
     fn settled(&self, copied: Result<()>) -> Result<()> {
         if copied.is_err() {
             self.settle();
@@ -139,8 +139,8 @@ impl Ring {
         copied
     }
 
-    /// Copies `parts`, made narrower, to address `to` and on; they are on their way when this returns. False where a value does not
-    /// fit: then the rest was not copied.
+    /// Copies `parts`, narrowed, to the addresses from `to` on. Copies are under way when this returns. False if a value does
+    /// not fit: then the rest was not copied.
     pub(crate) fn fill(&self, parts: &[&[u8]], narrowing: Narrowing, to: u64) -> Result<bool> {
         let times = narrowing.times();
         let bytes = parts.iter().map(|part| part.len()).sum::<usize>();
@@ -162,7 +162,7 @@ impl Ring {
         Ok(up.fits.into_inner())
     }
 
-    /// Copies from address `from` and on, and waits.
+    /// Copies from the addresses from `from` on, and waits.
     pub(crate) fn empty(&self, to: &mut [MaybeUninit<u8>], from: u64) -> Result<()> {
         let piece = self.piece_bytes(to.len());
         let several = to.len() > piece;
@@ -183,20 +183,20 @@ struct Up<'a> {
     fits: AtomicBool,
 }
 
-/// What is left to be copied.
+/// The rest of a copy.
 struct Rest<'a> {
     parts: &'a [&'a [u8]],
-    /// Of the first part.
+    /// The offset in the first part.
     begin: usize,
     to: u64,
     /// Bytes of a piece, which fit into a slot.
     piece: usize,
-    /// So many of them become one.
+    /// The number of bytes that become one.
     times: usize,
 }
 
 impl<'a> Rest<'a> {
-    /// A piece, how long it is and where it goes.
+    /// The next piece: its parts, its length and its target.
     fn next(&mut self) -> (Vec<&'a [u8]>, usize, u64) {
         let (mut pieces, mut len, to) = (vec![], 0, self.to);
         while let Some(part) = self.parts.first()
@@ -236,7 +236,7 @@ impl Pieces for Up<'_> {
             room = behind;
         }
         let stream = &self.ring.stream;
-        // SAFETY: the target has room for all parts; the slot stays untouched until its event is waited for.
+        // SAFETY: the target holds as many bytes as all parts; the slot is not touched until its event is waited for.
         unsafe { result::memcpy_htod_async(to, pinned, stream.cu_stream()) }
             .and_then(|()| slot.copied.record(stream))
             .map_err(|e| self.ring.abandon("a copy to the GPU", e))?;
@@ -265,7 +265,7 @@ impl Pieces for Down<'_> {
         let mut slot = self.ring.next_slot().lock();
         let pinned = &mut slot.free()?[..to.len()];
         let stream = &self.ring.stream;
-        // SAFETY: the source is long enough; the slot stays untouched until its event is waited for.
+        // SAFETY: the source is long enough; the slot is not touched until its event is waited for.
         unsafe { result::memcpy_dtoh_async(pinned, from, stream.cu_stream()) }
             .and_then(|()| slot.copied.record(stream))
             .map_err(|e| self.ring.abandon("a copy from the GPU", e))?;
@@ -275,7 +275,7 @@ impl Pieces for Down<'_> {
 }
 
 impl Ring {
-    /// Waits until nothing of the ring is under way.
+    /// Waits until no copy of the ring is under way.
     pub(crate) fn settle(&self) {
         // The first call may report the error of an earlier one instead of waiting.
         if self.stream.synchronize().is_err() {
@@ -283,7 +283,7 @@ impl Ring {
         }
     }
 
-    /// After a failure: nothing of the ring is under way any more when the slot is given back.
+    /// After a failure: no copy of the ring is under way any more when the slot is released.
     fn abandon(&self, what: &str, error: DriverError) -> BowtieError {
         self.settle();
         failed(what, error)

@@ -1,8 +1,9 @@
-//! Staging: between ordinary memory and a GPU through rings of pinned memory, filled and emptied by several threads.
+//! Staging: transfers between ordinary and device memory through rings of pinned memory, which several threads fill and
+//! empty.
 //!
-//! Copies from pageable memory go at a fifth of the bus's rate; pinning memory takes longer than copying it, so the rings are
-//! allocated once. A thread copies a slot's bytes and puts them on the bus by itself (`ring.rs`): threads that meet after each slot
-//! wait for one another longer than they copy.
+//! Copies from pageable memory reach a fifth of the bus's rate. Pinning memory takes longer than copying it, so the rings
+//! are allocated once. A thread copies the bytes of a slot and submits their transfer by itself (`ring.rs`): threads that
+//! meet after each slot wait for one another longer than they copy.
 //!
 //! ```text
 //!  parts ─► thread 0: slot ─┐
@@ -25,14 +26,14 @@ use crate::device::cuda::runtime::staging::ring::Ring;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
 
-/// Words of memory that comes as an argument (`rows_given`).
+/// Words that `rows_given` takes by value, at most.
 const GIVEN_WORDS: usize = 64;
 
-/// Below it the driver's own way is quicker.
+/// Below this number of bytes the driver's own staging is faster.
 const SMALL_BYTES: usize = 128 << 10;
 
 impl Stream {
-    /// Copies `bytes` into memory of their own. They may be reused as soon as this returns.
+    /// Uploads `bytes`. They may be reused as soon as this returns.
     pub(crate) fn send(self: &Arc<Self>, bytes: &[u8], what: &'static str) -> Result<Memory> {
         if bytes.len() <= SMALL_BYTES {
             return self.send_small(bytes, what);
@@ -42,7 +43,7 @@ impl Stream {
         Ok(memory)
     }
 
-    /// Copies `parts`, one after the other, into memory of their own, which must be received before it is used. They may be
+    /// Uploads `parts`, one after the other, asynchronously: the memory must be received before its use. The parts may be
     /// reused as soon as this returns.
     pub(crate) fn send_ahead(
         self: &Arc<Self>,
@@ -53,7 +54,7 @@ impl Stream {
         sent.ok_or_else(|| BowtieError::Internal("whole values did not fit".into()))
     }
 
-    /// The same of values made narrower; `None` where one does not fit.
+    /// The same of narrowed values; `None` if one does not fit.
     pub(crate) fn send_narrowed(
         self: &Arc<Self>,
         parts: &[&[u8]],
@@ -62,9 +63,9 @@ impl Stream {
     ) -> Result<Option<Memory>> {
         let bytes = parts.iter().map(|part| part.len()).sum::<usize>() / narrowing.times();
         let ring = Ring::of(&self.gpu.up, || self.gpu.stream(), "bowtie-up")?;
-        // Allocated in the order of the copies, which so wait for no kernel.
+        // An allocation in the order of the copies does not make them wait for kernels.
         let memory = self.alloc_on(&ring.stream, bytes, what)?;
-        // After a failure nothing is under way when the memory is dropped.
+        // After a failure no copy is under way when the memory is dropped.
         let fits = ring.fill(parts, narrowing, memory.pointer())?;
         match self.gpu.mark(&ring.stream) {
             Ok(copied) => {
@@ -78,8 +79,8 @@ impl Stream {
         }
     }
 
-    /// Copies words into memory of their own, for kernels of this queue alone: few come as a kernel's argument, which is not waited
-    /// for as a copy from ordinary memory must be.
+    /// Uploads words for kernels of this stream. A few are passed as a kernel's argument, so that nothing waits for a copy
+    /// from ordinary memory.
     pub(crate) fn give(self: &Arc<Self>, words: &[u64], what: &'static str) -> Result<Memory> {
         let mut given = [U64::ZERO; GIVEN_WORDS];
         if words.is_empty() || words.len() > given.len() {
@@ -97,7 +98,7 @@ impl Stream {
             (words.len() as u32).into(),
         );
         let shape = Shape::blocks_of(1, 1, GIVEN_WORDS as u32);
-        // SAFETY: so many words are given, and the memory has room for them.
+        // SAFETY: the structure and the memory hold `words.len()` words.
         unsafe { self.launch(kernels::ROWS_GIVEN, shape, &args)? };
         Ok(memory)
     }
@@ -105,8 +106,8 @@ impl Stream {
     fn send_small(self: &Arc<Self>, from: &[u8], what: &'static str) -> Result<Memory> {
         let memory = self.alloc(from.len(), what)?;
         if !from.is_empty() {
-            // SAFETY: the target is long enough, and `from` is borrowed until the copy was waited for: it may be memory that
-            // the caller has pinned, of which the driver makes no copy of its own.
+            // SAFETY: the target is long enough, and `from` is borrowed until the copy was waited for: if the caller pinned
+            // it, the driver makes no copy of its own.
             unsafe { result::memcpy_htod_async(memory.pointer(), from, self.stream.cu_stream()) }
                 .map_err(|e| failed("a copy to the GPU", e))?;
             self.wait()?;
@@ -114,7 +115,7 @@ impl Stream {
         Ok(memory)
     }
 
-    /// Copies a few bytes of `from`, beginning at `offset`, and waits for them.
+    /// Downloads a few bytes of `from` from `offset` on, and waits for them.
     pub(crate) fn read_few(&self, to: &mut [u8], from: &Memory, offset: usize) -> Result<()> {
         if offset + to.len() > from.bytes() {
             return Err(BowtieError::Internal("a copy from past the end".into()));
@@ -127,8 +128,8 @@ impl Stream {
         self.wait()
     }
 
-    /// Copies the first `to.len()` bytes of `from`, and waits for them. `made` was marked when they were there;
-    /// without it all work of the queue is waited for.
+    /// Downloads the first `to.len()` bytes of `from`, and waits for them. `made` is the event behind their kernel; without
+    /// it, this waits for all work of the stream.
     pub(crate) fn read(
         &self,
         to: &mut [MaybeUninit<u8>],
@@ -149,7 +150,7 @@ impl Stream {
                 .map_err(|e| failed("a copy from the GPU", e))?;
             return self.wait();
         }
-        // Whoever holds a slot waits for copies alone, not for kernels.
+        // A thread that holds a slot waits for copies only, never for kernels.
         match made {
             Some(made) => made.synchronize().map_err(|e| failed("a kernel", e))?,
             None => self.wait()?,

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::device::cuda::runtime::driver::{failed, is_out_of_memory};
 use crate::error::{BowtieError, Result};
 
-/// Its memory, and what marks that it was written.
+/// Its memory, and the event behind the kernel that writes it.
 #[derive(Debug)]
 pub(crate) struct Word {
     pub(crate) pinned: *mut u32,
@@ -18,7 +18,7 @@ pub(crate) struct Word {
 // SAFETY: the memory is owned and not tied to the thread that allocated it.
 unsafe impl Send for Word {}
 
-/// Words that nobody uses.
+/// Unused words.
 pub(crate) type Words = Mutex<Vec<Word>>;
 
 impl Word {
@@ -30,7 +30,7 @@ impl Word {
         let pinned =
             unsafe { result::malloc_host(size_of::<u32>(), sys::CU_MEMHOSTALLOC_PORTABLE) }
                 .map_err(|e| match is_out_of_memory(e) {
-                    // There are ways that need no word.
+                    // A caller can do without the word.
                     true => BowtieError::OutOfDeviceMemory {
                         what: "a pinned word",
                         requested: size_of::<u32>() as u64,
