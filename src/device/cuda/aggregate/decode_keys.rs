@@ -90,10 +90,13 @@ impl Stream {
 struct Decoders<N> {
     /// Numbers and how many, a digit, the digit's stride and how many digits there are, whether to invert, and a bitmap.
     bits: Kernel<(U64, U32, N, N, N, U32, U64)>,
-    /// For values of 8, 16, 32 and 64 bits. Numbers and how many, sign and least value, the digit of a NULL, the digit's
-    /// stride and how many digits there are, and values.
-    keys: [Kernel<(U64, U32, U64, U64, N, N, N, U64)>; 4],
+    /// For values of 8, 16, 32 and 64 bits.
+    keys: [KeyDecoder<N>; 4],
 }
+
+/// Numbers and how many, sign and least value, the digit of a NULL, the digit's stride and how many digits there are, and
+/// values.
+type KeyDecoder<N> = Kernel<(U64, U32, U64, U64, N, N, N, U64)>;
 
 const SHORT: Decoders<U32> = Decoders {
     bits: kernels::GROUP_RANGE_BITS,

@@ -100,10 +100,13 @@ impl ForEach {
 struct Encoders<N> {
     /// Bits, their validity and how many, the digit of a NULL, the digit's stride, whether to add, and numbers.
     bools: Kernel<(U64, U64, U32, N, N, U32, U64)>,
-    /// For values of 8, 16, 32 and 64 bits. Values, their validity and how many, sign and least value, the digit of a
-    /// NULL, the digit's stride, whether to add, and numbers.
-    numbers: [Kernel<(U64, U64, U32, U64, U64, N, N, U32, U64)>; 4],
+    /// For values of 8, 16, 32 and 64 bits.
+    numbers: [NumberEncoder<N>; 4],
 }
+
+/// Values, their validity and how many, sign and least value, the digit of a NULL, the digit's stride, whether to add, and
+/// numbers.
+type NumberEncoder<N> = Kernel<(U64, U64, U32, U64, U64, N, N, U32, U64)>;
 
 const SHORT: Encoders<U32> = Encoders {
     bools: kernels::GROUP_RANGE_IDS_BOOL,

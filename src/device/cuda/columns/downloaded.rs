@@ -28,7 +28,7 @@ pub(crate) unsafe fn array(data: ArrayDataBuilder) -> Result<ArrayRef> {
 /// The array of downloaded views.
 ///
 /// # Errors
-/// As of [`array`].
+/// As of [`array()`].
 ///
 /// # Safety
 /// Each view is valid for the type and these buffers.

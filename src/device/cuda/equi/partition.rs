@@ -90,13 +90,17 @@ fn passes(first: u32, end: u32) -> Vec<(u32, u32)> {
 }
 
 /// Keys, whether they are mixed, 0 and their number, keys to write, descriptors of columns and their number, first
-/// positions of digits, 0, first bit and number of bits; then, of a spread, the bits by which rows are in order; then the
-/// look-back, and the number of the next tile.
+/// positions of digits, 0, first bit and number of bits, look-back, and the number of the next tile.
+#[rustfmt::skip]
+type Sort = Kernel<(U64, U32, U32, U32, U64, U64, U32, U64, U64, U32, U32, U64, U64)>;
+/// The same with the number of bits by which rows are in order, before the look-back.
+#[rustfmt::skip]
+type Spread = Kernel<(U64, U32, U32, U32, U64, U64, U32, U64, U64, U32, U32, U32, U64, U64)>;
+
+/// The kernel of a pass: by all bits, or by the highest ones.
 enum PassKernel {
-    #[rustfmt::skip]
-    Spread(Kernel<(U64, U32, U32, U32, U64, U64, U32, U64, U64, U32, U32, U32, U64, U64)>),
-    #[rustfmt::skip]
-    Sort(Kernel<(U64, U32, U32, U32, U64, U64, U32, U64, U64, U32, U32, U64, U64)>),
+    Sort(Sort),
+    Spread(Spread),
 }
 
 /// The kernel of a pass, rows of a tile, and threads of a block.
@@ -108,12 +112,19 @@ struct Pass {
 
 impl Pass {
     fn of(depth: Depth, width: Width) -> Self {
-        use PassKernel::{Sort, Spread};
         let (kernel, tile, threads) = match (depth, width) {
-            (Depth::Bits(_), Width::Four) => (Spread(kernels::EQUI_PART_SPREAD_U32), 5632, 512),
-            (Depth::Bits(_), Width::Eight) => (Spread(kernels::EQUI_PART_SPREAD_U64), 5632, 512),
-            (Depth::Whole, Width::Four) => (Sort(kernels::EQUI_PART_PASS_U32), 8832, 384),
-            (Depth::Whole, Width::Eight) => (Sort(kernels::EQUI_PART_PASS_U64), 5760, 384),
+            (Depth::Bits(_), Width::Four) => {
+                (PassKernel::Spread(kernels::EQUI_PART_SPREAD_U32), 5632, 512)
+            }
+            (Depth::Bits(_), Width::Eight) => {
+                (PassKernel::Spread(kernels::EQUI_PART_SPREAD_U64), 5632, 512)
+            }
+            (Depth::Whole, Width::Four) => {
+                (PassKernel::Sort(kernels::EQUI_PART_PASS_U32), 8832, 384)
+            }
+            (Depth::Whole, Width::Eight) => {
+                (PassKernel::Sort(kernels::EQUI_PART_PASS_U64), 5760, 384)
+            }
         };
         Self {
             kernel,

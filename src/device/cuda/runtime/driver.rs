@@ -1,4 +1,4 @@
-//! The driver: is there one, which GPUs does it know, and what its errors say.
+//! The driver: whether there is one, its GPUs, and the texts of its errors.
 
 use std::sync::OnceLock;
 
@@ -11,10 +11,10 @@ use crate::error::{BowtieError, Result};
 /// The oldest architecture that the kernels' PTX can be translated for: Turing.
 pub(crate) const LEAST_CAPABILITY: (i32, i32) = (7, 5);
 
-/// The oldest driver API that takes the kernels' PTX, whose label is 8.3.
+/// The oldest driver API that accepts the kernels' PTX, which has version 8.3.
 const LEAST_DRIVER: i32 = 12030;
 
-/// Why no GPU can be used, or how many there are. Asked once in the process.
+/// The number of GPUs, or why none can be used. The driver is asked once in the process.
 pub(crate) fn count() -> Result<u32> {
     static COUNT: OnceLock<Result<u32>> = OnceLock::new();
     COUNT.get_or_init(probe).clone()
@@ -48,14 +48,14 @@ fn probe() -> Result<u32> {
 
 /// All GPUs, or why there is none.
 pub(crate) fn gpus() -> Result<Vec<GpuInfo>> {
-    // First: to ask for the version where no library is panics.
+    // The count comes first: a query of the version panics without a library.
     let count = count()?;
     let driver = dotted_version();
     (0..count)
         .map(|ordinal| {
             let describe = || -> Result<GpuInfo, DriverError> {
                 let device = result::device::get(ordinal as i32)?;
-                // SAFETY: `device` was just given out by the driver.
+                // SAFETY: `device` was just returned by the driver.
                 let (total, major, minor) = unsafe {
                     (
                         result::device::total_mem(device)?,

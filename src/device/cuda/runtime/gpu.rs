@@ -1,4 +1,4 @@
-//! [`Gpu`]: one card, opened once in the process: its context, its kernels by family, its staging rings.
+//! [`Gpu`]: one card, opened once in the process: its context, memory pool, root budget, kernels and staging rings.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -21,18 +21,18 @@ use crate::device::cuda::runtime::staging::word::Words;
 use crate::device::cuda::runtime::sticky_error;
 use crate::error::{BowtieError, Result};
 
-/// A GPU and everything that its queries share.
+/// A card, and what all queries on it share.
 #[derive(Debug)]
 pub(crate) struct Gpu {
     pub(crate) context: Arc<CudaContext>,
-    /// Its root budget, of all sessions of the process: nine tenths of what was free when it was opened. (Later the pool keeps what was
-    /// freed, so the driver counts it as used.)
+    /// The root budget of all sessions of the process: nine tenths of the memory that was free when the card was opened.
+    /// (Later the pool keeps freed memory, which the driver counts as used.)
     pub(crate) budget: Arc<Budget>,
     /// Compute capability.
     pub(crate) capability: (i32, i32),
     /// Streaming multiprocessors.
     pub(crate) multiprocessors: u32,
-    /// Of its L2 cache.
+    /// Bytes of the L2 cache.
     pub(crate) cache_bytes: u64,
     /// Bytes of shared memory that a block can have.
     pub(crate) shared_bytes: u32,
@@ -41,21 +41,22 @@ pub(crate) struct Gpu {
     modules: [Mutex<Option<Arc<CudaModule>>>; FAMILIES],
     /// By [`Entry::index`], once it was asked for.
     kernels: [OnceLock<CudaFunction>; ENTRIES],
-    /// Programs over rows.
+    /// Row programs that were compiled.
     pub(crate) compiled: Compiled,
     pub(crate) up: Mutex<Option<Arc<Ring>>>,
     pub(crate) down: Mutex<Option<Arc<Ring>>>,
     pub(crate) notes: Words,
-    /// Once they were measured.
+    /// Rates of the memory, once they were measured.
     pub(crate) memory_rates: OnceLock<MemoryRates>,
-    /// Whether it refused clusters of blocks once.
+    /// Whether it once refused clusters of blocks.
     pub(crate) refuses_clusters: AtomicBool,
 }
 
-/// The share of the card's memory that the pool keeps for later queries: one part of so many.
+/// The pool keeps at most one in this number of the card's bytes for later queries.
 const KEPT_SHARE: u64 = 4;
 
-/// Memory that is allocated and freed in the order of streams. Its own, so that nothing changes for others in the process.
+/// A pool of memory that is allocated and freed in the order of streams. It is not the card's default pool, whose settings
+/// other users in the process rely on.
 #[derive(Debug)]
 struct Pool(sys::CUmemoryPool);
 
@@ -65,7 +66,7 @@ unsafe impl Send for Pool {}
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    /// A pool of GPU `ordinal` that keeps up to `kept` bytes when nobody uses them.
+    /// A pool of GPU `ordinal` that keeps up to `kept` unused bytes.
     fn new(ordinal: u32, kept: u64) -> Result<Self> {
         // SAFETY: plain words and a pointer, for all of which zero is a value: the defaults.
         let mut properties: sys::CUmemPoolProps = unsafe { std::mem::zeroed() };
@@ -87,7 +88,7 @@ impl Pool {
                     )
                     .result()
                 })
-                // Copies must not wait for the kernels of another query to get their memory.
+                // An allocation must not wait for the kernels of another query.
                 .and_then(|()| {
                     sys::cuMemPoolSetAttribute(
                         pool,
@@ -115,10 +116,10 @@ fn takes_most_shared_memory(family: Family) -> bool {
 }
 
 impl Gpu {
-    /// GPU `ordinal`.
+    /// GPU `ordinal`, which is opened at its first use.
     ///
     /// # Errors
-    /// When there is no driver, when it is too old, or when it knows no such GPU.
+    /// Without a driver, with one that is too old or knows no such GPU, and for a GPU whose kernels it cannot compile.
     pub(crate) fn open(ordinal: u32) -> Result<Arc<Self>> {
         let known = count()?;
         if ordinal >= known {
@@ -132,7 +133,7 @@ impl Gpu {
             return Ok(Arc::clone(gpu));
         }
         let gpu = Arc::new(Self::new(ordinal)?);
-        // Can the driver translate the kernels for this card? If not, the host is taken before a query depends on it.
+        // A driver that cannot translate the kernels for this card is found before a query depends on it.
         gpu.module(Family::Keys)?;
         opened.insert(ordinal, Arc::clone(&gpu));
         Ok(gpu)
@@ -153,7 +154,8 @@ impl Gpu {
         sticky_error::know(context.cu_ctx() as usize, ordinal);
         let (free_bytes, total_bytes) =
             result::mem_get_info().map_err(|e| failed("asking for free memory", e))?;
-        // SAFETY: every allocation of ours is used on its queue's stream; copies on a ring's stream are ordered by events or waited for.
+        // SAFETY: each allocation is used on its own stream; copies on a ring's stream are ordered by events or waited
+        // for.
         unsafe { context.disable_event_tracking() };
         let pool = Pool::new(ordinal, total_bytes as u64 / KEPT_SHARE)?;
         let multiprocessors = context
@@ -186,7 +188,7 @@ impl Gpu {
         })
     }
 
-    /// `bytes` of the pool, in the order of `stream`.
+    /// Allocates `bytes` of the pool, in the order of `stream`.
     pub(crate) fn allocate(
         &self,
         stream: &CudaStream,
@@ -201,7 +203,7 @@ impl Gpu {
         Ok(pointer)
     }
 
-    /// Marks all work that was launched on `stream` so far.
+    /// An event behind all work that was launched on `stream` so far.
     pub(crate) fn mark(&self, stream: &CudaStream) -> Result<CudaEvent> {
         let event = self
             .context
@@ -213,7 +215,7 @@ impl Gpu {
         Ok(event)
     }
 
-    /// A queue of work for the card.
+    /// A new stream of the card.
     pub(crate) fn stream(&self) -> Result<Arc<CudaStream>> {
         self.context
             .new_stream()
@@ -256,7 +258,7 @@ impl Gpu {
     }
 
     fn module(&self, family: Family) -> Result<Arc<CudaModule>> {
-        // The driver may compile a family for seconds: only who needs it waits.
+        // The driver may compile a family for seconds: only queries that need this family wait.
         let mut module = self.modules[family as usize].lock();
         if let Some(module) = module.as_ref() {
             return Ok(Arc::clone(module));

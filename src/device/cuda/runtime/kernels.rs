@@ -5,6 +5,11 @@
 //! The machine code of a build with `BOWTIE_CUDA_ARCHS` has the same parameters: `scripts/ptx.sh --check` compares the
 //! PTX with the sources.
 
+#![allow(
+    clippy::type_complexity,
+    reason = "the type of a kernel lists all of its parameters"
+)]
+
 use std::fmt::{self, Debug, Formatter};
 use std::marker::PhantomData;
 

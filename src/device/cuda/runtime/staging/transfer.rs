@@ -25,7 +25,7 @@ use crate::device::cuda::runtime::staging::ring::Ring;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
 
-/// Words of memory that comes as an argument (`rows_given`).
+/// Words that `rows_given` takes by value, at most.
 const GIVEN_WORDS: usize = 64;
 
 /// Below this size the driver's own copy is faster.
