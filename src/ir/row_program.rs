@@ -134,6 +134,18 @@ pub(crate) struct RowProgram {
 }
 
 impl RowProgram {
+    /// The same program over an input that has column `i` at `place(i)`.
+    pub(crate) fn over(&self, place: &dyn Fn(usize) -> usize) -> Self {
+        let columns = self.columns.iter().map(|source| match source {
+            RowSource::Column(i) => RowSource::Column(place(*i)),
+            RowSource::Test(test) => RowSource::Test(test.over(place)),
+        });
+        Self {
+            columns: columns.collect(),
+            ..self.clone()
+        }
+    }
+
     /// Registers that it uses, numbered from 0.
     pub(crate) fn registers(&self) -> usize {
         let used = self.instructions.iter().map(|i| usize::from(i.out) + 1);

@@ -39,6 +39,20 @@ pub(crate) struct TextTest {
 }
 
 impl TextTest {
+    /// The same test over an input that has column `i` at `place(i)`.
+    pub(crate) fn over(&self, place: &dyn Fn(usize) -> usize) -> Self {
+        Self {
+            column: place(self.column),
+            slice: self.slice,
+            predicate: match &self.predicate {
+                TextPredicate::Column(comparison, other) => {
+                    TextPredicate::Column(*comparison, place(*other))
+                }
+                constant => constant.clone(),
+            },
+        }
+    }
+
     /// The other column that it reads.
     pub(crate) fn other(&self) -> Option<usize> {
         match self.predicate {

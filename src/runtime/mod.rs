@@ -2,5 +2,6 @@
 
 pub(crate) mod host_memory;
 pub(crate) mod list;
+pub(crate) mod planned_device;
 pub(crate) mod process;
 pub(crate) mod session_devices;

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::error::Result as DataFusionResult;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
 
 use crate::ir::row_program::RowProgram;
@@ -19,6 +22,44 @@ pub(crate) struct RowExpressions {
     pub program: RowProgram,
     /// Where the column of each expression comes from.
     pub made: Vec<MadeBy>,
+}
+
+impl RowExpressions {
+    /// The same expressions over an input that has the columns which they read at other places: column `i` at `place(i)`.
+    ///
+    /// # Errors
+    /// When DataFusion cannot rebuild an expression.
+    pub(crate) fn over(
+        &self,
+        input: SchemaRef,
+        place: &dyn Fn(usize) -> usize,
+    ) -> DataFusionResult<Self> {
+        let expressions = self.expressions.iter().map(|expression| {
+            let moved = Arc::clone(expression).transform(|node| {
+                Ok(match node.downcast_ref::<Column>() {
+                    Some(column) => {
+                        let column = Column::new(column.name(), place(column.index()));
+                        Transformed::yes(Arc::new(column) as Arc<dyn PhysicalExpr>)
+                    }
+                    None => Transformed::no(node),
+                })
+            });
+            moved.data()
+        });
+        let made = self.made.iter().map(|made| match made.clone() {
+            MadeBy::Slice { column, slice } => MadeBy::Slice {
+                column: place(column),
+                slice,
+            },
+            by_program => by_program,
+        });
+        Ok(Self {
+            input,
+            expressions: expressions.collect::<DataFusionResult<_>>()?,
+            program: self.program.over(place),
+            made: made.collect(),
+        })
+    }
 }
 
 /// What makes the column of an expression.

@@ -30,11 +30,11 @@ impl DeviceOperator for ProjectionOperator {
 
     fn display(
         &self,
-        device: &dyn Device,
+        device: &str,
         t: DisplayFormatType,
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {
-        let (columns, device) = (self.0.display(), device.name());
+        let columns = self.0.display();
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
                 write!(f, "device={device}, output=[{columns}]")

@@ -17,6 +17,8 @@ use crate::ir::pair_program::Op;
 use crate::ir::row_program::{
     MAX_ROW_INSTRUCTIONS, MAX_ROW_REGISTERS, RowInstruction, RowKind, RowOp, RowProgram, RowSource,
 };
+#[cfg(test)]
+use crate::plan::calls;
 use crate::plan::compile::compiler::{BOOL, Compiler, Expr};
 use crate::plan::compile::constants::{constant, word_of};
 use crate::plan::compile::fallible::may_be_scalar;
@@ -28,8 +30,23 @@ use crate::spec::rows::{MadeBy, RowExpressions};
 const MAX_DIGITS: u8 = 38;
 pub(crate) const MAX_SCALE: i8 = 38;
 
-/// `expressions` over rows of `input` for the device; `None` when one of them does not compile.
-pub(crate) fn compile(expressions: &[Expr], input: &SchemaRef) -> Option<RowExpressions> {
+/// An expression that does not compile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NotCompiled {
+    /// By its number; the first one, where all of them together need too many registers or instructions.
+    pub(crate) expression: usize,
+}
+
+/// `expressions` over rows of `input` for the device.
+///
+/// # Errors
+/// The first one that does not compile.
+pub(crate) fn compile(
+    expressions: &[Expr],
+    input: &SchemaRef,
+) -> Result<RowExpressions, NotCompiled> {
+    #[cfg(test)]
+    calls::count(calls::Maker::RowProgram);
     let mut compiler = Compiler {
         schema: input,
         instructions: vec![],
@@ -37,34 +54,17 @@ pub(crate) fn compile(expressions: &[Expr], input: &SchemaRef) -> Option<RowExpr
         free: 0,
     };
     let (mut outputs, mut made) = (vec![], vec![]);
-    for expr in expressions {
-        if is_volatile(expr) {
-            return None;
-        }
-        let data_type = compiler.type_of(expr)?;
-        if let Some(slice) = compiler.slice(expr, &data_type) {
-            made.push(slice);
-            continue;
-        }
-        let output = outputs.len();
-        let (expr, data_type) = match compiler.chosen(expr, &data_type) {
-            Some((number, values)) => {
-                made.push(MadeBy::Choice { output, values });
-                (number, DataType::UInt32)
-            }
+    for (i, expr) in expressions.iter().enumerate() {
+        match compiler.output(expr, &mut outputs) {
+            Some(by) => made.push(by),
             None => {
-                made.push(MadeBy::Program(output));
-                (Arc::clone(expr), data_type)
+                return Err(NotCompiled {
+                    expression: compiler.culprit(i, expr),
+                });
             }
-        };
-        let value = compiler.value(&expr)?;
-        let kind = RowKind::of(&data_type)?;
-        let store = compiler.emit(RowOp::Store, kind, [value, value, 0])?;
-        store.column = u16::try_from(output).ok()?;
-        compiler.free = 0;
-        outputs.push(data_type);
+        }
     }
-    Some(RowExpressions {
+    Ok(RowExpressions {
         input: Arc::clone(input),
         expressions: expressions.to_vec(),
         program: RowProgram {
@@ -74,6 +74,46 @@ pub(crate) fn compile(expressions: &[Expr], input: &SchemaRef) -> Option<RowExpr
         },
         made,
     })
+}
+
+impl Compiler<'_> {
+    /// Compiles one expression, whose value becomes the next output, or a column that is made without the program.
+    fn output(&mut self, expr: &Expr, outputs: &mut Vec<DataType>) -> Option<MadeBy> {
+        if is_volatile(expr) {
+            return None;
+        }
+        let data_type = self.type_of(expr)?;
+        if let Some(slice) = self.slice(expr, &data_type) {
+            return Some(slice);
+        }
+        let output = outputs.len();
+        let (expr, data_type, made) = match self.chosen(expr, &data_type) {
+            Some((number, values)) => (number, DataType::UInt32, MadeBy::Choice { output, values }),
+            None => (Arc::clone(expr), data_type, MadeBy::Program(output)),
+        };
+        let value = self.value(&expr)?;
+        let kind = RowKind::of(&data_type)?;
+        let store = self.emit(RowOp::Store, kind, [value, value, 0])?;
+        store.column = u16::try_from(output).ok()?;
+        self.free = 0;
+        outputs.push(data_type);
+        Some(made)
+    }
+
+    /// The expression to name where expression `i` did not compile behind those before it: itself, or the first one where it would
+    /// compile alone.
+    fn culprit(&self, i: usize, expr: &Expr) -> usize {
+        let mut alone = Compiler {
+            schema: self.schema,
+            instructions: vec![],
+            columns: vec![],
+            free: 0,
+        };
+        match alone.output(expr, &mut vec![]) {
+            Some(_) => 0,
+            None => i,
+        }
+    }
 }
 
 impl Compiler<'_> {

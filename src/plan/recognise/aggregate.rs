@@ -13,7 +13,8 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::error::Decline;
 use crate::options::{BowtieOptions, Offload};
-use crate::plan::choose::strategy::Taking;
+#[cfg(test)]
+use crate::plan::calls;
 use crate::plan::compile::fallible::{cannot_fail, is_widening};
 use crate::plan::compile::float_bits::FloatBits;
 use crate::plan::recognise::aggregate_function::{
@@ -21,31 +22,22 @@ use crate::plan::recognise::aggregate_function::{
 };
 use crate::plan::recognise::aggregate_source::{Find, GroupSource};
 use crate::plan::recognise::first_last::first_or_last;
-use crate::plan::recognise::join::Refusal;
 use crate::plan::recognise::join_aggregate::AggregateSource;
 use crate::plan::recognise::key_types::{is_groupable, is_orderable};
+use crate::plan::recognise::refusal::Refusal;
 use crate::spec::aggregate::{GroupAggregate, GroupSpec, GroupState, GroupingSet};
 use crate::spec::join::{JoinSpec, Output, SideInput};
 
 /// A grouping id has 64 bits: one for each key, and the others number equal sets.
 const MOST_KEYS_OF_SETS: usize = 48;
 
-/// The spec of an aggregation under `options`, where it is taken.
+/// The spec of an aggregation under `options`.
 pub(crate) fn group_spec(
     source: &GroupSource<'_>,
     options: &BowtieOptions,
-    taking: Taking<'_>,
 ) -> Result<GroupSpec, Refusal> {
-    match taking {
-        Taking::All => {}
-        Taking::Gains => {
-            return Err(Decline(
-                "DataFusion's own aggregation serves it where its rows lie".into(),
-            )
-            .into());
-        }
-        Taking::Estimated(estimated) => estimated.map_err(Decline::clone)?,
-    }
+    #[cfg(test)]
+    calls::count(calls::Maker::GroupSpec);
     let mut input = SideInput::new(source.bottom.input().schema());
     let spec = spec_of(source, options, &mut |expression| {
         if is_volatile(expression) {
@@ -65,6 +57,8 @@ pub(crate) fn group_above_join(
     options: &BowtieOptions,
     join: JoinSpec,
 ) -> Result<(JoinSpec, GroupSpec), Refusal> {
+    #[cfg(test)]
+    calls::count(calls::Maker::ResidentSpec);
     if join.fetch.is_some() {
         return Err(Decline("the join carries a limit".into()).into());
     }

@@ -6,7 +6,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 
-use crate::plan::recognise::join::Refusal;
+use crate::plan::recognise::refusal::Refusal;
 
 /// An aggregation from rows to results: one node, or the Partial below a Final.
 pub(crate) struct GroupSource<'a> {

@@ -16,7 +16,7 @@ use crate::error::Decline;
 use crate::plan::compile::fallible::cannot_fail;
 use crate::plan::recognise::aggregate_function::where_true;
 use crate::plan::recognise::aggregate_source::{Find, GroupSource};
-use crate::plan::recognise::join::Refusal;
+use crate::plan::recognise::refusal::Refusal;
 use crate::spec::aggregate::{AggregateFunction, GroupAggregate, GroupState, RowOrder};
 
 /// The aggregate `function`, which is one of these two.

@@ -18,13 +18,15 @@ use datafusion::physical_plan::projection::ProjectionExec;
 
 use crate::error::Decline;
 use crate::ir::side::Side;
+#[cfg(test)]
+use crate::plan::calls;
 use crate::plan::compile::fallible::cannot_fail;
 use crate::plan::recognise::aggregate_function::{
     function_of, one_if_there, sums_in_own_words, where_true,
 };
 use crate::plan::recognise::aggregate_source::{GroupSource, group_source};
-use crate::plan::recognise::join::Refusal;
 use crate::plan::recognise::key_types::is_orderable;
+use crate::plan::recognise::refusal::Refusal;
 use crate::plan::recognise::sides::has_lambda;
 use crate::spec::aggregate::AggregateFunction;
 use crate::spec::join::{JoinSpec, Output, SideInput};
@@ -37,7 +39,7 @@ pub(crate) struct AggregateSource<'a> {
     /// The node that reads the join's rows: `top` itself, or the Partial below it.
     bottom: &'a AggregateExec,
     projections: Vec<&'a ProjectionExec>,
-    pub join: &'a Arc<dyn ExecutionPlan>,
+    /// The join's.
     inputs: (Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>),
 }
 
@@ -56,7 +58,6 @@ pub(crate) fn aggregate_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Aggregat
         bottom,
         projections,
         inputs: (Arc::clone(left), Arc::clone(right)),
-        join,
     })
 }
 
@@ -65,6 +66,8 @@ pub(crate) fn join_aggregate_spec(
     source: &AggregateSource<'_>,
     mut join: JoinSpec,
 ) -> Result<JoinAggregateSpec, Refusal> {
+    #[cfg(test)]
+    calls::count(calls::Maker::FusedSpec);
     let preserved = match join.kind {
         JoinType::Inner => None,
         JoinType::Left => Some(Side::Left),

@@ -27,13 +27,8 @@ pub(crate) struct GpuInfo {
     pub driver: String,
 }
 
-/// Why no GPU can be used, or how many there are. Asked once in the process.
-pub(crate) fn count() -> Result<u32> {
-    static COUNT: OnceLock<Result<u32>> = OnceLock::new();
-    COUNT.get_or_init(probe).clone()
-}
-
-fn probe() -> Result<u32> {
+/// Starts the driver, and counts its GPUs; or says why none can be used.
+fn count() -> Result<u32> {
     // SAFETY: only tries to load the driver's library, whose initialisers are NVIDIA's.
     if !unsafe { sys::is_culib_present() } {
         return Err(BowtieError::Device(
@@ -59,8 +54,30 @@ fn probe() -> Result<u32> {
     }
 }
 
-/// All GPUs, or why there is none.
-pub(crate) fn gpus() -> Result<Vec<GpuInfo>> {
+/// All GPUs, or why there is none. The driver is asked once in the process.
+pub(crate) fn gpus() -> Result<&'static [GpuInfo]> {
+    static GPUS: OnceLock<Result<Vec<GpuInfo>>> = OnceLock::new();
+    match GPUS.get_or_init(describe_all) {
+        Ok(gpus) => Ok(gpus),
+        Err(error) => Err(error.clone()),
+    }
+}
+
+/// The GPU `ordinal`.
+///
+/// # Errors
+/// When there is no driver, when it is too old, or when it knows no such GPU.
+pub(crate) fn gpu(ordinal: u32) -> Result<&'static GpuInfo> {
+    let gpus = gpus()?;
+    gpus.iter().find(|gpu| gpu.ordinal == ordinal).ok_or_else(|| {
+        BowtieError::Device(format!(
+            "there is no GPU cuda:{ordinal}: the driver knows {}, counted from 0; SELECT * FROM bowtie_devices() lists them",
+            gpus.len()
+        ))
+    })
+}
+
+fn describe_all() -> Result<Vec<GpuInfo>> {
     // First: to ask for the version where no library is panics.
     let count = count()?;
     let driver = dotted_version();

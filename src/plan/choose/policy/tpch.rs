@@ -127,7 +127,7 @@ impl ExecutionPlan for CountedExec {
     }
 }
 
-fn tables() -> SessionContext {
+pub(crate) fn tables() -> SessionContext {
     let context = session(H200);
     let scale = 0.01;
     let register = |name: &str, schema: SchemaRef, rows: usize| {

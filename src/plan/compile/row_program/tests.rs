@@ -54,7 +54,7 @@ fn made(
     expressions: &[Expr],
     batch: &RecordBatch,
 ) -> Option<Option<Vec<ArrayRef>>> {
-    let compiled = compile(expressions, &batch.schema())?;
+    let compiled = compile(expressions, &batch.schema()).ok()?;
     let up = |i: &usize| device.upload(&[Arc::clone(batch.column(*i))]).unwrap();
     let columns = compiled.program.columns.iter().map(|source| match source {
         RowSource::Column(i) => up(i),
