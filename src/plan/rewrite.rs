@@ -177,7 +177,7 @@ impl Rewrite<'_> {
         let name = self.plan.node(id).plan.name();
         self.decisions.record(|| Decision {
             detail: spec.aggregate_display.join(", "),
-            reason: "fused with the join below it: no pairs leave the device".into(),
+            reason: "fused with the join below it: no join rows are materialised".into(),
             ..self.decision(name, join, Ok(&spec.join), id)
         });
         self.record_join(above.join, join, Ok(&spec.join));

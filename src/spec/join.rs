@@ -260,16 +260,18 @@ impl JoinSpec {
         let build = self.theta.build;
         let inside = match self.theta.equalities.is_empty() {
             true => "",
-            false => " inside each key's group",
+            false => " within equal keys",
         };
         match self.theta.strategy {
-            Strategy::Equi(None) => "equal keys find each other, as the device chooses".into(),
+            Strategy::Equi(None) => "an equi-join by the algorithm that the device chooses".into(),
             Strategy::Equi(Some(strategy)) => match strategy {
                 EquiStrategy::Direct if self.emits_pairs() || !self.whole_filter.is_empty() => {
-                    format!("keys of the {build} side are addresses")
+                    format!("keys of the {build} side are array indexes")
                 }
                 EquiStrategy::Direct => {
-                    format!("keys of the {build} side are addresses, of bits where they lie close")
+                    format!(
+                        "keys of the {build} side are array indexes, into a bitmap where they are dense"
+                    )
                 }
                 EquiStrategy::Hash => format!("one hash table of the {build} side's keys"),
                 EquiStrategy::PartitionedHash => {
@@ -278,15 +280,17 @@ impl JoinSpec {
                 EquiStrategy::SortMerge => "both sides are sorted by their keys and merged".into(),
             },
             Strategy::Range => {
-                format!("one sorted column of the {build} side serves all inequalities{inside}")
+                format!(
+                    "the {build} side is sorted by one column, in which all inequalities are ranges{inside}"
+                )
             }
             Strategy::Dominance => format!(
-                "the {build} side is sorted by its most selective column{inside}, the other comparisons are tested by zone maps"
+                "the {build} side is sorted by its most selective column{inside}, and zone maps test the other comparisons"
             ),
             Strategy::Tiles if self.theta.comparisons.is_empty() && self.program.is_some() => {
-                format!("every pair{inside} is tested by a program")
+                format!("all pairs{inside} are tested by a compiled filter")
             }
-            Strategy::Tiles => format!("every pair{inside} is tested that zone maps cannot decide"),
+            Strategy::Tiles => format!("all pairs{inside} that zone maps cannot decide are tested"),
             Strategy::Set(technique) => {
                 let how = match technique {
                     None => "by the technique that the device chooses".to_string(),

@@ -85,8 +85,7 @@ impl NodeCosts<'_> {
         let with_join = with_join.and_then(|above| self.with_join(above));
         let Some(rows) = self.rows(input) else {
             if grouped.is_some() {
-                let unknown =
-                    "how many rows its input has is not known, so neither is whether transfers pay";
+                let unknown = "the cardinality of its input is unknown, so its cost cannot be estimated: collect statistics, or SET bowtie.offload = 'force'";
                 self.optional(id, Some(unknown));
             }
             return self.other(node, &[input]);

@@ -1,8 +1,8 @@
-//! Whether an aggregation by groups does better above an equi-join than as one node with it.
+//! Whether a GPU runs an aggregation by groups faster above an equi-join than fused with it.
 //!
-//! As one node they make no pairs. But the states of the grouped side's matched rows are merged by DataFusion's accumulators, on
-//! one thread, some 75 ns each, and again for each chunk of the right side where the left one is grouped. Above the join a GPU groups
-//! the pairs, some 15 M of them in a millisecond, and the groups may stay there.
+//! A fused node materialises no join rows. But DataFusion's accumulators merge the states of the grouped side's matched rows, on one
+//! thread, some 75 ns each, and again for each chunk of the right side where the left one is grouped. Above the join a GPU groups the
+//! join's rows, some 15 million in a millisecond, and the groups may stay resident.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::recognise::source::JoinSource;
 use crate::spec::join_aggregate::{GroupSide, JoinAggregateSpec};
 
-/// Rows of the grouped side, of which so few take less time than more nodes do.
+/// Rows of the grouped side, below which their states take less time than a second node.
 const FEW_ROWS: f64 = 65_536.0;
 
-/// Pairs for each row of both sides from which it is better to make none.
+/// Join rows for each row of both sides, above which it is faster to materialise none.
 const MOST_PAIRS_OF_A_ROW: f64 = 4.0;
 
 /// Whether a GPU does better with two nodes, an aggregation above a join, than with `fused`. One node is better where the rows of scans

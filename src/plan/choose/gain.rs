@@ -49,9 +49,9 @@ pub(crate) fn gain(
     if !source.tests_all_pairs && !ranges {
         return Gain::ByEstimate(Decline(
             match source.filter {
-                None => "it is an equi-join: DataFusion's own serves it on the host",
+                None => "an equi-join gains nothing on the CPU backend: it stays DataFusion's; bowtie.offload = 'force' offloads it",
                 Some(_) => {
-                    "its filter has no inequality between the sides: DataFusion's equi-join serves it on the host"
+                    "an equi-join whose filter has no inequality between the sides gains nothing on the CPU backend: it stays DataFusion's; bowtie.offload = 'force' offloads it"
                 }
             }
             .into(),
@@ -67,7 +67,7 @@ pub(crate) fn gain(
     }
 }
 
-/// Why every pair is better tested by DataFusion.
+/// Why DataFusion's nested loop join is better for a join that tests every pair.
 fn why_not_all_pairs(
     source: &JoinSource,
     compiled: CompiledPart,
@@ -76,19 +76,19 @@ fn why_not_all_pairs(
     let short = |rows: RowEstimate| rows.rows().is_some_and(|rows| rows < SHORT_SIDE);
     Some(match compiled {
         CompiledPart::All { can_fail: true, .. } => {
-            "a part of its condition may fail on a pair: DataFusion's own nested loop decides where it does".into()
+            "its condition may fail on a pair of rows, such as by a division by zero, and DataFusion's nested loop join decides on which; write it without operations that may fail".into()
         }
         CompiledPart::All {
             one_sided: true, ..
-        } => "a part of its condition reads one side only, and DataFusion skips pairs by it".into(),
+        } => "a part of its condition reads one side only, by which DataFusion's nested loop join rejects rows first".into(),
         CompiledPart::All { .. } if short(rows.0) || short(rows.1) => format!(
-            "every pair must be tested, and one side is estimated to have fewer than {SHORT_SIDE} rows: DataFusion's own nested loop serves it"
+            "it tests every pair, and one side is estimated to have fewer than {SHORT_SIDE} rows: DataFusion's nested loop join is as fast"
         ),
         CompiledPart::All { .. } => return None,
         CompiledPart::Part => match source.filter {
-            None => "it is a product: DataFusion's own serves it on the host".into(),
+            None => "a cross join gains nothing on a device: it stays DataFusion's; add a condition, or SET bowtie.offload = 'force'".into(),
             Some(_) => {
-                "no part of its condition compares an expression of one side with one of the other, and not all of it compiles to a program: every pair must be tested, which gains nothing on the host".into()
+                "no part of its condition compares an expression of one side with one of the other, and not all of it compiles: DataFusion tests every pair as fast; write comparisons joined by AND".into()
             }
         },
     })
@@ -96,9 +96,9 @@ fn why_not_all_pairs(
 
 /// Of a join by a predicate on sets.
 ///
-/// DataFusion evaluates the function on every pair of rows, or of rows with equal keys, where an index of the elements, each with its
-/// key, leads to the pairs that share one. Each element is then numbered, sorted and looked up: about what the function does with it
-/// for a pair. So where keys leave hardly more pairs than there are rows, the hash join with the function behind it does less.
+/// DataFusion evaluates the function on every pair of rows with equal keys. An index of the elements, each with its key, finds the pairs
+/// that share an element; but it numbers, sorts and looks up each element, about as much work as the function does for a pair. So a hash
+/// join with the function as a filter does less where keys leave hardly more pairs than rows.
 pub(crate) fn set_join_gain(
     source: &JoinSource,
     rows: (RowEstimate, RowEstimate),
@@ -113,7 +113,7 @@ pub(crate) fn set_join_gain(
         let pairs = left as f64 * right as f64 / values.max(1) as f64;
         if pairs <= left as f64 + right as f64 {
             return Gain::Nowhere(Decline(format!(
-                "its keys have about {values} values and leave about {pairs:.0} pairs, of {left} and {right} rows: DataFusion's equi-join tests each by the function"
+                "its keys have about {values} distinct values and leave about {pairs:.0} pairs of {left} and {right} rows: DataFusion's equi-join evaluates the function on each"
             )));
         }
     }
@@ -127,7 +127,9 @@ fn few_pairs(rows: (RowEstimate, RowEstimate)) -> Option<String> {
     };
     let pairs = (left as u64).saturating_mul(right as u64);
     (pairs <= FEW_PAIRS).then(|| {
-        format!("it has only {left} × {right} pairs: a device gains nothing below {FEW_PAIRS}")
+        format!(
+            "it has only {left} × {right} pairs of rows: a device gains nothing up to {FEW_PAIRS}"
+        )
     })
 }
 
@@ -187,7 +189,7 @@ mod tests {
         let million = 1_000_000;
         let unknown = (million, [None, None]);
         assert!(gains(unknown, unknown));
-        // A row each, and as many as DataFusion tests gladly.
+        // One row for each key, and few pairs.
         let unique = (million, [Some(20), Some(million)]);
         assert!(!gains(unique, unknown));
         assert!(!gains(unknown, unique));

@@ -173,7 +173,7 @@ impl<'a> NodeCosts<'a> {
         let always = matches!(join.gain, Gain::OnAnyDevice);
         let rows = self.side_rows(inputs);
         if !always {
-            let unknown = "how many rows one of its inputs has is not known, so neither is whether transfers pay";
+            let unknown = "the cardinality of an input is unknown, so its cost cannot be estimated: collect statistics, or SET bowtie.offload = 'force'";
             self.optional(id, rows.is_none().then_some(unknown));
         }
         let Some(rows) = rows else {

@@ -1,28 +1,29 @@
-//! What inputs cost that are larger than the GPU: they go to parts on the host, or go up again and again.
+//! The cost of inputs larger than the GPU: they are partitioned on the host, or uploaded several times.
 
 use crate::exec::partition::grace_join::Oversized;
 use crate::plan::choose::cost::{Flow, Gpu, Host, NODE, NS};
 
-/// Chunks of a side that are not worth parts (`exec/partition/grace_join.rs`, `exec/partition/grace_aggregate.rs`).
+/// Chunks of a side up to which it is not partitioned (`exec/partition/grace_join.rs`, `exec/partition/grace_aggregate.rs`).
 const FEW_CHUNKS: f64 = 2.0;
-/// A side's chunk takes at most one of so many parts of the memory, by its columns, or by this much for each row (`ChunkLimits`).
+/// The columns of a chunk take at most the memory divided by `CHUNK_SHARE`, and a row of it is counted as `CHUNK_ROW_BYTES` of the memory
+/// (`ChunkLimits`).
 const CHUNK_SHARE: f64 = 8.0;
 const CHUNK_ROW_BYTES: f64 = 512.0;
-/// Rows of the first and of the longest chunk of a streamed side (`Device::streamed_rows` of a GPU).
+/// Rows of the first and of the longest chunk of a probe side (`DeviceProfile::of_gpu`).
 const STREAMED_ROWS: (f64, f64) = ((1 << 22) as f64, (1 << 25) as f64);
-/// Rows of the right side of a round for each left one.
+/// Right rows of a round of Grace partitioning for each left row.
 const ROUND: f64 = 4.0;
 
-/// To copy a row, and a byte of it, to its part, in time of one core: 2^25 ⋈ 2^26 rows of 8 bytes took 1.7 s, 75M rows of 30 bytes of
+/// Nanoseconds of one core to copy a row, and a byte of it, to its partition: 2^25 ⋈ 2^26 rows of 8 bytes took 1.7 s, 75M rows of 30 bytes of
 /// TPC-H Q18 3.1 s, under 256 MB on 16 cores (2026-11-24).
 const PARTITIONED_ROW: f64 = 8.0;
 const PARTITIONED_BYTE: f64 = 1.1;
 
-/// A group of a chunk that is merged with those of others on the host, where there are few; from so many for each row on they are many.
+/// Nanoseconds to merge a group of a chunk with those of others on the host. A chunk with fewer rows for each group is partitioned.
 const MERGED_GROUP: f64 = 150.0;
 const ROWS_OF_FEW_GROUPS: f64 = 16.0;
 
-/// What it costs that the left side of a join is larger than the GPU.
+/// The cost of a join whose left side is larger than the GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct OversizedCost {
     /// Uploads of the left side.
@@ -32,7 +33,7 @@ pub(crate) struct OversizedCost {
 }
 
 impl Host {
-    /// Seconds to copy rows to their parts.
+    /// Seconds to partition rows.
     fn partitioning(self, flow: Flow) -> f64 {
         self.parallel(PARTITIONED_ROW * flow.rows + PARTITIONED_BYTE * flow.bytes)
     }
@@ -43,7 +44,7 @@ impl Gpu {
         self.memory as f64 / CHUNK_ROW_BYTES
     }
 
-    /// Seconds to start a node, and each of its chunks where these are short: 0.3 to 1 ms under 256 MB.
+    /// Seconds to start a node, and each of its chunks on a small device: 0.3 to 1 ms under 256 MB.
     pub(crate) fn node(&self, flow: Flow) -> f64 {
         NODE * (flow.rows / self.chunk_rows()).max(1.0)
     }
@@ -83,7 +84,7 @@ impl Gpu {
         cost
     }
 
-    /// Chunks of a right side, each twice as long as the one before.
+    /// Chunks of a right side, of which each is twice as long as the one before.
     fn streamed_chunks(&self, right: Flow) -> f64 {
         let (chunk, most) = STREAMED_ROWS;
         let mut chunk = chunk.min(self.chunk_rows());
@@ -97,7 +98,7 @@ impl Gpu {
         chunks + (rows / chunk).ceil().max(1.0) - 1.0
     }
 
-    /// Seconds that it costs that the rows of an aggregation are larger than the GPU: their groups come in parts, or are merged.
+    /// Seconds of an aggregation whose input is larger than the GPU: it is partitioned, or the groups of its chunks are merged.
     pub(crate) fn chunks_of_groups(&self, input: Flow, groups: f64, host: Host) -> f64 {
         if !self.has_many_chunks(input) {
             return 0.0;

@@ -250,9 +250,9 @@ mod tests {
         assert_eq!(placed.estimate.host_ms, 1000.0);
     }
 
-    /// Two joins, neither of which pays alone.
+    /// Two joins, neither of which gains alone.
     #[test]
-    fn a_chain_pays_where_its_nodes_alone_do_not() {
+    fn a_chain_gains_where_its_nodes_alone_do_not() {
         let first = node(1.0, 0.1, &[(0, 0.4), (1, 0.0)], 0.6);
         let alone = vec![scan(), scan(), first.clone()];
         assert_eq!(on_device(&alone), [0usize; 0]);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_part_of_a_chain_that_pays_is_kept() {
+    fn the_part_of_a_chain_that_gains_is_kept() {
         let chain = vec![
             scan(),
             node(1.0, 0.1, &[(0, 0.1)], 0.01),
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fused_aggregation_takes_its_join_along() {
+    fn a_fused_aggregation_places_its_join() {
         let mut group = node(1.0, 0.1, &[(2, 1.0)], 0.0);
         group.alternatives.push(Alternative {
             seconds: 0.1,
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gains_anyway_is_taken_at_any_price() {
+    fn a_node_without_an_alternative_is_offloaded_at_any_price() {
         let mut theta = node(0.0, 9.0, &[(0, 9.0)], 9.0);
         theta.host = None;
         assert_eq!(on_device(&[scan(), theta]), [1]);

@@ -1,7 +1,7 @@
 //! [`StatisticsCache`]: statistics of a plan's nodes, computed once for each node while a query is planned.
 //!
-//! DataFusion's statistics of a table in memory read the NULLs and the bytes of every column of every batch: 47 ms for 49,000 batches,
-//! and again for each node above. Here such a table has a row count, which its batches hold, and NULL counts if it has few batches.
+//! DataFusion's statistics of a table in memory ask every column of every batch for its NULLs and bytes: 100 ms for 49,000 batches of three
+//! columns. Here such a table has a row count, which its batches hold, and NULL counts if it has few batches.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -92,8 +92,8 @@ impl StatisticsCache {
         })
     }
 
-    /// Rows of a node, where joins of keys that nobody counted have as many as their longer side at least: DataFusion takes such keys for
-    /// unique as long as no least and greatest ones say that there are fewer, and so the shorter side's rows for all that come out.
+    /// Rows of a node, where a join without distinct counts has at least the rows of its longer side. DataFusion takes such keys for unique,
+    /// unless their least and greatest values allow fewer, and estimates the shorter side's rows.
     pub(crate) fn rows_about(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
         use JoinType::*;
         let known = |plan| self.rows(plan).rows().map(|rows| rows as f64);
@@ -121,7 +121,7 @@ impl StatisticsCache {
         Some(self.rows_about(input)? * share)
     }
 
-    /// As [`StatisticsContext`](datafusion::physical_plan::StatisticsContext) computes them, whose memory is of one walk.
+    /// As [`StatisticsContext`](datafusion::physical_plan::StatisticsContext) computes them, which keeps them for one call.
     fn compute(
         &self,
         plan: &Arc<dyn ExecutionPlan>,

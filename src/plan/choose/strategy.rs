@@ -10,10 +10,10 @@ use crate::plan::choose::statistics::RowEstimate;
 use crate::plan::recognise::source::JoinSource;
 use crate::spec::join::{ColumnComparison, ConditionDisplay};
 
-/// Rows that are sure to be one chunk of the streamed side on every device, when memory allows.
+/// Rows that are one chunk of the probe side on every device, when memory allows.
 const ONE_CHUNK: u64 = 1 << 20;
 
-/// The side whose sets are indexed: the left one, which is there once and for all, but where only its rows' flags are wanted.
+/// The side whose sets are indexed: the left one, which is gathered as a whole, unless only its rows' flags are needed.
 pub(crate) fn indexed_side(source: &JoinSource) -> Side {
     match source.kind {
         JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => Side::Right,
@@ -21,16 +21,19 @@ pub(crate) fn indexed_side(source: &JoinSource) -> Side {
     }
 }
 
-/// Whether the left side has fewer rows than the right one, and the right one is a single chunk. Where ranges are long
-/// each searching row is a run of output with values of its own, so the fewer search, the less is written.
-fn left_searches_fewer((left, right): (RowEstimate, RowEstimate)) -> bool {
+/// Whether the left side has fewer rows than the right one, which is a single chunk. With a high fan-out each probe row repeats its values
+/// in a slice of output, so that a shorter probe side writes less.
+fn left_is_shorter((left, right): (RowEstimate, RowEstimate)) -> bool {
     match (left.rows(), right.rows()) {
         (Some(left), Some(right)) => left < right && right <= ONE_CHUNK,
         _ => false,
     }
 }
 
-/// The strategy and the sorted side for a condition; an error when a forced strategy cannot serve it.
+/// The strategy and the build side for a condition.
+///
+/// # Errors
+/// When `bowtie.theta_strategy` names one that cannot serve it.
 pub(crate) fn strategy(
     options: &BowtieOptions,
     source: &JoinSource,
@@ -39,7 +42,7 @@ pub(crate) fn strategy(
     display: &ConditionDisplay,
 ) -> Result<(Strategy, Side)> {
     if comparisons.is_empty() && !source.on.is_empty() && options.theta_strategy.0.is_none() {
-        // The side that DataFusion builds its own table of is the shorter one.
+        // DataFusion has made the shorter side the left one.
         return Ok((Strategy::Equi(options.join_strategy.0), Side::Left));
     }
     let ranges: Vec<&ColumnComparison> = comparisons.iter().filter(|c| c.op.is_range()).collect();
@@ -48,10 +51,10 @@ pub(crate) fn strategy(
             .iter()
             .all(|c| c.column(side) == ranges[0].column(side))
     };
-    // Flags and counts of a side come cheapest when it searches.
+    // Flags and counts are cheapest on the probe side.
     let probe = match source.kind {
         JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => Side::Left,
-        JoinType::Inner if source.on.is_empty() && left_searches_fewer(rows) => Side::Left,
+        JoinType::Inner if source.on.is_empty() && left_is_shorter(rows) => Side::Left,
         _ => Side::Right,
     };
     let range_side = match ranges.is_empty() {

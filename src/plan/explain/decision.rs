@@ -43,8 +43,8 @@ pub(crate) struct Decision {
     pub node: String,
     /// Its condition, or its aggregates.
     pub detail: String,
-    pub taken: bool,
-    /// When taken.
+    pub offloaded: bool,
+    /// When it is offloaded.
     pub strategy: Option<String>,
     pub left_rows: Option<u64>,
     pub right_rows: Option<u64>,
@@ -73,7 +73,7 @@ impl Decision {
                     .map(ToString::to_string)
                     .unwrap_or_default(),
             },
-            taken: outcome.is_ok(),
+            offloaded: outcome.is_ok(),
             strategy: outcome.ok().map(|spec| spec.theta.strategy.to_string()),
             left_rows: rows.and_then(|(left, _)| left.rows()),
             right_rows: rows.and_then(|(_, right)| right.rows()),
@@ -90,11 +90,11 @@ impl Decision {
         Self {
             node: step.node,
             reason: format!(
-                "it makes a border between two device nodes: {} has no program for the device",
+                "it interrupts two device nodes: {} is not supported on the device, so rows are transferred to the host and back",
                 step.expression
             ),
             detail: step.expression,
-            taken: false,
+            offloaded: false,
             strategy: None,
             left_rows: None,
             right_rows: None,
@@ -115,7 +115,7 @@ impl Decision {
         Self {
             node: node.to_string(),
             detail: names.collect::<Vec<_>>().join(", "),
-            taken: outcome.is_ok(),
+            offloaded: outcome.is_ok(),
             strategy: outcome
                 .ok()
                 .and_then(GroupSpec::strategy)
@@ -124,9 +124,9 @@ impl Decision {
             right_rows: None,
             estimate,
             reason: match (outcome, separate) {
-                (Ok(_), None) => "groups and folds on the device".into(),
+                (Ok(_), None) => "aggregated on the device".into(),
                 (Ok(_), Some(separate)) => {
-                    format!("groups and folds on the device, above the join: {separate}")
+                    format!("aggregated on the device, not fused with the join below: {separate}")
                 }
                 (Err(decline), None) => decline.to_string(),
                 (Err(decline), Some(separate)) => format!("{separate}; {decline}"),

@@ -93,7 +93,9 @@ fn to_batch(decisions: &[Decision]) -> Result<RecordBatch> {
         schema(),
         vec![
             Arc::new(text(|d| Some(&d.node))),
-            Arc::new(text(|d| Some(if d.taken { "taken" } else { "declined" }))),
+            Arc::new(text(|d| {
+                Some(if d.offloaded { "offloaded" } else { "declined" })
+            })),
             Arc::new(text(|d| d.strategy.as_deref())),
             Arc::new(text(|d| Some(&d.detail))),
             Arc::new(rows(|d| d.left_rows)),

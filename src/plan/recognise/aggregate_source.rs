@@ -30,5 +30,5 @@ pub(crate) fn group_source(plan: &Arc<dyn ExecutionPlan>) -> Option<GroupSource<
     Some(GroupSource { top, bottom })
 }
 
-/// Where an expression over the rows that an aggregation reads is found among the columns of its input.
+/// Gives the column of an aggregation's input that holds an expression.
 pub(crate) type Find<'a> = dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<usize, Refusal> + 'a;

@@ -30,16 +30,20 @@ pub(crate) fn first_or_last(
     let name = aggregate.name();
     let decline = |why: &str| Err(Decline(format!("{name} {why}")).into());
     let [value] = &aggregate.expressions()[..] else {
-        return decline("has not exactly one argument");
+        return decline("does not have exactly one argument");
     };
     if aggregate.is_distinct() {
-        return decline("is of DISTINCT values");
+        return decline("has DISTINCT, which is not implemented on a device");
     }
     let orders = aggregate.order_bys();
     // One that says an expression twice has fewer columns than states.
     match LexOrdering::new(orders.to_vec()) {
-        None => return decline("has no ORDER BY: any row of a group may be its answer"),
-        Some(order) if order.len() < orders.len() => return decline("has an ORDER BY twice"),
+        None => {
+            return decline("has no ORDER BY, so any row of a group may be its result: add one");
+        }
+        Some(order) if order.len() < orders.len() => {
+            return decline("has an expression twice in its ORDER BY: remove one");
+        }
         Some(_) => {}
     }
     let by: Vec<_> = orders.iter().map(|order| &order.expr).collect();
@@ -49,7 +53,9 @@ pub(crate) fn first_or_last(
     let input = source.bottom.input();
     let same = decides(&by, value) || (keeps_first && comes_as_it_lies(input));
     if !same {
-        return decline("may be of another of the rows that tie in its ORDER BY");
+        return decline(
+            "depends on which of the rows that tie in its ORDER BY is first: add keys that make the order unique",
+        );
     }
 
     let schema = input.schema();

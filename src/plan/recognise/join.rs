@@ -64,7 +64,7 @@ fn join_spec(
         );
         if types.0 != types.1 || !is_groupable(&types.0) {
             return Err(Decline(format!(
-                "its key {} = {} has the types {} and {}, which bowtie cannot group",
+                "its key {} = {} has the types {} and {}, which bowtie does not support as keys: cast both sides to a supported type",
                 fmt_sql(left_key.as_ref()),
                 fmt_sql(right_key.as_ref()),
                 types.0,
@@ -80,9 +80,10 @@ fn join_spec(
     if let Some(filter) = &source.filter
         && is_volatile(filter.expression())
     {
-        return Err(
-            Decline("its condition is volatile: it has another value each time".into()).into(),
-        );
+        return Err(Decline(
+            "its condition is volatile: compute the volatile expression in a subquery".into(),
+        )
+        .into());
     }
     let Condition {
         comparisons,

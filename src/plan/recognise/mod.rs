@@ -1,4 +1,4 @@
-//! From nodes of DataFusion to specs, or to the reason why not.
+//! From nodes of DataFusion to specs, or to the reason why there is none: once for each node.
 
 pub(crate) mod aggregate;
 pub(crate) mod aggregate_function;

@@ -174,7 +174,7 @@ impl Pass<'_> {
         let resident = (by_itself && (fused.is_err() || separate))
             .then(|| group_above_join(&source, &above, self.scope.options, spec.clone()));
         let separate = (separate && matches!(resident, Some(Ok(_))))
-            .then(|| Decline("many rows are grouped, which a GPU does sooner by pairs".into()));
+            .then(|| Decline("the grouped side has many rows, and a GPU aggregates the join's rows faster than DataFusion merges partial states".into()));
         Some(AboveJoin {
             join,
             fused,
@@ -185,5 +185,4 @@ impl Pass<'_> {
 }
 
 /// Why `auto` leaves an aggregation that no estimate is in favour of.
-pub(crate) const OWN_AGGREGATION: &str =
-    "DataFusion's own aggregation serves it where its rows lie";
+pub(crate) const OWN_AGGREGATION: &str = "its input is not resident on a GPU: it stays DataFusion's; bowtie.offload = 'force' offloads it";
