@@ -129,7 +129,7 @@ pub(crate) struct RowProgram {
     pub instructions: Vec<RowInstruction>,
     /// What loads read.
     pub columns: Vec<RowSource>,
-    /// The types of its outputs; `MadeBy` says which expression each is of.
+    /// The types of its outputs; `spec/rows.rs` says which expression each is of.
     pub outputs: Vec<DataType>,
 }
 

@@ -154,10 +154,10 @@ impl Transfers<'_> {
             }
         };
         let columns = (0..input.fields().len()).map(Projected::Input);
-        let computed = (0..expressions.len()).map(Projected::Made);
+        let computed = (0..expressions.len()).map(Projected::Computed);
         let spec = ProjectionSpec {
             columns: columns.chain(computed).collect(),
-            made: Some(compiled),
+            computed: Some(compiled),
             schema: upload.schema(),
         };
         let operator = ProjectionOperator(Arc::new(spec));
@@ -179,7 +179,7 @@ impl Transfers<'_> {
                 Some(column) => Projected::Input(column.index()),
                 None => {
                     computed += 1;
-                    Projected::Made(computed - 1)
+                    Projected::Computed(computed - 1)
                 }
             });
         }
@@ -215,7 +215,7 @@ impl Transfers<'_> {
         }
         let spec = ProjectionSpec {
             columns,
-            made: compiled,
+            computed: compiled,
             schema: projection.schema(),
         };
         let operator = ProjectionOperator(Arc::new(spec));

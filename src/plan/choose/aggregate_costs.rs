@@ -59,7 +59,7 @@ impl NodeCosts<'_> {
         }
     }
 
-    /// Groups that come out, where the statistics say so.
+    /// The number of groups, where the statistics tell it.
     fn known_groups(&self, node: &Node, source: &GroupSource<'_>, rows: f64) -> Option<f64> {
         if source.bottom.group_expr().is_true_no_grouping() {
             return Some(1.0);

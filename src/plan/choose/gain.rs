@@ -10,7 +10,7 @@ use crate::spec::join::ColumnComparison;
 /// Rows of a side below which DataFusion's nested loop tests pairs as fast as a compiled filter does.
 const SHORT_SIDE: u64 = 64;
 
-/// Below so many pairs DataFusion's nested loop takes less time than starting a device operator.
+/// Pairs up to which DataFusion's nested loop takes less time than the start of a device operator.
 const FEW_PAIRS: u64 = 1 << 16;
 
 /// Where `auto` gains from offloading a join.
@@ -146,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// A side of so many rows, whose two keys have so many values, where that is known.
+    /// A side of `rows` rows with two keys, whose distinct counts are `values`.
     fn side(rows: usize, values: [Option<usize>; 2]) -> Arc<dyn ExecutionPlan> {
         let column_statistics = values.map(|values| ColumnStatistics {
             distinct_count: values.map_or(Precision::Absent, Precision::Inexact),

@@ -262,7 +262,7 @@ impl<'a> NodeCosts<'a> {
             fused: None,
             inputs: cost.inputs.iter().map(|input| (*input, None)).collect(),
         });
-        // It is there for another device node alone.
+        // Its rows are read by another device node alone.
         cost.download.seconds = f64::INFINITY;
         cost.resident = self.gpu.output_on_device(output, self.host);
         cost

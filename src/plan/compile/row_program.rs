@@ -1,5 +1,5 @@
-//! Compiling expressions over the rows of one input into a [`RowProgram`] for the device: what a projection makes, or what a filter
-//! asks. It says exactly what DataFusion's expressions say, so what has an operation in doubt does not compile.
+//! Compiling expressions over the rows of one input into a [`RowProgram`] for the device: those of a projection, or the predicate of a
+//! filter. The program has exactly the values of DataFusion's expressions; an expression for which this is uncertain does not compile.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ use crate::plan::compile::constants::{constant, word_of};
 use crate::plan::compile::fallible::may_be_scalar;
 use crate::plan::compile::text;
 use crate::plan::compile::text_tests::text_equals;
-use crate::spec::rows::{MadeBy, RowExpressions};
+use crate::spec::rows::{ExpressionColumn, RowExpressions};
 
-/// Digits of a decimal of 128 bits, and those behind its point.
+/// Most digits of a decimal of 128 bits, and most digits after its point.
 const MAX_DIGITS: u8 = 38;
 pub(crate) const MAX_SCALE: i8 = 38;
 
@@ -53,10 +53,10 @@ pub(crate) fn compile(
         columns: vec![],
         free: 0,
     };
-    let (mut outputs, mut made) = (vec![], vec![]);
+    let (mut outputs, mut columns) = (vec![], vec![]);
     for (i, expr) in expressions.iter().enumerate() {
         match compiler.output(expr, &mut outputs) {
-            Some(by) => made.push(by),
+            Some(column) => columns.push(column),
             None => {
                 return Err(NotCompiled {
                     expression: compiler.culprit(i, expr),
@@ -72,13 +72,13 @@ pub(crate) fn compile(
             columns: compiler.columns,
             outputs,
         },
-        made,
+        columns,
     })
 }
 
 impl Compiler<'_> {
-    /// Compiles one expression, whose value becomes the next output, or a column that is made without the program.
-    fn output(&mut self, expr: &Expr, outputs: &mut Vec<DataType>) -> Option<MadeBy> {
+    /// Compiles one expression, whose value becomes the next output, or a column that is computed without the program.
+    fn output(&mut self, expr: &Expr, outputs: &mut Vec<DataType>) -> Option<ExpressionColumn> {
         if is_volatile(expr) {
             return None;
         }
@@ -87,9 +87,17 @@ impl Compiler<'_> {
             return Some(slice);
         }
         let output = outputs.len();
-        let (expr, data_type, made) = match self.chosen(expr, &data_type) {
-            Some((number, values)) => (number, DataType::UInt32, MadeBy::Choice { output, values }),
-            None => (Arc::clone(expr), data_type, MadeBy::Program(output)),
+        let (expr, data_type, column) = match self.chosen(expr, &data_type) {
+            Some((number, values)) => (
+                number,
+                DataType::UInt32,
+                ExpressionColumn::Choice { output, values },
+            ),
+            None => (
+                Arc::clone(expr),
+                data_type,
+                ExpressionColumn::Program(output),
+            ),
         };
         let value = self.value(&expr)?;
         let kind = RowKind::of(&data_type)?;
@@ -97,7 +105,7 @@ impl Compiler<'_> {
         store.column = u16::try_from(output).ok()?;
         self.free = 0;
         outputs.push(data_type);
-        Some(made)
+        Some(column)
     }
 
     /// The expression to name where expression `i` did not compile behind those before it: itself, or the first one where it would
@@ -195,7 +203,7 @@ impl Compiler<'_> {
             return self.cast(cast.expr(), &data_type);
         }
         if let Some(cast) = expr.downcast_ref::<TryCastExpr>() {
-            // Where it makes a NULL of a value, the host decides.
+            // Where it turns a value into NULL, the host decides.
             return self.cast(cast.expr(), &data_type);
         }
         if let Some(case) = expr.downcast_ref::<CaseExpr>() {
@@ -241,7 +249,7 @@ impl Compiler<'_> {
         let (of_left, of_right) = (self.type_of(left)?, self.type_of(right)?);
         let wrapping = BinaryExpr::new(Arc::clone(left), *binary.op(), Arc::clone(right));
         if *binary != wrapping {
-            // One that fails on overflow.
+            // This one fails on overflow.
             return None;
         }
         if let (DataType::Decimal128(_, s), DataType::Decimal128(_, t)) = (&of_left, &of_right)
@@ -263,7 +271,7 @@ impl Compiler<'_> {
             Operator::GtEq => Op::GtEq,
             Operator::IsDistinctFrom => Op::Distinct,
             Operator::IsNotDistinctFrom => Op::NotDistinct,
-            // DataFusion asks the right operand on rows too that the left one decides, unless that decides many.
+            // DataFusion evaluates the right operand also on rows that the left one decides, unless these are many.
             Operator::And | Operator::Or if self.may_fail(right) => return None,
             Operator::And => Op::And,
             Operator::Or => Op::Or,
@@ -333,7 +341,7 @@ impl Compiler<'_> {
     /// `a = x OR a = y OR …`, or its opposite.
     fn in_list(&mut self, in_list: &InListExpr) -> Option<u8> {
         let data_type = self.type_of(in_list.expr())?;
-        // How its sets compare floats is not said.
+        // It is not specified how DataFusion's sets compare floats.
         if data_type.is_floating() || in_list.list().is_empty() {
             return None;
         }

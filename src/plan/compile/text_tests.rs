@@ -1,4 +1,4 @@
-//! What expressions say of text, compiled into loads of Boolean columns and what is done with these.
+//! Text predicates in expressions, compiled into loads of Boolean columns.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::ir::row_program::{RowOp, RowSource};
 use crate::ir::text_predicate::TextTest;
 use crate::plan::compile::compiler::{BOOL, Compiler, Expr};
 use crate::plan::compile::text::{Verdict, operand};
-use crate::spec::rows::MadeBy;
+use crate::spec::rows::ExpressionColumn;
 
 impl Compiler<'_> {
-    /// What an expression says of a test of text.
+    /// The value of an expression by a text predicate.
     pub(crate) fn said(&mut self, test: TextTest, said: &Verdict) -> Option<u8> {
         let out = self.load(RowSource::Test(test), BOOL)?;
         let (op, other) = match *said {
@@ -38,11 +38,11 @@ impl Compiler<'_> {
         Some(out)
     }
 
-    /// Characters of a column, whose type they have.
-    pub(crate) fn slice(&self, expr: &Expr, data_type: &DataType) -> Option<MadeBy> {
+    /// A substring of a column of the same type.
+    pub(crate) fn slice(&self, expr: &Expr, data_type: &DataType) -> Option<ExpressionColumn> {
         let operand = operand(expr, self.schema)?;
         let of_column = self.schema.field(operand.column).data_type();
-        (of_column == data_type).then_some(MadeBy::Slice {
+        (of_column == data_type).then_some(ExpressionColumn::Slice {
             column: operand.column,
             slice: operand.slice?,
         })

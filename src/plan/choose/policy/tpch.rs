@@ -25,7 +25,7 @@ use tpchgen_arrow::*;
 
 use crate::plan::choose::policy::tests::{H200, offloaded, session};
 
-/// A table of so many rows, none of which there is.
+/// A table with statistics and without data.
 #[derive(Debug)]
 struct Counted {
     schema: SchemaRef,
