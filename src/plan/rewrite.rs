@@ -241,7 +241,7 @@ impl Rewrite<'_> {
         let name = self.plan.node(id).plan.name();
         let estimate = self.policy.estimate(id);
         self.decisions.record(|| {
-            Decision::of_groups(name, source, outcome, separate, self.statistics, estimate)
+            Decision::of_aggregate(name, source, outcome, separate, self.statistics, estimate)
         });
     }
 }

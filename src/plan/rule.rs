@@ -88,7 +88,7 @@ impl BowtieRule {
             let off = Decline("bowtie.offload is 'off'".into());
             if let Some(source) = group_source(node) {
                 self.decisions.record(|| {
-                    Decision::of_groups(node.name(), &source, Err(&off), None, &statistics, None)
+                    Decision::of_aggregate(node.name(), &source, Err(&off), None, &statistics, None)
                 });
             } else if let Some(source) = join_source(node) {
                 let source = source.ok();

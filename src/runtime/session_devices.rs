@@ -101,10 +101,13 @@ impl SessionDevices {
     /// The memory that work may take of the GPU which the choice stands for; `None` where that is the host, or no GPU that can be used.
     /// No device is opened.
     pub(crate) fn gpu_memory(choice: DeviceChoice, limit: Option<u64>) -> Option<u64> {
-        let DeviceId::Cuda(ordinal) = Self::choose(choice).ok()? else {
-            return None;
+        let gpu = match choice {
+            DeviceChoice::Host => return None,
+            DeviceChoice::Auto => first_usable_gpu().ok()?,
+            DeviceChoice::Cuda(ordinal) => gpu(ordinal).ok()?,
         };
-        let all = gpu(ordinal).ok()?.total_bytes / 10 * 9;
+        check_usable(gpu).ok()?;
+        let all = gpu.total_bytes / 10 * 9;
         Some(limit.map_or(all, |limit| limit.min(all)))
     }
 

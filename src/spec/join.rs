@@ -255,7 +255,7 @@ pub(crate) fn join_columns(kind: JoinType, left: usize, right: usize) -> Vec<Out
 
 impl JoinSpec {
     /// The algorithm in words, for `bowtie_explain`.
-    pub(crate) fn why(&self) -> String {
+    pub(crate) fn algorithm(&self) -> String {
         let build = self.theta.build;
         let inside = match self.theta.equalities.is_empty() {
             true => "",

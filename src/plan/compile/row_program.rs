@@ -170,8 +170,8 @@ impl Compiler<'_> {
         if collect_columns(expr).is_empty() {
             return self.constant(kind, &constant(expr, &data_type)?);
         }
-        if let Some((test, said)) = text::test(expr, self.schema) {
-            return self.said(test, &said);
+        if let Some((test, verdict)) = text::test(expr, self.schema) {
+            return self.text_predicate(test, &verdict);
         }
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
             return self.binary(binary, &data_type);
@@ -257,8 +257,8 @@ impl Compiler<'_> {
         {
             return self.decimals(op, (left, *s), (right, *t), data_type);
         }
-        let apart = of_left != of_right;
-        if apart || (of_left == DataType::Date32 && *binary.op() == Operator::Minus) {
+        let differ = of_left != of_right;
+        if differ || (of_left == DataType::Date32 && *binary.op() == Operator::Minus) {
             return self.date_arithmetic(binary);
         }
         let numbers = of_left.is_integer() || of_left.is_floating();

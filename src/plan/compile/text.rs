@@ -201,12 +201,12 @@ pub(crate) fn test(expr: &Expr, schema: &Schema) -> Option<(TextTest, Verdict)> 
         constants.sort();
         constants.dedup();
         let negated = in_list.negated();
-        let said = match (in_list.list().is_empty(), nulls) {
+        let verdict = match (in_list.list().is_empty(), nulls) {
             (true, _) => return None,
             (_, true) => Verdict::OrNull { negated },
             (_, false) => Verdict::Is { negated },
         };
-        return Some((of(operand, TextPredicate::Among(constants)), said));
+        return Some((of(operand, TextPredicate::Among(constants)), verdict));
     }
     if let Some(like) = expr.downcast_ref::<LikeExpr>() {
         let operand = operand(like.expr(), schema)?;
@@ -244,12 +244,12 @@ pub(crate) fn test(expr: &Expr, schema: &Schema) -> Option<(TextTest, Verdict)> 
         () if is_of::<ContainsFunc>(expr) => (true, true),
         () => return None,
     };
-    let test = of_part(text, part, [before, behind], schema)?;
+    let test = contains(text, part, [before, behind], schema)?;
     Some((test, Verdict::Is { negated: false }))
 }
 
 /// Whether `text` contains `part`, with text `before` and `behind` it allowed.
-fn of_part(
+fn contains(
     text: &Expr,
     part: &Expr,
     [before, behind]: [bool; 2],
@@ -298,7 +298,7 @@ fn comparison(binary: &BinaryExpr, schema: &Schema) -> Option<(TextTest, Verdict
         (None, None) => return None,
     };
     let constant = bytes_beside(&operand, other)?;
-    let (predicate, said) = match (op, distinct(binary.op())) {
+    let (predicate, verdict) = match (op, distinct(binary.op())) {
         (Some(Comparison::Eq), _) => (
             TextPredicate::Among(vec![constant]),
             Verdict::Is { negated: false },
@@ -322,7 +322,7 @@ fn comparison(binary: &BinaryExpr, schema: &Schema) -> Option<(TextTest, Verdict
         slice: operand.slice,
         predicate,
     };
-    Some((test, said))
+    Some((test, verdict))
 }
 
 /// `strpos(text, part) > 0`, and equivalent comparisons and their negations.
@@ -343,7 +343,7 @@ fn position(binary: &BinaryExpr, schema: &Schema) -> Option<(TextTest, Verdict)>
     let ([text, part], true) = (call.args(), is_of::<StrposFunc>(found)) else {
         return None;
     };
-    let test = of_part(text, part, [true, true], schema)?;
+    let test = contains(text, part, [true, true], schema)?;
     Some((test, Verdict::Is { negated }))
 }
 

@@ -16,9 +16,9 @@ use crate::spec::rows::ExpressionColumn;
 
 impl Compiler<'_> {
     /// The value of an expression by a text predicate.
-    pub(crate) fn said(&mut self, test: TextTest, said: &Verdict) -> Option<u8> {
+    pub(crate) fn text_predicate(&mut self, test: TextTest, verdict: &Verdict) -> Option<u8> {
         let out = self.load(RowSource::Test(test), BOOL)?;
-        let (op, other) = match *said {
+        let (op, other) = match *verdict {
             Verdict::Is { negated: false } => return Some(out),
             Verdict::Is { negated: true } => (Op::Not, None),
             Verdict::StatisticsCache { negated: false } => (Op::IsNotNull, None),
@@ -32,7 +32,7 @@ impl Compiler<'_> {
             None => 0,
         };
         self.emit(RowOp::Plain(op), BOOL, [out, out, b])?;
-        if let Verdict::OrNull { negated: true } = said {
+        if let Verdict::OrNull { negated: true } = verdict {
             self.emit(RowOp::Plain(Op::Not), BOOL, [out, out, 0])?;
         }
         Some(out)

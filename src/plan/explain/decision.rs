@@ -79,7 +79,7 @@ impl Decision {
             right_rows: rows.and_then(|(_, right)| right.rows()),
             estimate,
             reason: match outcome {
-                Ok(spec) => spec.why(),
+                Ok(spec) => spec.algorithm(),
                 Err(decline) => decline.to_string(),
             },
         }
@@ -103,7 +103,7 @@ impl Decision {
     }
 
     /// On an aggregation; `separate` says why it is not fused with the join below it.
-    pub(crate) fn of_groups(
+    pub(crate) fn of_aggregate(
         node: &str,
         source: &GroupSource<'_>,
         outcome: Result<&GroupSpec, &Decline>,

@@ -109,17 +109,22 @@ pub(crate) fn classify(
                     low,
                     high,
                 } => Guard::NoOverflow {
-                    first: place(first.0, &first.1, left, right)?,
-                    second: place(second.0, &second.1, left, right)?,
+                    first: column_of(first.0, &first.1, left, right)?,
+                    second: column_of(second.0, &second.1, left, right)?,
                     subtract,
                     low,
                     high,
                 },
-                GuardExpr::Finite(side, expr) => Guard::Finite(place(side, &expr, left, right)?),
+                GuardExpr::Finite(side, expr) => {
+                    Guard::Finite(column_of(side, &expr, left, right)?)
+                }
             });
         }
     }
-    condition.residual = residual.into_iter().map(|e| like(filter, e)).collect();
+    condition.residual = residual
+        .into_iter()
+        .map(|e| with_expression(filter, e))
+        .collect();
     condition.program = pair_program::compile(&condition.residual, left, right)?;
     let covered = |i: &usize| match &condition.program {
         Some(program) => program.covers.contains(i),
@@ -143,12 +148,12 @@ pub(crate) fn classify(
 pub(crate) fn conjuncts(filter: &JoinFilter) -> Vec<JoinFilter> {
     split_conjunction(filter.expression())
         .into_iter()
-        .map(|conjunct| like(filter, Arc::clone(conjunct)))
+        .map(|conjunct| with_expression(filter, Arc::clone(conjunct)))
         .collect()
 }
 
 /// A filter over the same columns.
-fn like(filter: &JoinFilter, expression: Arc<dyn PhysicalExpr>) -> JoinFilter {
+fn with_expression(filter: &JoinFilter, expression: Arc<dyn PhysicalExpr>) -> JoinFilter {
     JoinFilter::new(
         expression,
         filter.column_indices().to_vec(),
@@ -157,7 +162,7 @@ fn like(filter: &JoinFilter, expression: Arc<dyn PhysicalExpr>) -> JoinFilter {
 }
 
 /// The side and column that hold `expr`.
-fn place(
+fn column_of(
     side: Side,
     expr: &Arc<dyn PhysicalExpr>,
     left: &mut SideInput,
