@@ -21,6 +21,7 @@ use futures::StreamExt;
 
 use crate::device::primitives::device::Device;
 use crate::exec::chunk::DeviceStream;
+use crate::runtime::planned_device::PlannedDevice;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -34,10 +35,10 @@ pub(crate) trait DeviceOperator: Any + fmt::Debug + Send + Sync {
         Some(1)
     }
 
-    /// What EXPLAIN shows of it.
+    /// What EXPLAIN shows of it, on the device of this name.
     fn display(
         &self,
-        device: &dyn Device,
+        device: &str,
         t: DisplayFormatType,
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result;
@@ -110,7 +111,7 @@ impl<'a> Execution<'a> {
 pub(crate) struct DeviceNode {
     operator: Arc<dyn DeviceOperator>,
     inputs: Vec<Plan>,
-    device: Arc<dyn Device>,
+    device: Arc<PlannedDevice>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -120,7 +121,7 @@ impl DeviceNode {
     pub(crate) fn try_new(
         operator: Arc<dyn DeviceOperator>,
         inputs: Vec<Plan>,
-        device: Arc<dyn Device>,
+        device: Arc<PlannedDevice>,
     ) -> Result<Self> {
         if let Some(arity) = operator.arity()
             && arity != inputs.len()
@@ -164,14 +165,6 @@ impl DeviceNode {
         Some((node, operator.downcast_ref()?))
     }
 
-    pub(crate) fn device(&self) -> &Arc<dyn Device> {
-        &self.device
-    }
-
-    pub(crate) fn inputs(&self) -> &[Plan] {
-        &self.inputs
-    }
-
     /// The same node with another operator.
     pub(crate) fn with_operator(&self, operator: Arc<dyn DeviceOperator>) -> Result<Self> {
         Self::try_new(operator, self.inputs.clone(), Arc::clone(&self.device))
@@ -187,7 +180,7 @@ impl DeviceNode {
         })
     }
 
-    /// Starts the only partition for a node above that reads the rows on `device`, a handle of this node's device.
+    /// Starts the only partition for a node above that reads the rows on `device`, a handle of this node's device once it opened.
     pub(crate) fn execute_on(
         &self,
         device: Arc<dyn Device>,
@@ -201,10 +194,13 @@ impl DeviceNode {
         })
     }
 
-    /// The same for the host, on a queue of its own. The nodes below share it.
-    pub(crate) fn execute_device(&self, context: Arc<TaskContext>) -> Result<DeviceStream> {
+    /// The same for the host, on a queue of `device` of its own. The nodes below share it.
+    pub(crate) fn execute_device(
+        &self,
+        device: &Arc<dyn Device>,
+        context: Arc<TaskContext>,
+    ) -> Result<DeviceStream> {
         let cancel = CancelOnDrop::default();
-        let device = &self.device;
         let device = device.attach(device.budget().child(), Arc::clone(&cancel.0))?;
         let chunks = self.execute_on(device, context)?;
         Ok(chunks
@@ -233,7 +229,7 @@ impl DisplayAs for DeviceNode {
             }
             DisplayFormatType::TreeRender => {}
         }
-        self.operator.display(self.device.as_ref(), t, f)
+        self.operator.display(self.device.name(), t, f)
     }
 }
 

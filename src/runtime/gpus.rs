@@ -14,9 +14,17 @@ use crate::error::Result;
 /// What the kernels were built as.
 pub(crate) const KERNELS: &str = KERNEL_BUILD;
 
-/// All GPUs, or why there is none.
-pub(crate) fn gpus() -> Result<Vec<GpuInfo>> {
+/// All GPUs, or why there is none. The driver is asked once in the process.
+pub(crate) fn gpus() -> Result<&'static [GpuInfo]> {
     driver::gpus()
+}
+
+/// The GPU `ordinal`.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn gpu(ordinal: u32) -> Result<&'static GpuInfo> {
+    driver::gpu(ordinal)
 }
 
 /// # Errors

@@ -7,5 +7,6 @@ pub(crate) mod gpus;
 pub(crate) mod gpus;
 pub(crate) mod host_memory;
 pub(crate) mod list;
+pub(crate) mod planned_device;
 pub(crate) mod process;
 pub(crate) mod session_devices;

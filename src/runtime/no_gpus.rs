@@ -11,7 +11,13 @@ use crate::error::{BowtieError, Result};
 pub(crate) const KERNELS: &str = "none";
 
 /// Why there is no GPU.
-pub(crate) fn gpus() -> Result<Vec<GpuInfo>> {
+pub(crate) fn gpus() -> Result<&'static [GpuInfo]> {
+    Err(not_built())
+}
+
+/// # Errors
+/// Always.
+pub(crate) fn gpu(_ordinal: u32) -> Result<&'static GpuInfo> {
     Err(not_built())
 }
 
@@ -44,10 +50,11 @@ mod tests {
     #[test]
     fn a_gpu_that_is_asked_for_is_an_error_and_auto_is_the_host() {
         let devices = SessionDevices::default();
-        let error = devices.open(DeviceChoice::Cuda(0), None).unwrap_err();
+        let error = SessionDevices::choose(DeviceChoice::Cuda(0)).unwrap_err();
         assert!(error.to_string().contains("feature 'cuda'"), "{error}");
-        let device = devices.open(DeviceChoice::Auto, None).unwrap();
+        let chosen = SessionDevices::choose(DeviceChoice::Auto).unwrap();
+        let device = devices.open(DeviceChoice::Auto, chosen, None).unwrap();
         assert_eq!(device.name(), "host");
-        assert_eq!(devices.gpu_memory(DeviceChoice::Auto, None), None);
+        assert_eq!(SessionDevices::gpu_memory(DeviceChoice::Auto, None), None);
     }
 }

@@ -1,6 +1,7 @@
 //! [`BowtieRuntime`]: the devices' memory and state that the sessions of a process share.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -18,6 +19,16 @@ pub(crate) enum DeviceId {
     Host,
     /// A GPU, by its ordinal.
     Cuda(u32),
+}
+
+impl fmt::Display for DeviceId {
+    /// As `bowtie.device` takes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host => f.write_str("host"),
+            Self::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
+        }
+    }
 }
 
 /// The memory of each device that the sessions of a process share, and the order in which steps wait for the device.
@@ -86,10 +97,7 @@ impl BowtieRuntime {
         let mut devices: Vec<_> = budgets.iter().collect();
         devices.sort_by_key(|(device, _)| **device);
         let memory = devices.into_iter().map(|(device, budget)| DeviceMemory {
-            device: match device {
-                DeviceId::Host => "host".into(),
-                DeviceId::Cuda(ordinal) => format!("cuda:{ordinal}"),
-            },
+            device: device.to_string(),
             limit: budget.limit(),
             in_use: budget.in_use(),
             peak: budget.peak(),

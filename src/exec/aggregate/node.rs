@@ -9,7 +9,6 @@ use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use futures::{StreamExt, TryFutureExt, stream};
 
-use crate::device::primitives::device::Device;
 use crate::exec::aggregate::output::GroupOutput;
 use crate::exec::aggregate::resident::are_results;
 use crate::exec::aggregate::run::{Finished, GroupRun};
@@ -40,7 +39,7 @@ impl DeviceOperator for AggregateOperator {
 
     fn display(
         &self,
-        device: &dyn Device,
+        device: &str,
         t: DisplayFormatType,
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {
@@ -58,7 +57,7 @@ impl DeviceOperator for AggregateOperator {
                 if let Some(strategy) = strategy {
                     write!(f, ", strategy={strategy}")?;
                 }
-                write!(f, ", device={}", device.name())?;
+                write!(f, ", device={device}")?;
                 match spec.output_on_device && !are_results(spec) {
                     true => write!(f, ", finish=host"),
                     false => Ok(()),
@@ -75,7 +74,7 @@ impl DeviceOperator for AggregateOperator {
                 if let Some(strategy) = strategy {
                     writeln!(f, "strategy={strategy}")?;
                 }
-                writeln!(f, "device={}", device.name())
+                writeln!(f, "device={device}")
             }
         }
     }

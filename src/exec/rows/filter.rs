@@ -30,11 +30,11 @@ impl DeviceOperator for FilterOperator {
 
     fn display(
         &self,
-        device: &dyn Device,
+        device: &str,
         t: DisplayFormatType,
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {
-        let (predicate, device) = (self.0.display(), device.name());
+        let predicate = self.0.display();
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
                 write!(f, "device={device}, predicate={predicate}")

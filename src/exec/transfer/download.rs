@@ -34,18 +34,19 @@ use crate::exec::metrics::OutputMetrics;
 use crate::exec::node::DeviceNode;
 use crate::exec::transfer::chunker::has_small_dictionary;
 use crate::exec::transfer::staged_chunk::StagedChunk;
+use crate::runtime::planned_device::PlannedDevice;
 
 /// Brings the batches of a device node to the host, as batches of the session's size.
 #[derive(Debug)]
 pub(crate) struct BowtieDownloadExec {
     input: Arc<dyn ExecutionPlan>,
-    device: Arc<dyn Device>,
+    device: Arc<PlannedDevice>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl BowtieDownloadExec {
-    pub(crate) fn new(input: Arc<dyn ExecutionPlan>, device: Arc<dyn Device>) -> Self {
+    pub(crate) fn new(input: Arc<dyn ExecutionPlan>, device: Arc<PlannedDevice>) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(input.schema()),
             Partitioning::UnknownPartitioning(1),
@@ -65,7 +66,7 @@ impl BowtieDownloadExec {
         &self.input
     }
 
-    pub(crate) fn device(&self) -> &Arc<dyn Device> {
+    pub(crate) fn device(&self) -> &Arc<PlannedDevice> {
         &self.device
     }
 
@@ -304,20 +305,28 @@ impl ExecutionPlan for BowtieDownloadExec {
             remaining: self.fetch(),
             metrics: Arc::new(OutputMetrics::new(&self.metrics, partition)),
         });
-        let landing = Landing {
-            device: Arc::clone(&self.device),
-            schema: self.schema(),
-            metrics: Arc::clone(&batches.metrics),
+        let (input, device) = (Arc::clone(&self.input), Arc::clone(&self.device));
+        let (schema, metrics) = (self.schema(), Arc::clone(&batches.metrics));
+        let started = async move {
+            // A GPU that opens first takes a tenth of a second or more.
+            let device = SpawnedTask::spawn_blocking(move || device.open())
+                .join_unwind()
+                .await
+                .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
+            let landings = match device.budget().limit() >= ROOM_FOR_LANDING {
+                true => LANDING,
+                false => 1,
+            };
+            let chunks = DeviceNode::of(&input)?.execute_device(&device, context)?;
+            let landing = Landing {
+                device,
+                schema,
+                metrics,
+            };
+            let landed = chunks.map(move |chunk| landing.clone().land(chunk));
+            Ok::<_, DataFusionError>(landed.buffered(landings))
         };
-        let landings = match self.device.budget().limit() >= ROOM_FOR_LANDING {
-            true => LANDING,
-            false => 1,
-        };
-        let input = DeviceNode::of(&self.input)?.execute_device(context)?;
-        let input = input
-            .map(move |chunk| landing.clone().land(chunk))
-            .buffered(landings)
-            .boxed();
+        let input = futures::stream::once(started).try_flatten().boxed();
         let stream = futures::stream::try_unfold(
             (Some(input), batches),
             |(mut input, mut batches)| async move {

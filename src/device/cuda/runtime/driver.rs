@@ -1,4 +1,4 @@
-//! The driver: whether there is one, its GPUs, and the texts of its errors.
+//! The driver: is there one, which GPUs does it know, and what its errors say.
 
 use std::sync::OnceLock;
 
@@ -11,16 +11,11 @@ use crate::error::{BowtieError, Result};
 /// The oldest architecture that the kernels' PTX can be translated for: Turing.
 pub(crate) const LEAST_CAPABILITY: (i32, i32) = (7, 5);
 
-/// The oldest driver API that accepts the kernels' PTX, which has version 8.3.
+/// The oldest driver API that takes the kernels' PTX, whose label is 8.3.
 const LEAST_DRIVER: i32 = 12030;
 
-/// The number of GPUs, or why none can be used. The driver is asked once in the process.
-pub(crate) fn count() -> Result<u32> {
-    static COUNT: OnceLock<Result<u32>> = OnceLock::new();
-    COUNT.get_or_init(probe).clone()
-}
-
-fn probe() -> Result<u32> {
+/// Starts the driver, and counts its GPUs; or says why none can be used.
+fn count() -> Result<u32> {
     // SAFETY: only tries to load the driver's library, whose initialisers are NVIDIA's.
     if !unsafe { sys::is_culib_present() } {
         return Err(BowtieError::Device(
@@ -46,16 +41,38 @@ fn probe() -> Result<u32> {
     }
 }
 
-/// All GPUs, or why there is none.
-pub(crate) fn gpus() -> Result<Vec<GpuInfo>> {
-    // The count comes first: a query of the version panics without a library.
+/// All GPUs, or why there is none. The driver is asked once in the process.
+pub(crate) fn gpus() -> Result<&'static [GpuInfo]> {
+    static GPUS: OnceLock<Result<Vec<GpuInfo>>> = OnceLock::new();
+    match GPUS.get_or_init(describe_all) {
+        Ok(gpus) => Ok(gpus),
+        Err(error) => Err(error.clone()),
+    }
+}
+
+/// The GPU `ordinal`.
+///
+/// # Errors
+/// When there is no driver, when it is too old, or when it knows no such GPU.
+pub(crate) fn gpu(ordinal: u32) -> Result<&'static GpuInfo> {
+    let gpus = gpus()?;
+    gpus.iter().find(|gpu| gpu.ordinal == ordinal).ok_or_else(|| {
+        BowtieError::Device(format!(
+            "there is no GPU cuda:{ordinal}: the driver knows {}, counted from 0; SELECT * FROM bowtie_devices() lists them",
+            gpus.len()
+        ))
+    })
+}
+
+fn describe_all() -> Result<Vec<GpuInfo>> {
+    // First: to ask for the version where no library is panics.
     let count = count()?;
     let driver = dotted_version();
     (0..count)
         .map(|ordinal| {
             let describe = || -> Result<GpuInfo, DriverError> {
                 let device = result::device::get(ordinal as i32)?;
-                // SAFETY: `device` was just returned by the driver.
+                // SAFETY: `device` was just given out by the driver.
                 let (total, major, minor) = unsafe {
                     (
                         result::device::total_mem(device)?,

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::device::budget::Budget;
 use crate::device::cuda::codegen::kernel_cache::Compiled;
-use crate::device::cuda::runtime::driver::{LEAST_CAPABILITY, count, failed};
+use crate::device::cuda::runtime::driver::{self, LEAST_CAPABILITY, failed};
 use crate::device::cuda::runtime::kernels::{ENTRIES, Entry, FAMILIES, Family};
 use crate::device::cuda::runtime::memory_rates::MemoryRates;
 use crate::device::cuda::runtime::staging::ring::Ring;
@@ -121,12 +121,7 @@ impl Gpu {
     /// # Errors
     /// Without a driver, with one that is too old or knows no such GPU, and for a GPU whose kernels it cannot compile.
     pub(crate) fn open(ordinal: u32) -> Result<Arc<Self>> {
-        let known = count()?;
-        if ordinal >= known {
-            return Err(BowtieError::Device(format!(
-                "there is no GPU cuda:{ordinal}: the driver knows {known}, counted from 0; SELECT * FROM bowtie_devices() lists them"
-            )));
-        }
+        driver::gpu(ordinal)?;
         let mut opened = OPENED.lock();
         let opened = opened.get_or_insert_default();
         if let Some(gpu) = opened.get(&ordinal) {
