@@ -99,10 +99,11 @@ fn constants(families: &[Family], build: &str) -> Result<String, std::fmt::Error
         } in entries
         {
             let constant = kernel.to_uppercase();
-            let arguments: String = parameters.iter().map(argument).collect();
+            let arguments: Vec<String> = parameters.iter().map(argument).collect();
+            let arguments = arguments.join(", ");
             writeln!(
                 kernels,
-                "\n/// `{kernel}` of `{name}.cu`.\npub(crate) const {constant}: Kernel<({arguments})> =\n    Kernel::new(Family::{variant}, {index}, {kernel:?});"
+                "\n/// `{kernel}` of `{name}.cu`.\npub(crate) const {constant}: Kernel<({arguments},)> =\n    Kernel::new(Family::{variant}, {index}, {kernel:?});"
             )?;
             writeln!(all, "    ({constant}.entry, arguments_of({constant})),")?;
             index += 1;
@@ -149,9 +150,9 @@ static ALL: [(Entry, &[(usize, usize)]); ENTRIES] = [
 /// A parameter as an element of the tuple of a kernel's arguments.
 fn argument(parameter: &PtxParameter) -> String {
     match parameter {
-        PtxParameter::U32 => "U32, ".into(),
-        PtxParameter::U64 => "U64, ".into(),
-        PtxParameter::ByValue { bytes, align } => format!("ByValue<'static, {bytes}, {align}>, "),
+        PtxParameter::U32 => "U32".into(),
+        PtxParameter::U64 => "U64".into(),
+        PtxParameter::ByValue { bytes, align } => format!("ByValue<'static, {bytes}, {align}>"),
     }
 }
 

@@ -116,9 +116,10 @@ impl Memory {
     /// # Errors
     /// As of [`Memory::part`].
     pub(crate) fn word(&self, at: usize) -> Result<Part<'_>> {
-        match (at + 1) * 4 <= self.bytes {
-            true => self.part(at * 4),
-            false => Err(past_the_end(at * 4, self.bytes)),
+        let part = self.part(at.saturating_mul(4))?;
+        match part.bytes() >= 4 {
+            true => Ok(part),
+            false => Err(past_the_end(part.from, self.bytes)),
         }
     }
 
@@ -150,7 +151,10 @@ impl Part<'_> {
                 from: self.from + bytes,
                 ..self
             }),
-            false => Err(past_the_end(self.from + bytes, self.memory.bytes)),
+            false => {
+                let at = self.from.saturating_add(bytes);
+                Err(past_the_end(at, self.memory.bytes))
+            }
         }
     }
 

@@ -32,7 +32,36 @@ fn columns_are_transferred_and_gathered() {
     }
 }
 
-/// Values that are difficult to cast, and others.
+#[test]
+fn a_part_behind_the_end_of_its_memory_is_an_error() {
+    let Some((_, gpu)) = twins() else { return };
+    let memory = gpu.queue.alloc(10, "test").unwrap();
+    let part = memory.part(4).unwrap();
+    let inside = [
+        (memory.part(0), 0),
+        (memory.part(10), 10),
+        (part.after(6), 10),
+        (memory.word(1), 4),
+    ];
+    for (part, at) in inside {
+        assert_eq!(part.unwrap().pointer(), memory.pointer() + at);
+    }
+    // Word 2 begins inside and ends behind the end.
+    let outside = [
+        memory.part(11),
+        memory.part(usize::MAX),
+        part.after(7),
+        part.after(usize::MAX),
+        memory.word(2),
+        memory.word(usize::MAX),
+    ];
+    for part in outside {
+        let error = part.unwrap_err().to_string();
+        assert!(error.contains("of 10 bytes"), "{error}");
+    }
+}
+
+/// Values that are hard to cast, and others.
 fn numbers(random: &mut Random, n: usize) -> ArrayRef {
     let hard = [0, 1, -1, i64::MAX, i64::MIN, (1 << 53) + 1, -(1 << 53) - 1];
     let values = (0..n).map(|i| match hard.get(i) {
