@@ -170,10 +170,10 @@ fn estimate(nodes: &[NodeCost], costs: &[Cost], marks: &[Mark], i: usize) -> Est
         // Its costs are counted at the node above.
         down = Transfer::default();
     } else if let Some(alternative) = costs[i].alternative.map(|i| &node.alternatives[i]) {
-        for (input, border) in &alternative.inputs {
-            if let (false, Some(border)) = (marks[*input].on_device, border) {
-                up.seconds += border.seconds;
-                up.bytes += border.bytes;
+        for (input, upload) in &alternative.inputs {
+            if let (false, Some(upload)) = (marks[*input].on_device, upload) {
+                up.seconds += upload.seconds;
+                up.bytes += upload.bytes;
             }
         }
         seconds = alternative.seconds;

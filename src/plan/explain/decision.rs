@@ -50,7 +50,7 @@ pub(crate) struct Decision {
     pub right_rows: Option<u64>,
     /// What it costs, where that decides.
     pub estimate: Option<Estimate>,
-    /// Why it was declined, or what serves it.
+    /// Why it was declined, or by which algorithm it runs.
     pub reason: String,
 }
 
