@@ -14,9 +14,7 @@ use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::pair_program::{Kind, Op};
 use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram, RowSource};
-use crate::options::DeviceChoice;
-use crate::rates::{Rate, numbers, permuted, scattered, timed};
-use crate::runtime::session_devices::SessionDevices;
+use crate::rates::{Rate, numbers, open, permuted, scattered, timed};
 
 /// An operator of \[D\] table 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,7 +130,7 @@ impl AlgebraRows {
         ascending: bool,
         rows: usize,
     ) -> datafusion::error::Result<Self> {
-        let device = SessionDevices::default().open(device.parse::<DeviceChoice>()?, None)?;
+        let device = open(device)?;
         let half = (rows / 2) as u64;
         let (left, right) = match operator {
             // The output has as many rows as the inputs of other operators.

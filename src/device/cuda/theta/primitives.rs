@@ -18,17 +18,6 @@ use crate::error::Result;
 use crate::ir::comparison::Comparison;
 
 impl ThetaPrimitives for CudaDevice {
-    fn cross_product(
-        &self,
-        column: &Column,
-        repeated: bool,
-        rows: usize,
-        from: u64,
-        len: usize,
-    ) -> Result<Option<Column>> {
-        self.cross_product_column(column, repeated, rows, from, len)
-    }
-
     fn zone_keys(&self, keys: &Keys, build: &OrderedRows) -> Result<ZonedKeys> {
         self.queue
             .zone_keys(keys, build)

@@ -9,7 +9,7 @@ use crate::device::cuda::tests::expr::row_program::{
 use crate::device::cuda::tests::theta::pair_program::KINDS;
 use crate::device::cuda::tests::*;
 use crate::device::primitives::expr::ExprPrimitives;
-use crate::device::primitives::theta::ThetaPrimitives;
+use crate::device::primitives::fast_paths::FastPaths;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::BowtieError;
 use crate::ir::pair_program::{Kind, Op};

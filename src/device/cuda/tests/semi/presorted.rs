@@ -4,7 +4,7 @@ use crate::device::cuda::tests::equi::single_pass;
 use crate::device::cuda::tests::*;
 use crate::device::data::results::Joined;
 use crate::device::presorted::Ascending;
-use crate::device::primitives::semi::SemiPrimitives;
+use crate::device::primitives::fast_paths::FastPaths;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::strategies::Materialization;
 
