@@ -101,7 +101,7 @@ pub(crate) fn search(
     let too_many = |matches: u64, most: u64| BowtieError::MustSplit {
         what: "probe of sets",
         size: matches,
-        most: most,
+        most,
         unit: "matches",
     };
     let expected = probe.expected_matches()?;
