@@ -78,13 +78,13 @@ impl DeviceMetrics {
     }
 
     /// A node's rows go to so many parts.
-    pub(crate) fn in_parts(&self, parts: u32) {
-        self.count("parts".into(), parts.into());
+    pub(crate) fn in_partitions(&self, parts: u32) {
+        self.count("partitions".into(), parts.into());
     }
 
     /// Copying rows to parts, on all threads.
-    pub(crate) fn parting_time(&self) -> Time {
-        MetricBuilder::new(&self.set).subset_time("parting_time", 0)
+    pub(crate) fn partition_time(&self) -> Time {
+        MetricBuilder::new(&self.set).subset_time("partition_time", 0)
     }
 
     /// What a search of sets looked at.

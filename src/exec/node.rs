@@ -152,7 +152,7 @@ impl DeviceNode {
     pub(crate) fn of(plan: &Plan) -> Result<&Self> {
         plan.downcast_ref::<Self>().ok_or_else(|| {
             DataFusionError::Internal(format!(
-                "bowtie: {} stands below a device node, but its batches are the host's",
+                "bowtie: {} is the input of a device node, but returns host batches",
                 plan.name()
             ))
         })
@@ -264,7 +264,7 @@ impl ExecutionPlan for DeviceNode {
 
     fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         Err(DataFusionError::Internal(format!(
-            "bowtie: {} makes device batches: only a BowtieDownloadExec can run it",
+            "bowtie: {} returns device batches, which only BowtieDownloadExec can read",
             self.operator.name()
         )))
     }

@@ -9,7 +9,7 @@ use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::{KeyBitmap, KeyRange};
 use crate::device::data::matches::Matches;
 use crate::device::data::structures::Flags;
-use crate::device::presorted::Ascending;
+use crate::device::presorted::PresortedKeys;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::pair_program::{Kind, Op};
@@ -264,7 +264,7 @@ impl AlgebraRows {
         let device = self.device.as_ref();
         let (left, right) = ([self.left.as_ref()], [self.right.as_ref()]);
         let rows = self.left.rows();
-        let keys = Ascending {
+        let keys = PresortedKeys {
             build: right[0],
             probe: left[0],
             known: false,

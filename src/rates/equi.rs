@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use crate::device::data::column::Column;
 use crate::device::data::matches::FirstProbe;
 use crate::device::data::results::Paired;
-use crate::device::presorted::Ascending;
+use crate::device::presorted::PresortedKeys;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::strategies::EquiStrategy;
@@ -151,7 +151,7 @@ impl EquiSides {
             match joined == self.expected {
                 true => Ok(by),
                 false => Err(BowtieError::Internal(format!(
-                    "{by} made {joined} pairs, not {}: {:?}",
+                    "{by} returned {joined} matches, not {}: {:?}",
                     self.expected, self.case
                 ))),
             }
@@ -174,7 +174,7 @@ impl EquiSides {
         let probe: Vec<&Column> = self.probe.iter().map(AsRef::as_ref).collect();
         let (keys, of_build) = build.split_at(1);
         if let JoinStrategy(None | Some(EquiStrategy::SortMerge)) = strategy {
-            let keys = Ascending {
+            let keys = PresortedKeys {
                 build: build[0],
                 probe: probe[0],
                 known: false,

@@ -46,7 +46,8 @@ pub enum SetQuery {
 
 impl SetQuery {
     fn predicate(self) -> Result<SetPredicate> {
-        let no_threshold = || crate::error::BowtieError::Internal("a threshold of no use".into());
+        let no_threshold =
+            || crate::error::BowtieError::Internal("a threshold that every pair meets".into());
         match self {
             Self::Contained => Ok(SetPredicate::Contains(Side::Left)),
             Self::Overlap(least) => Ok(SetPredicate::Overlap(least)),

@@ -167,8 +167,8 @@ mod tests {
         assert_eq!(a.budget().limit(), 1 << 20);
         assert_eq!(b.budget().limit(), 3 << 18);
         let held = a.budget().lease(1 << 19, "a").unwrap();
-        assert_eq!(b.budget().room(), 1 << 19);
-        assert_eq!(other.budget().room(), 1 << 20);
+        assert_eq!(b.budget().available(), 1 << 19);
+        assert_eq!(other.budget().available(), 1 << 20);
         assert!(b.budget().lease((1 << 19) + 1, "b").is_err());
         let [memory] = &one.device_memory()[..] else {
             panic!("one device")

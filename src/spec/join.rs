@@ -292,7 +292,7 @@ impl JoinSpec {
             Strategy::Tiles => format!("all pairs{inside} that zone maps cannot decide are tested"),
             Strategy::Set(technique) => {
                 let how = match technique {
-                    None => "by the technique that the device chooses".to_string(),
+                    None => "the device chooses the technique".to_string(),
                     Some(technique) => format!("by the technique {technique}"),
                 };
                 format!("sets of the {build} side are indexed{inside}, {how}")

@@ -391,7 +391,7 @@ async fn a_null_of_another_partition_decides_where_a_condition_fails() {
             assert_eq!(expected, "", "{of}");
             assert_eq!(answer(force, sql).await, expected, "{of}");
             let analyzed = answer(force, &format!("EXPLAIN ANALYZE {sql}")).await;
-            assert!(analyzed.contains("parts="), "{of}: {analyzed}");
+            assert!(analyzed.contains("partitions="), "{of}: {analyzed}");
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::device::data::matches::FirstProbe;
 use crate::device::data::opaque::Opaque;
 use crate::device::data::results::{Joined, Kept, Paired};
 use crate::device::data::structures::EquiBuild;
-use crate::device::presorted::Ascending;
+use crate::device::presorted::PresortedKeys;
 use crate::device::primitives::device::Device;
 use crate::device::primitives::fast_paths::FastPaths;
 use crate::error::Result;
@@ -39,33 +39,33 @@ impl FastPaths for CudaDevice {
         keys: &[&Column],
         payload: &[&Column],
     ) -> Result<Paired> {
-        self.go_on()?;
-        self.join_at_once(build.build.get()?, build_payload, keys, payload)
+        self.check_cancelled()?;
+        self.join_single_pass(build.build.get()?, build_payload, keys, payload)
     }
 
     fn merge_join(
         &self,
-        keys: Ascending<'_>,
+        keys: PresortedKeys<'_>,
         materialization: Option<Materialization>,
         build_payload: &[&Column],
         payload: &[&Column],
     ) -> Result<Option<Joined>> {
-        self.go_on()?;
+        self.check_cancelled()?;
         self.merged_pairs(keys, materialization, build_payload, payload)
     }
 
     fn merge_keep(
         &self,
-        keys: Ascending<'_>,
+        keys: PresortedKeys<'_>,
         matched: bool,
         kept: &[&Column],
     ) -> Result<Option<Kept>> {
-        self.go_on()?;
+        self.check_cancelled()?;
         self.merged_rows(keys, matched, kept)
     }
 
     fn likely_key_range(&self, columns: &[&Column]) -> Result<Option<KeyRange>> {
-        self.go_on()?;
+        self.check_cancelled()?;
         self.likely_range_of_keys(columns)
     }
 

@@ -56,7 +56,7 @@ pub(crate) trait Device:
     /// [`BowtieError::Cancelled`] if the execution was cancelled.
     ///
     /// [`BowtieError::Cancelled`]: crate::error::BowtieError::Cancelled
-    fn go_on(&self) -> Result<()>;
+    fn check_cancelled(&self) -> Result<()>;
 
     /// Calls `each` with `0 .. pieces`, concurrently if the device can. The first error ends it.
     fn for_each_piece(

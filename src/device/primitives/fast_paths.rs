@@ -5,7 +5,7 @@ use crate::device::data::key_bitmap::KeyRange;
 use crate::device::data::matches::FirstProbe;
 use crate::device::data::results::{Joined, Kept, Paired};
 use crate::device::data::structures::EquiBuild;
-use crate::device::presorted::Ascending;
+use crate::device::presorted::PresortedKeys;
 use crate::error::Result;
 use crate::ir::strategies::{EquiStrategy, Materialization};
 
@@ -50,7 +50,7 @@ pub(crate) trait FastPaths {
     /// sorted or unique, or if the device has no faster algorithm for such sides.
     fn merge_join(
         &self,
-        _keys: Ascending<'_>,
+        _keys: PresortedKeys<'_>,
         _materialization: Option<Materialization>,
         _build_payload: &[&Column],
         _payload: &[&Column],
@@ -62,7 +62,7 @@ pub(crate) trait FastPaths {
     /// [`keep`](crate::device::primitives::expr::ExprPrimitives::keep). `None` as for [`FastPaths::merge_join`], but build keys need not be unique.
     fn merge_keep(
         &self,
-        _keys: Ascending<'_>,
+        _keys: PresortedKeys<'_>,
         _matched: bool,
         _kept: &[&Column],
     ) -> Result<Option<Kept>> {

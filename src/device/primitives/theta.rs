@@ -23,7 +23,7 @@ pub(crate) trait ThetaPrimitives {
         groups: Option<&Buffer<u32>>,
     ) -> Result<Ranges>;
 
-    /// The number of candidates that pass all tests, for each probe position; with `exists_only`, 1 or 0. `NeedsHost`
+    /// The number of candidates that pass all tests, for each probe position; with `exists_only`, 1 or 0. `NeedsDataFusion`
     /// if DataFusion has to evaluate a candidate.
     fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>>;
 

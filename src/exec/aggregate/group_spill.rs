@@ -7,8 +7,8 @@ use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::logical_expr::EmitTo;
 
 use crate::error::{BowtieError, Result};
-use crate::exec::aggregate::group_table::{Finishing, GoOn, GroupTable};
-use crate::exec::aggregate::group_values::{Groups, Partial, as_types};
+use crate::exec::aggregate::group_table::{CancelCheck, Finishing, GroupTable};
+use crate::exec::aggregate::group_values::{GroupStates, Partial, as_types};
 use crate::exec::memory::spilled_groups::{GroupFile, SpilledGroups};
 
 impl GroupTable {
@@ -36,8 +36,8 @@ impl GroupTable {
 
     fn bytes(&self) -> usize {
         let bytes = match &self.groups {
-            Groups::One(accumulators) => accumulators.iter().map(|a| a.size()).sum(),
-            Groups::Many {
+            GroupStates::One(accumulators) => accumulators.iter().map(|a| a.size()).sum(),
+            GroupStates::Many {
                 values,
                 accumulators,
             } => values.size() + accumulators.iter().map(|a| a.size()).sum::<usize>(),
@@ -57,9 +57,10 @@ impl GroupTable {
         let Some(columns) = self.take_states()? else {
             return Ok(());
         };
-        let spilling = self.spilling.clone().ok_or_else(|| {
-            BowtieError::Internal("groups are spilled where no files are allowed".into())
-        })?;
+        let spilling = self
+            .spilling
+            .clone()
+            .ok_or_else(|| BowtieError::Internal("spilling is disabled".into()))?;
         let schema = self.state_schema()?;
         let columns = as_types(columns, &schema)?;
         let keys = self.keys;
@@ -83,7 +84,7 @@ impl GroupTable {
 
     /// Keys and states of all groups, which the table has no longer; `None` where it had none.
     fn take_states(&mut self) -> Result<Option<Vec<ArrayRef>>> {
-        let Groups::Many {
+        let GroupStates::Many {
             values,
             accumulators,
         } = &mut self.groups
@@ -105,13 +106,13 @@ impl GroupTable {
             }
         };
         // Those give none of their memory back.
-        self.groups = Groups::new(&self.schema, self.keys, &self.aggregates)?;
+        self.groups = GroupStates::new(&self.schema, self.keys, &self.aggregates)?;
         Ok(Some(columns))
     }
 
     /// The next groups: all of them where they had room, those of one file where they were spilled; `None` when all came out.
-    /// What they take is for the caller to reserve. `go_on` fails when nobody wants them any more.
-    pub(crate) fn next(&mut self, go_on: GoOn<'_>) -> Result<Option<RecordBatch>> {
+    /// What they take is for the caller to reserve. `check_cancelled` fails when nobody wants them any more.
+    pub(crate) fn next(&mut self, check_cancelled: CancelCheck<'_>) -> Result<Option<RecordBatch>> {
         let files = match std::mem::replace(&mut self.finishing, Finishing::Done) {
             Finishing::Done => return Ok(None),
             Finishing::Files(files) => files,
@@ -128,13 +129,13 @@ impl GroupTable {
                 }
             }
         };
-        self.next_of(files, go_on)
+        self.next_of(files, check_cancelled)
     }
 
     fn next_of(
         &mut self,
         mut files: Vec<GroupFile>,
-        go_on: GoOn<'_>,
+        check_cancelled: CancelCheck<'_>,
     ) -> Result<Option<RecordBatch>> {
         let schema = self.state_schema()?;
         while let Some(file) = files.pop() {
@@ -143,7 +144,7 @@ impl GroupTable {
                 break;
             };
             for batch in file.batches(&spilling, &schema)? {
-                go_on()?;
+                check_cancelled()?;
                 self.merge_columns(batch?.columns())?;
                 if self.account(0)? {
                     continue;
@@ -161,7 +162,7 @@ impl GroupTable {
                 continue;
             }
             let groups = self.finish()?;
-            self.groups = Groups::new(&self.schema, self.keys, &self.aggregates)?;
+            self.groups = GroupStates::new(&self.schema, self.keys, &self.aggregates)?;
             self.reservation.free();
             self.finishing = Finishing::Files(files);
             return Ok(Some(groups));

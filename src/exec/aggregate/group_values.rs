@@ -32,7 +32,7 @@ impl Partial {
     }
 }
 
-pub(crate) enum Groups {
+pub(crate) enum GroupStates {
     /// Without GROUP BY there is one group, which exists even if no row does.
     One(Vec<Box<dyn Accumulator>>),
     Many {
@@ -41,7 +41,7 @@ pub(crate) enum Groups {
     },
 }
 
-impl Groups {
+impl GroupStates {
     pub(crate) fn new(
         schema: &SchemaRef,
         keys: usize,

@@ -20,7 +20,7 @@ use crate::exec::input::prefetch::Prefetch;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceOperator, Execution, OutputOnDevice};
-use crate::exec::partition::grace_aggregate::{GroupParts, PartedGroups, Way};
+use crate::exec::partition::grace_aggregate::{GroupPartitioner, GroupingPath, PartitionedGroups};
 use crate::exec::transfer::chunk_limits::Role;
 use crate::spec::aggregate::GroupSpec;
 
@@ -105,7 +105,7 @@ impl DeviceOperator for AggregateOperator {
         let spilling = Spilling::of(&context, metrics);
         let role = Role::Grouped;
         let input = inputs(input, &device, role, &context, spilling.as_ref())?;
-        let parts = GroupParts {
+        let parts = GroupPartitioner {
             spec: Arc::clone(&self.0),
             device,
             context,
@@ -117,12 +117,12 @@ impl DeviceOperator for AggregateOperator {
 }
 
 /// All groups, ready to come out.
-async fn groups(parts: GroupParts, input: InputStream) -> Result<DeviceStream> {
-    let way = parts.way(input).await?;
+async fn groups(parts: GroupPartitioner, input: InputStream) -> Result<DeviceStream> {
+    let path = parts.choose_path(input).await?;
     let output = GroupOutput::new("BowtieAggregate", parts.context.memory_pool());
-    match way {
-        Way::ByPart(parting) => Ok(PartedGroups::stream(parting, parts, output)),
-        Way::ByChunk(chunks) => {
+    match path {
+        GroupingPath::ByPartition(parting) => Ok(PartitionedGroups::stream(parting, parts, output)),
+        GroupingPath::ByChunk(chunks) => {
             let metrics = parts.metrics.clone();
             let run = by_chunk(parts, chunks).await?;
             let groups = Groups {
@@ -135,9 +135,9 @@ async fn groups(parts: GroupParts, input: InputStream) -> Result<DeviceStream> {
     }
 }
 
-async fn by_chunk(parts: GroupParts, chunks: InputStream) -> Result<GroupRun> {
+async fn by_chunk(parts: GroupPartitioner, chunks: InputStream) -> Result<GroupRun> {
     let mut run = parts.make_run()?;
-    let GroupParts {
+    let GroupPartitioner {
         device,
         spilling,
         metrics,

@@ -82,7 +82,7 @@ impl ResidentGroups {
     }
 
     /// Whether they take so much of the device that nodes below may find no room for their work.
-    pub(crate) fn are_in_the_way(&self) -> bool {
+    pub(crate) fn must_be_evicted(&self) -> bool {
         let budget = self.device.budget();
         self.bytes > budget.limit() / 8 && budget.in_use_by_all() > budget.limit() / 2
     }

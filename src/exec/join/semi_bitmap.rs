@@ -76,7 +76,7 @@ impl BitmapSemiJoin {
 
     /// The right chunk at hand meets all left rows: where its rows come out, they are to be looked at. False where the left keys lie too
     /// far apart: then tiles find the matches, of this chunk and of those to come.
-    pub(crate) fn meet(
+    pub(crate) fn probe_chunk(
         &mut self,
         step: &Step<'_>,
         matrix: &mut Matrix,

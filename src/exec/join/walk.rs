@@ -239,7 +239,7 @@ impl<S: MatchSink> JoinWalk<S> {
 
     /// The same while the reader works on the output of the last step. Where there is no memory for both, nothing comes out: the next step does
     /// it, with what the reader gives back, before anything is cut or evicted.
-    pub(crate) fn step_beside(&mut self) -> Result<Vec<DeviceChunk>> {
+    pub(crate) fn step_concurrently(&mut self) -> Result<Vec<DeviceChunk>> {
         let device = Arc::clone(&self.device);
         let made = step::shared(device.as_ref(), OnRefusal::Defer, |step| {
             self.try_step(step)
@@ -252,7 +252,7 @@ impl<S: MatchSink> JoinWalk<S> {
     }
 
     fn after_step(&mut self, made: Result<Vec<DeviceChunk>>) -> Result<Vec<DeviceChunk>> {
-        self.matrix.count_late_uploads();
+        self.matrix.count_lazy_uploads();
         self.metrics
             .peak_device_bytes
             .set_max(self.device.budget().peak() as usize);

@@ -23,7 +23,7 @@ use crate::exec::aggregate::group_values::group_columns;
 use crate::exec::chunk::DeviceChunk;
 use crate::exec::join::tiles::probed_tile::ProbedTile;
 use crate::exec::join::walk::{JoinWalk, MatchSink, State, WalkInputs};
-use crate::exec::join_aggregate::method::Way;
+use crate::exec::join_aggregate::method::FoldMethod;
 use crate::exec::join_aggregate::states::SideStates;
 use crate::exec::memory::step::Step;
 use crate::ir::side::Side;
@@ -74,7 +74,7 @@ impl AggregateRun {
     /// The next groups, once the walk is done; `None` when all came out.
     pub(crate) fn next_groups(&mut self) -> Result<Option<RecordBatch>> {
         let device = Arc::clone(&self.device);
-        self.sink.table.next(&|| device.go_on())
+        self.sink.table.next(&|| device.check_cancelled())
     }
 
     fn spill_groups(&mut self) -> Result<()> {
@@ -91,37 +91,37 @@ impl AggregateRun {
             self.end_tiles();
             return Ok(());
         };
-        let ways: Vec<Way> = self
+        let methods: Vec<FoldMethod> = self
             .sink
             .spec
             .aggregates
             .iter()
-            .map(|a| self.way(a, &tile))
+            .map(|a| self.method_of(a, &tile))
             .collect();
         let flagged = [Side::Left, Side::Right]
             .into_iter()
             .find(|side| self.spec.flags_side(*side));
         // Also without any aggregate, as in SELECT DISTINCT.
         let by_pairs = !tile.filters(&self.spec).is_empty()
-            || ways.contains(&Way::Pairs)
+            || methods.contains(&FoldMethod::Pairs)
             || flagged.is_some_and(|side| !tile.search.counts_side(side))
             // Groups without aggregates still need to know which rows have a match.
             || matches!(self.sink.spec.group_side, GroupSide::Side(side) if !tile.search.counts_side(side));
         let begun = match by_pairs {
-            true => self.begin_pairs(&tile).map(Begun::Pairs),
+            true => self.begin_pairs(&tile).map(StepResult::Pairs),
             false => self
-                .states_of_tile(&tile, &ways, flagged)
-                .map(Begun::States),
+                .states_of_tile(&tile, &methods, flagged)
+                .map(StepResult::States),
         };
         match begun {
-            Ok(Begun::States(states)) => {
+            Ok(StepResult::States(states)) => {
                 // Some of them are in when others are not.
                 self.state = State::Done;
                 self.merge_states(&tile, states)?;
                 self.state = State::Tiles;
                 Ok(())
             }
-            Ok(Begun::Pairs(Some((offsets, total, lease)))) => {
+            Ok(StepResult::Pairs(Some((offsets, total, lease)))) => {
                 let rows = self.grouped_rows(&tile);
                 self.state = State::Pairs(Box::new(PairsOfTile {
                     tile,
@@ -133,7 +133,7 @@ impl AggregateRun {
                 }));
                 Ok(())
             }
-            Ok(Begun::Pairs(None)) => Ok(()),
+            Ok(StepResult::Pairs(None)) => Ok(()),
             Err(error) => self.matrix.put_back(step, &tile.tile, error),
         }
     }
@@ -168,7 +168,7 @@ impl AggregateRun {
             Side::Right => self
                 .matrix
                 .right()
-                .ok_or_else(|| BowtieError::Internal("no right chunk at hand".into()))?,
+                .ok_or_else(|| BowtieError::Internal("no current right chunk".into()))?,
         };
         let first = tile.first(side);
         let columns = group_columns(&self.sink.spec, chunk, first, tile.of(side).rows(), rows)?;
@@ -267,7 +267,7 @@ impl MatchSink for GroupSink {
 }
 
 /// How a tile begins.
-enum Begun {
+enum StepResult {
     States(Vec<SideStates>),
     /// Offsets and number of its pairs, if any.
     Pairs(Option<(Buffer<u64>, u64, Lease)>),

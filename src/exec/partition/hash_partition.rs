@@ -50,7 +50,7 @@ impl HashPartition {
     }
 
     /// Ends the chunk where these rows would make it too long, or have other columns.
-    pub(crate) fn make_way(
+    pub(crate) fn evict_others(
         &mut self,
         shape: &ChunkShape,
         rows: usize,

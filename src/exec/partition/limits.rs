@@ -15,7 +15,7 @@ use crate::exec::transfer::chunk_limits::ChunkLimits;
 use crate::runtime::host_memory::default_host_budget;
 
 /// Parts at most: of a longer input they have several chunks.
-const MOST_PARTS: u32 = 256;
+const MOST_SPLITS: u32 = 256;
 /// The same where each of them may have a file that is open.
 const MOST_FILES: u32 = 64;
 /// The share of the memory pool, or of what the host device would take, that chunks may take beside it while their rows are copied to
@@ -70,9 +70,9 @@ impl Limits {
         }
     }
 
-    pub(crate) fn most_parts(&self) -> u32 {
+    pub(crate) fn most_partitions(&self) -> u32 {
         match self.pool {
-            None => MOST_PARTS,
+            None => MOST_SPLITS,
             Some(_) => MOST_FILES,
         }
     }

@@ -159,13 +159,13 @@ pub(crate) fn evaluate(
         }
     };
     let outputs = match outputs {
-        Err(BowtieError::NeedsHost) => return on_host(device, of, batch),
+        Err(BowtieError::NeedsDataFusion) => return on_host(device, of, batch),
         made => made?,
     };
     let mut outputs: Vec<Option<Column>> = outputs.into_iter().map(Some).collect();
     let mut output = |at: usize| {
         let output = outputs.get_mut(at).and_then(Option::take);
-        output.ok_or_else(|| BowtieError::Internal(format!("output {at} is not there")))
+        output.ok_or_else(|| BowtieError::Internal(format!("output {at} is missing")))
     };
     let made = of.columns.iter().map(|made| {
         let column = match made {

@@ -76,7 +76,7 @@ fn filter(
     let read = read_by(device, program, batch)?;
     let read: Vec<&Column> = read.iter().map(AsRef::as_ref).collect();
     let kept = match device.select(batch.rows(), program, &read, &columns) {
-        Err(BowtieError::NeedsHost) => {
+        Err(BowtieError::NeedsDataFusion) => {
             let flags = on_host(device, &spec.predicate, batch)?;
             let flags = flags
                 .first()

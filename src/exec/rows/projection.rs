@@ -112,7 +112,7 @@ fn select(chunk: DeviceChunk, columns: &[Projected]) -> Result<DeviceChunk> {
         DeviceChunk::Resident(batch) => DeviceChunk::Resident(batch.select(&columns)),
         DeviceChunk::LongRanges(_) => {
             return Err(DataFusionError::Internal(
-                "bowtie: runs were given to a device node".into(),
+                "long ranges were passed to a device node".into(),
             ));
         }
     })

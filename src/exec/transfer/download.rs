@@ -113,30 +113,30 @@ struct Batches {
 }
 
 /// A chunk on the host.
-enum Landed {
+enum HostChunk {
     Rows(RecordBatch),
     Staged(StagedChunk),
     LongRanges(Box<LongRanges>),
 }
 
 /// Chunks that come down at the same time, one read while the next is on its way, under a budget that has room for it.
-const LANDING: usize = 2;
-const ROOM_FOR_LANDING: u64 = 1 << 30;
+const CONCURRENT_DOWNLOADS: usize = 2;
+const LEAST_BUDGET_FOR_TWO: u64 = 1 << 30;
 
 /// Brings chunks down.
 #[derive(Clone)]
-struct Landing {
+struct Downloader {
     device: Arc<dyn Device>,
     schema: SchemaRef,
     metrics: Arc<OutputMetrics>,
 }
 
-impl Landing {
-    async fn land(self, chunk: Result<DeviceChunk>) -> Result<Landed> {
+impl Downloader {
+    async fn land(self, chunk: Result<DeviceChunk>) -> Result<HostChunk> {
         Ok(match chunk? {
-            DeviceChunk::Staged(chunk) => Landed::Staged(chunk),
-            DeviceChunk::LongRanges(runs) => Landed::LongRanges(runs),
-            DeviceChunk::Resident(batch) => Landed::Rows(match batch.is_resident() {
+            DeviceChunk::Staged(chunk) => HostChunk::Staged(chunk),
+            DeviceChunk::LongRanges(runs) => HostChunk::LongRanges(runs),
+            DeviceChunk::Resident(batch) => HostChunk::Rows(match batch.is_resident() {
                 false => self.download(&batch)?,
                 // Waiting for the device would hold up the other tasks of this thread.
                 true => SpawnedTask::spawn_blocking(move || self.download(&batch))
@@ -156,17 +156,17 @@ impl Landing {
 }
 
 impl Batches {
-    fn push(&mut self, chunk: Landed) -> Result<()> {
+    fn push(&mut self, chunk: HostChunk) -> Result<()> {
         match chunk {
-            Landed::Rows(batch) => self.push_rows(batch),
+            HostChunk::Rows(batch) => self.push_rows(batch),
             // There is nothing here that could make room.
-            Landed::Staged(chunk) if chunk.memory_pressure => Ok(()),
-            Landed::Staged(chunk) => {
+            HostChunk::Staged(chunk) if chunk.memory_pressure => Ok(()),
+            HostChunk::Staged(chunk) => {
                 let batch = chunk.batch(&self.schema)?;
                 self.metrics.bytes.add(batch.get_array_memory_size());
                 self.push_rows(batch)
             }
-            Landed::LongRanges(runs) => {
+            HostChunk::LongRanges(runs) => {
                 self.runs = Some(runs);
                 Ok(())
             }
@@ -208,7 +208,8 @@ impl Batches {
         }
         // A piece that is no small part of a batch goes on as it is, past smaller ones that wait for company: copying it
         // would cost more than a batch does, and a join promises no order.
-        if batch.num_rows() < self.batch_size.div_ceil(8) && !stays_alone(&batch, self.batch_size)?
+        if batch.num_rows() < self.batch_size.div_ceil(8)
+            && !must_not_be_coalesced(&batch, self.batch_size)?
         {
             self.coalescer.push_batch(batch)?;
             while let Some(batch) = self.coalescer.next_completed_batch() {
@@ -238,7 +239,7 @@ impl Batches {
 
 /// Whether a batch must not be copied together with others: dictionaries with small keys may have more values together than
 /// their keys can tell apart, long text more characters than 32-bit offsets, and much of either is not worth the copy.
-fn stays_alone(batch: &RecordBatch, batch_size: usize) -> Result<bool> {
+fn must_not_be_coalesced(batch: &RecordBatch, batch_size: usize) -> Result<bool> {
     for array in batch.columns() {
         let data_type = array.data_type();
         if data_type.primitive_width().is_some() {
@@ -313,12 +314,12 @@ impl ExecutionPlan for BowtieDownloadExec {
                 .join_unwind()
                 .await
                 .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
-            let landings = match device.budget().limit() >= ROOM_FOR_LANDING {
-                true => LANDING,
+            let landings = match device.budget().limit() >= LEAST_BUDGET_FOR_TWO {
+                true => CONCURRENT_DOWNLOADS,
                 false => 1,
             };
             let chunks = DeviceNode::of(&input)?.execute_device(&device, context)?;
-            let landing = Landing {
+            let landing = Downloader {
                 device,
                 schema,
                 metrics,

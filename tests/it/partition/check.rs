@@ -36,7 +36,7 @@ pub(crate) async fn run_partitioned(ctx: &SessionContext, sql: &str) -> (Answer,
         batches,
     };
     assert_offloaded(sql, &answer.plan, &["Bowtie"]);
-    (answer, counted(&plan, "parts"))
+    (answer, counted(&plan, "partitions"))
 }
 
 /// Checks that the query is partitioned, and gives DataFusion's rows.

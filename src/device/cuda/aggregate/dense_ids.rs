@@ -216,7 +216,7 @@ impl Stream {
     /// Ids by direct address of one key of 32 bits, with a guessed range: that of a sample, or a little wider where the
     /// sample's range is wide. `None` where the range is neither very narrow nor at most `widest`. The ids' words are
     /// those of the sample; the second result are the words of all rows.
-    pub(crate) fn guessed_ids<'a>(
+    pub(crate) fn assumed_ids<'a>(
         self: &Arc<Self>,
         keys: &[&'a Column],
         rows: usize,

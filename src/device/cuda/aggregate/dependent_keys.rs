@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::device::cuda::aggregate::choose::choose;
 use crate::device::cuda::aggregate::directory::GroupKeys;
 use crate::device::cuda::aggregate::results::{Folded, Members};
-use crate::device::cuda::aggregate::strategies::{FEW_ROWS, Ways};
+use crate::device::cuda::aggregate::strategies::{FEW_ROWS, StrategyRun};
 use crate::device::cuda::columns::indirect::Indirect;
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::minmax::Number;
@@ -34,7 +34,7 @@ use crate::ir::strategies::GroupStrategy;
 
 /// Group ids by the integer keys.
 #[derive(Debug)]
-pub(crate) struct ByNumbers {
+pub(crate) struct ByIntegerKeys {
     /// By row.
     pub(crate) ids: Memory,
     pub(crate) groups: usize,
@@ -77,7 +77,7 @@ impl<'a> Other<'a> {
 }
 
 /// Whether a key column is slow to group by: indirect columns, and text.
-fn is_long_way(column: &Column) -> bool {
+fn is_expensive(column: &Column) -> bool {
     !matches!(column.stored(), Some(Storage::Fixed(_)))
 }
 
@@ -88,10 +88,10 @@ impl CudaDevice {
         &self,
         keys: &[&Column],
         rows: usize,
-    ) -> Result<Option<ByNumbers>> {
+    ) -> Result<Option<ByIntegerKeys>> {
         let (numbers, others): (Vec<&Column>, Vec<&Column>) =
             keys.iter().partition(|column| Number::of(column).is_some());
-        if numbers.is_empty() || !others.iter().any(|column| is_long_way(column)) {
+        if numbers.is_empty() || !others.iter().any(|column| is_expensive(column)) {
             return Ok(None);
         }
         let others = others.into_iter().map(Other::of);
@@ -107,7 +107,7 @@ impl CudaDevice {
         if longest.into_iter().any(|longest| longest > LONG) {
             return Ok(None);
         }
-        let tried = || match rows >= FEW_ROWS && !self.may_follow(keys, rows)? {
+        let tried = || match rows >= FEW_ROWS && !self.may_depend(keys, rows)? {
             true => Ok(None),
             false => self.verified(&numbers, &others, rows),
         };
@@ -119,7 +119,7 @@ impl CudaDevice {
     }
 
     /// Whether other keys are dependent on the integers in a sample of `rows` > 0 rows.
-    pub(crate) fn may_follow(&self, keys: &[&Column], rows: usize) -> Result<bool> {
+    pub(crate) fn may_depend(&self, keys: &[&Column], rows: usize) -> Result<bool> {
         let sample = self.queue.runs_of_rows(rows, (SAMPLES, RUN))?;
         let sampled = keys.iter().map(|column| self.gather(column, &sample));
         let sampled: Vec<Column> = sampled.collect::<Result<_>>()?;
@@ -133,37 +133,37 @@ impl CudaDevice {
         numbers: &[&Column],
         others: &[Other<'_>],
         rows: usize,
-    ) -> Result<Option<ByNumbers>> {
+    ) -> Result<Option<ByIntegerKeys>> {
         let (ids, groups) = self.numbered_by_all(rows, numbers)?;
         let Members::Rows(firsts) = self.accumulated_by(rows, &ids, groups, &[])?.members else {
             return Err(BowtieError::Internal("groups without first rows".into()));
         };
         let follow = self.queue.follow(others, &ids, &firsts, rows)?;
-        Ok(follow.then_some(ByNumbers { ids, groups }))
+        Ok(follow.then_some(ByIntegerKeys { ids, groups }))
     }
 }
 
-impl Ways<'_> {
+impl StrategyRun<'_> {
     /// Aggregates by the ids of all groups.
     pub(crate) fn by_numbers(
         &self,
-        of: &ByNumbers,
+        of: &ByIntegerKeys,
         strategy: Option<GroupStrategy>,
     ) -> Result<Folded> {
-        let ByNumbers { ids, groups } = of;
+        let ByIntegerKeys { ids, groups } = of;
         let groups = *groups;
         let keys = GroupKeys::Plain(ids, KeyWidth::B32);
         let strategy = match strategy {
             Some(strategy) => strategy,
             None => {
                 let profile = self.queue.profile_of_ids(ids.into(), groups, self.rows)?;
-                choose(&self.seen(&keys, &profile, Some(groups))).strategy
+                choose(&self.choice_input(&keys, &profile, Some(groups))).strategy
             }
         };
         match strategy {
             GroupStrategy::HashShared => self.by_ids(ids.into(), groups, true),
             GroupStrategy::HashGlobal => self.by_ids(ids.into(), groups, false),
-            GroupStrategy::Partition => self.by_parts_of_ids(ids.into(), groups),
+            GroupStrategy::Partition => self.by_partitioned_ids(ids.into(), groups),
             GroupStrategy::Sort | GroupStrategy::SortDictionary => {
                 self.by_sorted_ids(ids, groups, GroupStrategy::SortDictionary)
             }

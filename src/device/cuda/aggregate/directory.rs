@@ -142,7 +142,7 @@ impl Directory {
 }
 
 /// Retries `attempt` with larger and larger capacities, from `limit` up to `rows` groups, until one is sufficient.
-pub(crate) fn with_room<T>(
+pub(crate) fn with_capacity<T>(
     rows: usize,
     limit: usize,
     mut attempt: impl FnMut(usize) -> Result<Option<T>>,
@@ -180,7 +180,7 @@ impl Stream {
         limit: usize,
     ) -> Result<(Memory, usize, Memory)> {
         let ids = self.alloc(rows * 4, "group ids")?;
-        let (groups, members) = with_room(rows, limit, |limit| {
+        let (groups, members) = with_capacity(rows, limit, |limit| {
             self.number_groups(keys, rows, limit, &ids)
         })?;
         Ok((ids, groups, members))

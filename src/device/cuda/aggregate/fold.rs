@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use crate::device::cuda::aggregate::accumulate::accumulator::{Kind, Update, Wanted};
-use crate::device::cuda::aggregate::results::{Members, Results};
-use crate::device::cuda::aggregate::short_text::KeyNumbers;
+use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, Kind, Update};
+use crate::device::cuda::aggregate::results::{GroupResults, Members};
+use crate::device::cuda::aggregate::short_text::TextCodes;
 use crate::device::cuda::aggregate::variance::Moments;
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
@@ -49,8 +49,8 @@ enum Place {
     Moment(usize, usize),
 }
 
-fn taken_twice() -> BowtieError {
-    BowtieError::Internal("a result is taken twice".into())
+fn already_taken() -> BowtieError {
+    BowtieError::Internal("a result was already taken".into())
 }
 
 impl Source<'_> {
@@ -71,7 +71,7 @@ impl Source<'_> {
 impl CudaDevice {
     /// Groups `rows` rows, at least one, and computes the aggregates of each group; `None` where the host fallback must
     /// aggregate a column.
-    pub(crate) fn aggregate_here(
+    pub(crate) fn aggregate_on_gpu(
         &self,
         rows: usize,
         keys: &[&Column],
@@ -117,12 +117,12 @@ impl CudaDevice {
                 Fold::Count | Fold::Min | Fold::Max => None,
                 _ if valid.is_none() => None,
                 _ => {
-                    all.push(Wanted::of_rows(Update::Count, valid));
+                    all.push(Accumulator::of_rows(Update::Count, valid));
                     Some(all.len() - 1)
                 }
             };
             places.push(Place::Out(all.len(), counted));
-            all.push(Wanted {
+            all.push(Accumulator {
                 update: update_of(*fold, kind)?,
                 kind,
                 values,
@@ -130,13 +130,13 @@ impl CudaDevice {
                 centers: None,
             });
         }
-        let made = self.text_as_numbers(keys, rows)?;
-        let numbers = KeyNumbers::of(keys, &made);
+        let made = self.text_as_integers(keys, rows)?;
+        let numbers = TextCodes::of(keys, &made);
         let ids = match moments.is_empty() {
             true => None,
             false => Some(self.numbered(rows, &numbers.columns)?),
         };
-        let Results {
+        let GroupResults {
             outs,
             members,
             groups,
@@ -155,14 +155,14 @@ impl CudaDevice {
         };
 
         let mut outs: Vec<Option<Memory>> = outs.into_iter().map(Some).collect();
-        let mut take = |at: usize| outs[at].take().ok_or_else(taken_twice);
+        let mut take = |at: usize| outs[at].take().ok_or_else(already_taken);
         let mut states = Vec::with_capacity(folds.len());
         for ((fold, values), place) in folds.iter().zip(places) {
             let (at, counted) = match place {
                 Place::Out(at, counted) => (at, counted),
                 Place::Moment(at, of) => {
                     let moment: Option<Column> = moments[at][of].take();
-                    states.push(moment.ok_or_else(taken_twice)?);
+                    states.push(moment.ok_or_else(already_taken)?);
                     continue;
                 }
             };
@@ -244,14 +244,14 @@ impl CudaDevice {
             }
             (_, Some(values)) => {
                 let Some(Storage::Fixed(of)) = values.stored() else {
-                    return Err(BowtieError::Internal("a fold of no values".into()));
+                    return Err(BowtieError::Internal("a fold without values".into()));
                 };
                 (
                     of.data_type.clone(),
                     queue.of_words(&of.data_type, out, capacity)?,
                 )
             }
-            (_, None) => return Err(BowtieError::Internal("a fold of nothing".into())),
+            (_, None) => return Err(BowtieError::Internal("a fold without a column".into())),
         };
         let bytes = match width(&data_type).unwrap_or_default() {
             0 => bitmap_bytes(groups),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::aggregate::accumulate::accumulator::{Update, Wanted};
+use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, Update};
 use crate::device::cuda::aggregate::directory::{GroupKeys, Ids};
 use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::keys::key_width::KeyWidth;
@@ -120,7 +120,7 @@ impl Stream {
         range: usize,
         rows: usize,
     ) -> Result<Profile> {
-        let count = [Wanted::of_rows(Update::Count, None)];
+        let count = [Accumulator::of_rows(Update::Count, None)];
         let outs = self.outs(&count, range)?;
         self.accumulate_dense(sample, SAMPLES, range, &count, &outs, true)?;
         self.profile_of_counts(&outs[0], range, rows)
@@ -166,7 +166,7 @@ impl Stream {
         groups: usize,
         rows: usize,
     ) -> Result<Profile> {
-        let found = self.give(&[groups as u64], "a sample")?;
+        let found = self.upload_words(&[groups as u64], "a sample")?;
         let profile = self.zeroed(PROFILE_WORDS * 4, "a sample")?;
         let heavy = self.alloc(MOST_HEAVY * 4, "a sample")?;
         let args = (

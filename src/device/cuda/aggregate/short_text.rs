@@ -16,7 +16,7 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::Values;
-use crate::device::cuda::columns::indirect::{Indirect, Referred};
+use crate::device::cuda::columns::indirect::{Indirect, IndirectData};
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::key_column::KeyBytes;
@@ -57,14 +57,14 @@ fn has_digits(values: &ArrayRef) -> bool {
 
 /// Key columns in the form in which aggregation groups by them.
 #[derive(Debug)]
-pub(crate) struct KeyNumbers<'a> {
+pub(crate) struct TextCodes<'a> {
     /// For each key the column itself, or its integers.
     pub(crate) columns: Vec<&'a Column>,
     /// Whether all columns are the keys themselves.
     pub(crate) are_keys: bool,
 }
 
-impl<'a> KeyNumbers<'a> {
+impl<'a> TextCodes<'a> {
     /// `made`: for each key its integers, if it has them.
     pub(crate) fn of(keys: &[&'a Column], made: &'a [Option<Column>]) -> Self {
         let columns = keys.iter().zip(made);
@@ -105,7 +105,7 @@ impl Candidate<'_> {
 
 impl CudaDevice {
     /// For each key column its integers, if it is short text.
-    pub(crate) fn text_as_numbers(
+    pub(crate) fn text_as_integers(
         &self,
         keys: &[&Column],
         rows: usize,
@@ -138,7 +138,7 @@ impl CudaDevice {
         };
         if let Storage::Indirect(Indirect {
             words,
-            to: Referred::Values(values),
+            to: IndirectData::Values(values),
             ..
         }) = stored
         {

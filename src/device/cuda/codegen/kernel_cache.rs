@@ -55,7 +55,7 @@ impl Key {
 
 /// The number of blocks that run concurrently on a multiprocessor, and the bytes of shared memory of each.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stay {
+pub(crate) struct PersistentGrid {
     pub blocks: u32,
     pub shared: u32,
 }
@@ -67,7 +67,7 @@ pub(crate) struct Kernel {
     pub parameters: Vec<Parameter>,
     pub layout: Layout,
     /// For a kernel whose blocks loop over tiles.
-    pub stay: Option<Stay>,
+    pub persistent: Option<PersistentGrid>,
     pub nullable: Vec<bool>,
     context: Arc<CudaContext>,
 }
@@ -75,7 +75,8 @@ pub(crate) struct Kernel {
 impl Kernel {
     /// Whether a multiprocessor has other work while a block waits for other blocks.
     fn is_spread(&self) -> bool {
-        self.stay.is_none_or(|stay| stay.blocks > 1)
+        self.persistent
+            .is_none_or(|persistent| persistent.blocks > 1)
     }
 }
 
@@ -140,7 +141,7 @@ impl Compiled {
         }
         let made = kernel.insert(made).clone();
         drop(kernel);
-        self.make_room();
+        self.evict();
         Ok(made)
     }
 
@@ -158,12 +159,12 @@ impl Compiled {
         entries.push(Arc::clone(&entry));
         drop(entries);
         if known.is_none() {
-            self.make_room();
+            self.evict();
         }
         entry
     }
 
-    fn make_room(&self) {
+    fn evict(&self) {
         let mut entries = self.0.lock();
         let mut dropped = vec![];
         while let Some(at) = one_too_many(&entries) {
@@ -223,13 +224,13 @@ fn compile(context: &Arc<CudaContext>, generated: Generated) -> Result<Kernel, D
         text,
         parameters,
         layout,
-        output_on_device,
+        persistent_shared_bytes,
         nullable,
     } = generated;
     let function = context
         .load_module(Ptx::from_src(text))
         .and_then(|module| module.load_function(KERNEL))?;
-    let stay = match output_on_device {
+    let persistent = match persistent_shared_bytes {
         None => None,
         Some(shared) => {
             let most = CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -240,7 +241,7 @@ fn compile(context: &Arc<CudaContext>, generated: Generated) -> Result<Kernel, D
                 shared_bytes,
                 None,
             )?;
-            Some(Stay {
+            Some(PersistentGrid {
                 blocks: blocks.max(1),
                 shared,
             })
@@ -253,7 +254,7 @@ fn compile(context: &Arc<CudaContext>, generated: Generated) -> Result<Kernel, D
         },
         parameters,
         layout,
-        stay,
+        persistent,
         nullable,
         context: Arc::clone(context),
     })
@@ -269,7 +270,7 @@ mod tests {
             text: text.into(),
             parameters: vec![Parameter::Rows, Parameter::Bits],
             layout: Layout::of_program(4, 4),
-            output_on_device: None,
+            persistent_shared_bytes: None,
             nullable: vec![],
         };
         let check = |text: &str| check_parameters(&generated(text));

@@ -36,7 +36,7 @@ pub(crate) fn kernel(from: &DataType, to: &DataType) -> Option<Widening> {
 }
 
 /// Narrow values, which exist beside the wide ones, take at most one in this number of the budget's free bytes.
-const ROOM_SHARE: u64 = 16;
+const MEMORY_SHARE: u64 = 16;
 
 impl Stream {
     /// Uploads `rows` consecutive values of type `from`, given in `parts`, asynchronously as values of type `to`.
@@ -49,7 +49,7 @@ impl Stream {
     ) -> Result<Memory> {
         let kernel = kernel(from, to)
             .ok_or_else(|| BowtieError::Internal(format!("{from} does not widen to {to}")))?;
-        let narrow = self.send_ahead(parts, "columns")?;
+        let narrow = self.send_async(parts, "columns")?;
         let wide = self.alloc(rows * 8, "columns")?;
         // SAFETY: the kernel is that of the two types, of which the second has 8 bytes; `parts` hold `rows` values of
         // the first.
@@ -67,7 +67,7 @@ impl Stream {
     ) -> Result<Memory> {
         let narrowing = Narrowing::of(parts, width);
         if let Some(kernel) = narrowing.widens()
-            && (rows * width / narrowing.times()) as u64 <= self.budget.room() / ROOM_SHARE
+            && (rows * width / narrowing.times()) as u64 <= self.budget.available() / MEMORY_SHARE
             && let Some(narrow) = self.send_narrowed(parts, narrowing, "columns")?
         {
             let wide = self.alloc(rows * width, "columns")?;
@@ -76,6 +76,6 @@ impl Stream {
             unsafe { wide.sent_as(narrow, kernel, rows) };
             return Ok(wide);
         }
-        self.send_ahead(parts, "columns")
+        self.send_async(parts, "columns")
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 
 use crate::device::cuda::columns::fixed_width::Values;
-use crate::device::cuda::columns::indirect::{Indirect, Referred};
+use crate::device::cuda::columns::indirect::{Indirect, IndirectData};
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::columns::var_width::{MOST_BYTES, Text};
@@ -63,14 +63,14 @@ impl Stream {
         if let Some(texts) = all!(Storage::Text) {
             return Ok(Some(self.concat_text(&texts, rows)?.into()));
         }
-        if let Some(referring) = all!(Storage::Indirect) {
-            return self.concat_referring(&referring, rows);
+        if let Some(indirect) = all!(Storage::Indirect) {
+            return self.concat_indirect(&indirect, rows);
         }
         Ok(None)
     }
 
     /// `None` for keys of several dictionaries.
-    fn concat_referring(
+    fn concat_indirect(
         self: &Arc<Self>,
         parts: &[&Indirect],
         rows: &[usize],
@@ -87,7 +87,7 @@ impl Stream {
         let (mut firsts, mut before, mut buffers) = (vec![], vec![], vec![]);
         let mut first = 0u32;
         for (part, rows) in parts.iter().zip(rows) {
-            let Referred::Buffers(of_part) = &part.to else {
+            let IndirectData::Buffers(of_part) = &part.to else {
                 return Ok(None);
             };
             firsts.push(first);
@@ -119,7 +119,7 @@ impl Stream {
             made: Some(self.mark()?),
             ..views
         };
-        let to = Referred::Buffers(buffers.into());
+        let to = IndirectData::Buffers(buffers.into());
         Ok(Some(Indirect::new(parts[0], views, to).into()))
     }
 

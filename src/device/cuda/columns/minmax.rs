@@ -162,7 +162,7 @@ impl Stream {
     /// Memory for `extents` extents, each of no value yet.
     pub(crate) fn no_extents(self: &Arc<Self>, extents: usize) -> Result<Memory> {
         let unknown = [Extent::NONE.least, Extent::NONE.greatest];
-        self.give(&unknown.repeat(extents), "key ranges")
+        self.upload_words(&unknown.repeat(extents), "key ranges")
     }
 
     /// Downloads extents.

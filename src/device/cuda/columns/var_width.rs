@@ -238,8 +238,8 @@ impl Stream {
         let offsets = Bytes::from_vec(offsets);
         Ok(Text {
             data_type: data_type.clone(),
-            offsets: self.send_ahead(&[offsets.as_slice()], "columns")?,
-            bytes: self.send_ahead(bytes, "columns")?,
+            offsets: self.send_async(&[offsets.as_slice()], "columns")?,
+            bytes: self.send_async(bytes, "columns")?,
             length: bytes.iter().map(|bytes| bytes.len()).sum(),
             valid: self.send_validity(parts, rows)?,
             original: Some(parts.to_vec()),

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::equi::choose::{Build, choose};
-use crate::device::cuda::equi::key_words::{Addresses, EquiKeys, Keying};
+use crate::device::cuda::equi::key_words::{Addresses, EquiKeys, KeyEncoding};
 use crate::device::cuda::equi::partition::{
-    CAPACITY, Carried, Depth, Partitioned, SLOTS, partition_bits,
+    CAPACITY, Depth, Partitioned, PayloadColumn, SLOTS, partition_bits,
 };
 use crate::device::cuda::equi::tables::{DirectTable, Grouped, HashTable, by_rows};
 use crate::device::cuda::keys::key_width::Width;
@@ -35,7 +35,7 @@ use crate::ir::strategies::EquiStrategy;
 /// The index of a build side: the encoding of its keys, and the structure in which a probe key is found.
 #[derive(Debug)]
 pub(crate) struct EquiTable {
-    keying: Keying,
+    keying: KeyEncoding,
     finder: Finder,
 }
 
@@ -57,8 +57,8 @@ enum Finder {
     SortMerge(Partitioned),
 }
 
-/// A direct table may take one `ROOM_SHARE`th of the memory budget.
-const ROOM_SHARE: u64 = 8;
+/// A direct table may take one `MEMORY_SHARE`th of the memory budget.
+const MEMORY_SHARE: u64 = 8;
 
 impl CudaDevice {
     /// Indexes the build rows by the key columns `base`. Without `wanted` the strategy is chosen. An error if the chunk
@@ -107,14 +107,14 @@ impl CudaDevice {
         base: &[&'a Column],
         null_equal: bool,
         wanted: Option<EquiStrategy>,
-    ) -> Result<(EquiKeys<'a>, Keying, Addresses, EquiStrategy)> {
+    ) -> Result<(EquiKeys<'a>, KeyEncoding, Addresses, EquiStrategy)> {
         let (mut keys, mut keying) = self.equi_keys(base, null_equal)?;
         let build = Build {
             rows: keys.rows,
             width: keys.width,
-            numbered: matches!(keying, Keying::Groups(_)),
+            numbered: matches!(keying, KeyEncoding::Groups(_)),
             cache_bytes: self.queue.gpu.cache_bytes,
-            room: self.queue.budget.limit() / ROOM_SHARE,
+            table_bytes: self.queue.budget.limit() / MEMORY_SHARE,
         };
         let addresses = match build.may_be_direct(wanted) {
             true => self.addresses(base, &keying)?,
@@ -122,7 +122,7 @@ impl CudaDevice {
         };
         let strategy = choose(&build, addresses, wanted);
         let addresses = match (strategy, addresses) {
-            (EquiStrategy::Direct, Some(addresses)) if build.has_room_for(addresses) => addresses,
+            (EquiStrategy::Direct, Some(addresses)) if build.allows(addresses) => addresses,
             (EquiStrategy::Direct, _) => {
                 (keys, keying) = self.equi_groups(base, null_equal)?;
                 let groups = self.addresses(base, &keying)?;
@@ -219,10 +219,10 @@ impl Stream {
         depth: Depth,
     ) -> Result<Option<(Buffer<u32>, Partitioned)>> {
         let kept = self.kept_keys(keys)?;
-        let (words, n, carried): (Part<'_>, usize, Carried<'_>) = match &kept {
-            None => (keys.words()?, keys.rows, Carried::ROWS),
+        let (words, n, carried): (Part<'_>, usize, PayloadColumn<'_>) = match &kept {
+            None => (keys.words()?, keys.rows, PayloadColumn::ROWS),
             Some((rows, words)) => {
-                let of_rows = Carried {
+                let of_rows = PayloadColumn {
                     values: Some(memory(rows)?.into()),
                     bytes: 4,
                 };

@@ -45,14 +45,14 @@ pub(crate) enum Depth {
 
 /// A column that moves with the keys.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Carried<'a> {
+pub(crate) struct PayloadColumn<'a> {
     /// `None`: row ids of 4 bytes.
     pub values: Option<Part<'a>>,
     /// Bytes of a value: 4, 8 or 16.
     pub bytes: usize,
 }
 
-impl Carried<'_> {
+impl PayloadColumn<'_> {
     /// Row ids.
     pub(crate) const ROWS: Self = Self {
         values: None,
@@ -138,7 +138,7 @@ impl Stream {
     /// Uploads descriptors of columns; without columns there is an address all the same.
     pub(crate) fn descriptors(self: &Arc<Self>, of: &[Descriptor]) -> Result<Memory> {
         let words: Vec<u64> = of.iter().flatten().copied().collect();
-        self.give(&words, "column descriptors")
+        self.upload_words(&words, "column descriptors")
     }
 
     /// Partitions `n` > 0 keys, and `columns` with them. An error if there are too many rows to sort.
@@ -147,7 +147,7 @@ impl Stream {
         keys: Part<'_>,
         width: Width,
         n: usize,
-        columns: &[Carried<'_>],
+        columns: &[PayloadColumn<'_>],
         depth: Depth,
     ) -> Result<Partitioned> {
         check_sortable(n)?;
@@ -324,8 +324,8 @@ impl Stream {
         let probe_starts = self.partition_starts(&probe.keys, probe.width, probe.rows, bits)?;
         let partitions = 1usize << bits;
         let room = partitions + probe.rows / PIECE_ROWS;
-        let pieces = self.alloc(room * 16, "pieces of partitions")?;
-        let count = self.zeroed(4, "pieces of partitions")?;
+        let pieces = self.alloc(room * 16, "chunks of partitions")?;
+        let count = self.zeroed(4, "chunks of partitions")?;
         let args = (
             (&probe_starts).into(),
             build_starts.into(),

@@ -40,13 +40,13 @@ pub(crate) struct Sampled {
 
 /// How much is read: one tile in `build` and one in `probe`, and the number of bits that are zero in sampled keys.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Candidates {
+struct SampleSteps {
     build: usize,
     probe: usize,
     mask_bits: u32,
 }
 
-impl Candidates {
+impl SampleSteps {
     fn of(build: usize, probe: usize) -> Self {
         let of_build = (build / BUILD_ROWS).clamp(1, MOST_SKIPPED);
         let sampled = (build / of_build).max(1).ilog2();
@@ -101,7 +101,7 @@ impl Stream {
         build: &EquiKeys<'_>,
         probe: &EquiKeys<'_>,
     ) -> Result<Sampled> {
-        let steps = Candidates::of(build.rows, probe.rows);
+        let steps = SampleSteps::of(build.rows, probe.rows);
         let words = (1 << LOG_BITS) / 32;
         // Layout: the bitmap of each side, then two counts of each.
         let bits = self.zeroed((2 * words + 4) * 4, "a sample")?;
@@ -180,7 +180,7 @@ mod tests {
     fn samples_are_neither_few_nor_many() {
         for log in 0..31 {
             let rows = 1usize << log;
-            let steps = Candidates::of(rows, rows);
+            let steps = SampleSteps::of(rows, rows);
             let read = rows / steps.build;
             assert!(read >= BUILD_ROWS || steps.build == 1, "2^{log}");
             let sampled = read >> steps.mask_bits;

@@ -98,7 +98,7 @@ impl CudaDevice {
             let mut any = [0; 4];
             queue.read_few(&mut any, &left, 0)?;
             if any != [0; 4] {
-                return Err(BowtieError::NeedsHost);
+                return Err(BowtieError::NeedsDataFusion);
             }
         }
         outputs

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::Values;
-use crate::device::cuda::columns::indirect::{Indirect, Referred};
+use crate::device::cuda::columns::indirect::{Indirect, IndirectData};
 use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::columns::var_width::Text;
@@ -61,19 +61,21 @@ impl CudaDevice {
             (Some(Storage::Text(text)), Some(Some(Storage::Text(other)))) => {
                 self.queue.compared_text(text, other, test, rows)?
             }
-            (Some(Storage::Indirect(referring)), None) => match &referring.to {
-                Referred::Buffers(_) => self.queue.view_truths(referring, test, rows)?,
-                Referred::Values(values) => {
-                    let values =
-                        Column::host(Arc::clone(values), self.twin.budget().lease(0, "twin")?);
-                    let truths = self.twin.test_text(&values, None, test)?;
+            (Some(Storage::Indirect(indirect)), None) => match &indirect.to {
+                IndirectData::Buffers(_) => self.queue.view_truths(indirect, test, rows)?,
+                IndirectData::Values(values) => {
+                    let values = Column::host(
+                        Arc::clone(values),
+                        self.fallback.budget().lease(0, "host fallback")?,
+                    );
+                    let truths = self.fallback.test_text(&values, None, test)?;
                     let truths = self.column_from_host(&truths)?;
-                    self.queue.of_keys(&referring.words, &truths, rows)?
+                    self.queue.of_keys(&indirect.words, &truths, rows)?
                 }
             },
             (Some(Storage::Indirect(left)), Some(Some(Storage::Indirect(right)))) => {
                 match (&left.to, &right.to) {
-                    (Referred::Buffers(_), Referred::Buffers(_)) => {
+                    (IndirectData::Buffers(_), IndirectData::Buffers(_)) => {
                         self.queue.compared_views(left, right, test, rows)?
                     }
                     _ => None,
@@ -86,7 +88,7 @@ impl CudaDevice {
         }
         let column = self.column_to_host(column)?;
         let other = other.map(|other| self.column_to_host(other)).transpose()?;
-        self.column_from_host(&self.twin.test_text(&column, other.as_ref(), test)?)
+        self.column_from_host(&self.fallback.test_text(&column, other.as_ref(), test)?)
     }
 
     /// The same substring of each value.
@@ -100,14 +102,18 @@ impl CudaDevice {
                     rows,
                 ));
             }
-            Some(Storage::Indirect(views)) if matches!(views.to, Referred::Buffers(_)) => {
+            Some(Storage::Indirect(views)) if matches!(views.to, IndirectData::Buffers(_)) => {
                 if let Some(sliced) = self.queue.sliced_views(views, slice, rows)? {
                     return Ok(Column::cuda(sliced, rows));
                 }
             }
             _ => {}
         }
-        self.column_from_host(&self.twin.slice_text(&self.column_to_host(column)?, slice)?)
+        self.column_from_host(
+            &self
+                .fallback
+                .slice_text(&self.column_to_host(column)?, slice)?,
+        )
     }
 }
 

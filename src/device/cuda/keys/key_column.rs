@@ -15,7 +15,7 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::Values;
-use crate::device::cuda::columns::indirect::{INLINE, Indirect, Referred};
+use crate::device::cuda::columns::indirect::{INLINE, Indirect, IndirectData};
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::columns::var_width;
@@ -87,7 +87,7 @@ impl<'a> KeyBytes<'a> {
             }),
             Storage::Indirect(Indirect {
                 words,
-                to: Referred::Buffers(_),
+                to: IndirectData::Buffers(_),
                 ..
             }) => Some(Self {
                 spans: Spans::Views,
@@ -204,7 +204,7 @@ impl CudaDevice {
         Ok(match stored {
             Storage::Indirect(Indirect {
                 words,
-                to: Referred::Values(values),
+                to: IndirectData::Values(values),
                 ..
             }) => self.of_dictionary(words, values, rows)?,
             stored => KeySource::of(stored).map(KeyColumn::Resident),
@@ -348,7 +348,9 @@ impl Stream {
                 Spans::Offsets(offsets) => (kernels::TEXT_LONGEST, offsets),
                 Spans::Views => (kernels::TEXT_LONGEST_VIEWS, values.bytes),
                 Spans::Width(_) => {
-                    return Err(BowtieError::Internal("one width is no length".into()));
+                    return Err(BowtieError::Internal(
+                        "a length of fixed-width values".into(),
+                    ));
                 }
             };
             let args = (

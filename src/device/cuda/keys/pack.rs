@@ -180,7 +180,7 @@ impl Layout {
     }
 
     /// The validity bitmaps of the other columns in which a NULL equals no row of the base.
-    pub(crate) fn refused<'a>(
+    pub(crate) fn unmatched_validity<'a>(
         &self,
         columns: &[KeyValues<'a>],
     ) -> impl Iterator<Item = &'a Memory> {

@@ -70,7 +70,7 @@ pub(crate) const NARROW: KeyWidth = KeyWidth {
     tile: 8832,
 };
 /// Keys of 32 bits with values of 64.
-pub(crate) const NARROW_BESIDE_WORDS: KeyWidth = KeyWidth {
+pub(crate) const NARROW_WITH_WORDS: KeyWidth = KeyWidth {
     bytes: 4,
     value_bytes: 8,
     histogram: kernels::SORT_HISTOGRAM_U32,

@@ -55,14 +55,14 @@ pub(crate) struct Written<'a> {
 
 impl Stream {
     /// Calls `launch(first, positions)` for consecutive parts of `m` probe positions: `most` positions at first, later as
-    /// many as take [`LAUNCH_TIME`]. All but the last are multiples of `together`. `go_on` is called between launches; its
+    /// many as take [`LAUNCH_TIME`]. All but the last are multiples of `together`. `check_cancelled` is called between launches; its
     /// error ends them.
     pub(crate) fn in_launches(
         &self,
         m: usize,
         together: usize,
         mut most: usize,
-        go_on: &dyn Fn() -> Result<()>,
+        check_cancelled: &dyn Fn() -> Result<()>,
         mut launch: impl FnMut(usize, usize) -> Result<()>,
     ) -> Result<()> {
         let mut first = 0;
@@ -73,7 +73,7 @@ impl Stream {
             first += positions;
             if first < m {
                 self.wait()?;
-                go_on()?;
+                check_cancelled()?;
                 most = next_launch(positions, begun.elapsed());
             }
         }
@@ -88,7 +88,7 @@ impl Stream {
         from: u64,
         len: usize,
     ) -> Result<Range<usize>> {
-        let window = self.alloc(8, "output pairs")?;
+        let window = self.alloc(8, "join output rows")?;
         let args = (
             memory(offsets)?.into(),
             (offsets.len() as u32 - 1).into(),
@@ -104,7 +104,7 @@ impl Stream {
     }
 
     /// The probe rows of the matches `from .. from + len`.
-    pub(crate) fn expand_searching(
+    pub(crate) fn expand_probe(
         self: &Arc<Self>,
         matches: Matches<'_>,
         offsets: &Buffer<u64>,
@@ -112,7 +112,7 @@ impl Stream {
         len: usize,
     ) -> Result<Buffer<u32>> {
         let m = matches.ranges.rows();
-        let out = self.alloc(len * 4, "output pairs")?;
+        let out = self.alloc(len * 4, "join output rows")?;
         let args = (
             memory(&matches.probe.rows)?.into(),
             memory(offsets)?.into(),
@@ -146,7 +146,7 @@ impl Stream {
         let slices = match shape.slices {
             1 => None,
             slices => {
-                let counts = self.zeroed(slices as usize * count * 4, "output pairs")?;
+                let counts = self.zeroed(slices as usize * count * 4, "join output rows")?;
                 let args = (
                     lo.into(),
                     hi.into(),

@@ -28,7 +28,7 @@ fn count() -> Result<u32> {
     let version = driver_version()?;
     if version < LEAST_DRIVER {
         return Err(BowtieError::Device(format!(
-            "the NVIDIA driver is too old: it serves CUDA {}, at least {} is needed",
+            "the NVIDIA driver is too old: it supports CUDA {}, and bowtie needs {} or later",
             dotted(version),
             dotted(LEAST_DRIVER)
         )));
@@ -120,7 +120,7 @@ fn dotted(version: i32) -> String {
 /// The error of a call that should not fail.
 pub(crate) fn failed(what: &str, error: DriverError) -> BowtieError {
     let failed = format!("{what} failed on the GPU: {}", text(error));
-    BowtieError::Device(match sticky_error::note(error, &failed) {
+    BowtieError::Device(match sticky_error::pinned_word(error, &failed) {
         true => format!(
             "{failed}; this process will not use that GPU again: restart it, and please report this"
         ),

@@ -45,7 +45,7 @@ pub(crate) struct Gpu {
     pub(crate) compiled: Compiled,
     pub(crate) up: Mutex<Option<Arc<Ring>>>,
     pub(crate) down: Mutex<Option<Arc<Ring>>>,
-    pub(crate) notes: Words,
+    pub(crate) pinned_words: Words,
     /// Rates of the memory, once they were measured.
     pub(crate) memory_rates: OnceLock<MemoryRates>,
     /// Whether it once refused clusters of blocks.
@@ -177,7 +177,7 @@ impl Gpu {
             compiled: Compiled::default(),
             up: Mutex::new(None),
             down: Mutex::new(None),
-            notes: Words::default(),
+            pinned_words: Words::default(),
             memory_rates: OnceLock::new(),
             refuses_clusters: AtomicBool::new(false),
         })

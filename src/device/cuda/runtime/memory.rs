@@ -21,13 +21,13 @@ pub(crate) struct Memory {
     pub(crate) bytes: usize,
     pub(crate) queue: Arc<Stream>,
     /// The upload into it, until the stream is ordered after that.
-    arriving: Mutex<Option<Box<Arriving>>>,
+    arriving: Mutex<Option<Box<UploadState>>>,
     _lease: Lease,
 }
 
 /// An upload that is under way.
 #[derive(Debug)]
-enum Arriving {
+enum UploadState {
     /// A copy, with the event behind it.
     Copied(CudaEvent),
     /// Narrower values, which are uploaded themselves, and the kernel that widens them.
@@ -49,7 +49,7 @@ impl Memory {
 
     /// Notes a copy into it; `copied` is the event behind the copy.
     pub(crate) fn sent(&self, copied: CudaEvent) {
-        *self.arriving.lock() = Some(Box::new(Arriving::Copied(copied)));
+        *self.arriving.lock() = Some(Box::new(UploadState::Copied(copied)));
     }
 
     /// Notes `rows` values in `narrow`, which `kernel` is to widen into this memory.
@@ -58,7 +58,7 @@ impl Memory {
     /// `narrow` holds `rows` values of the width that the kernel reads, and this memory holds as many of the width that it
     /// writes.
     pub(crate) unsafe fn sent_as(&self, narrow: Memory, kernel: Widening, rows: usize) {
-        *self.arriving.lock() = Some(Box::new(Arriving::Widened {
+        *self.arriving.lock() = Some(Box::new(UploadState::Widened {
             narrow,
             kernel,
             rows,
@@ -71,8 +71,8 @@ impl Memory {
             return Ok(());
         };
         match *arriving {
-            Arriving::Copied(copied) => self.queue.after(&copied),
-            Arriving::Widened {
+            UploadState::Copied(copied) => self.queue.after(&copied),
+            UploadState::Widened {
                 narrow,
                 kernel,
                 rows,
@@ -88,8 +88,8 @@ impl Memory {
     /// The same for memory that is about to be freed: nothing is widened any more.
     fn abandon(&self) -> Result<()> {
         match self.arriving.lock().take().as_deref() {
-            None | Some(Arriving::Widened { .. }) => Ok(()),
-            Some(Arriving::Copied(copied)) => self.queue.after(copied),
+            None | Some(UploadState::Widened { .. }) => Ok(()),
+            Some(UploadState::Copied(copied)) => self.queue.after(copied),
         }
     }
 

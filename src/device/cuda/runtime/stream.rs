@@ -17,7 +17,7 @@ pub(crate) struct Stream {
     pub(crate) stream: Arc<CudaStream>,
     pub(crate) budget: Arc<Budget>,
     /// Whether keys were outside of a guessed range: then those of later chunks are likely to be, too.
-    pub(crate) guess_missed: AtomicBool,
+    pub(crate) assumed_range_missed: AtomicBool,
 }
 
 impl Stream {
@@ -27,7 +27,7 @@ impl Stream {
             gpu,
             stream,
             budget,
-            guess_missed: AtomicBool::new(false),
+            assumed_range_missed: AtomicBool::new(false),
         }))
     }
 

@@ -18,26 +18,26 @@ use crate::device::data::structures::Flags;
 use crate::error::{BowtieError, Result};
 
 /// "No bit", as in the kernels: the key is outside of the range, or a NULL that equals nothing.
-const NO_PLACE: u32 = u32::MAX;
+const NO_BIT: u32 = u32::MAX;
 
 /// Rows that a block of `key_bits_set*` takes, at least.
 const SET_TILE: usize = 2048;
 
-/// A key column in device memory: resident already (`Here`), or uploaded for this call (`Brought`).
+/// A key column in device memory: resident already (`Resident`), or uploaded for this call (`Uploaded`).
 #[derive(Debug)]
 enum Key<'a> {
-    Here(&'a Column),
-    Brought(Column),
+    Resident(&'a Column),
+    Uploaded(Column),
 }
 
 impl Key<'_> {
     fn number(&self) -> Result<Number<'_>> {
         let column = match self {
-            Self::Here(column) => column,
-            Self::Brought(column) => column,
+            Self::Resident(column) => column,
+            Self::Uploaded(column) => column,
         };
         Number::of(column)
-            .ok_or_else(|| BowtieError::Internal("values that are no addresses".into()))
+            .ok_or_else(|| BowtieError::Internal("values that cannot index a bitmap".into()))
     }
 }
 
@@ -55,8 +55,8 @@ impl CudaDevice {
     fn keys<'a>(&self, columns: &[&'a Column]) -> Result<Vec<Key<'a>>> {
         let brought = |column: &&'a Column| {
             Ok(match column.on_cuda() {
-                Some(_) => Key::Here(column),
-                None => Key::Brought(self.column_from_host(&self.column_to_host(column)?)?),
+                Some(_) => Key::Resident(column),
+                None => Key::Uploaded(self.column_from_host(&self.column_to_host(column)?)?),
             })
         };
         columns.iter().map(brought).collect()
@@ -178,7 +178,7 @@ impl Keys<'_> {
                 number.sign.unwrap_or_default().into(),
                 digits.least.into(),
                 digits.values.into(),
-                digits.null.unwrap_or(NO_PLACE).into(),
+                digits.null.unwrap_or(NO_BIT).into(),
             ),
             Self::Places(places, count) => (
                 places.into(),
@@ -187,7 +187,7 @@ impl Keys<'_> {
                 U64::ZERO,
                 U64::ZERO,
                 (*count).into(),
-                NO_PLACE.into(),
+                NO_BIT.into(),
             ),
         }
     }
@@ -214,18 +214,18 @@ impl Stream {
         Ok(Keys::Places(places, bits.places.count as u32))
     }
 
-    /// The bit position of the key of each of `rows` rows, [`NO_PLACE`] if it has none.
+    /// The bit position of the key of each of `rows` rows, [`NO_BIT`] if it has none.
     pub(crate) fn places(
         self: &Arc<Self>,
         numbers: &[(Number<'_>, Digits)],
         rows: usize,
     ) -> Result<Memory> {
-        let places = self.alloc(rows * 4, "places of keys")?;
+        let places = self.alloc(rows * 4, "bit numbers of keys")?;
         for (i, (number, digits)) in numbers.iter().enumerate() {
             let values = (&number.values.values).into();
             let valid = number.values.valid.as_ref().into();
             let (n, out) = ((rows as u32).into(), (&places).into());
-            let null = digits.null.unwrap_or(NO_PLACE).into();
+            let null = digits.null.unwrap_or(NO_BIT).into();
             let (stride, add) = (digits.stride.into(), u32::from(i > 0).into());
             let Some(sign) = number.sign else {
                 let args = (values, valid, n, null, stride, add, out);

@@ -15,7 +15,9 @@ use std::sync::Arc;
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::equi::materialize::{Output, Sources, Ways, descriptors, sources};
+use crate::device::cuda::equi::materialize::{
+    ColumnSources, Output, Sources, descriptors, sources,
+};
 use crate::device::cuda::equi::partition::Partitioned;
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::arguments::{Arguments, U32, U64};
@@ -26,7 +28,7 @@ use crate::device::cuda::runtime::staging::pinned_word::PinnedWord;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::column::Column;
 use crate::device::data::results::{Joined, Kept};
-use crate::device::presorted::Ascending;
+use crate::device::presorted::PresortedKeys;
 use crate::error::Result;
 use crate::ir::strategies::Materialization;
 
@@ -70,7 +72,7 @@ const RANGE: Kernels<OfSides> = [
     kernels::MERGE64_RANGE_I64,
     kernels::MERGE64_RANGE_U64,
 ];
-const LOOK: Kernels<OfSides> = [
+const SAMPLE: Kernels<OfSides> = [
     kernels::MERGE32_LOOK_I32,
     kernels::MERGE32_LOOK_U32,
     kernels::MERGE64_LOOK_I64,
@@ -161,8 +163,8 @@ fn carried(side: &Partitioned) -> Sources<'_> {
 
 /// Whether the look found sorted keys; true without a look. It waits for the look alone: the GPU finds cuts while the
 /// host prepares the rest.
-fn seem_to_ascend(look: Option<PinnedWord>) -> Result<bool> {
-    look.map_or(Ok(true), |look| Ok(look.read()? == 0))
+fn ascend_in_sample(sample: Option<PinnedWord>) -> Result<bool> {
+    sample.map_or(Ok(true), |sample| Ok(sample.read()? == 0))
 }
 
 impl CudaDevice {
@@ -170,7 +172,7 @@ impl CudaDevice {
     /// keys not unique, or the types without a kernel.
     pub(crate) fn merged_pairs(
         &self,
-        keys: Ascending<'_>,
+        keys: PresortedKeys<'_>,
         materialization: Option<Materialization>,
         build_payload: &[&Column],
         payload: &[&Column],
@@ -179,30 +181,31 @@ impl CudaDevice {
         let Some(sides) = self.merged_sides(keys)? else {
             return Ok(None);
         };
-        let look = queue.look(&sides, keys.known)?;
+        let sample = queue.sample_order(&sides, keys.known)?;
         let cuts = queue.cuts(&sides)?;
-        if !seem_to_ascend(look)? {
+        if !ascend_in_sample(sample)? {
             return Ok(None);
         }
         let how = materialization.unwrap_or(Materialization::Gftr);
-        let build_ways = Ways::of(build_payload, None, how);
-        let ways = Ways::of(payload, Some(keys.probe), how);
-        let room = (sides.probe_rows, sides.width);
-        let output = queue.room_for_pairs(&build_ways, build_payload, &ways, payload, room)?;
-        let of_build = sources(&build_ways, build_payload);
+        let build_origins = ColumnSources::of(build_payload, None, how);
+        let origins = ColumnSources::of(payload, Some(keys.probe), how);
+        let capacity = (sides.probe_rows, sides.width);
+        let output =
+            queue.allocate_matches(&build_origins, build_payload, &origins, payload, capacity)?;
+        let of_build = sources(&build_origins, build_payload);
         let of_build = of_build.into_iter().map(|(values, bytes)| {
             // Row ids are counted from the offset by the kernel.
             let from = values.map(|values| values.after(sides.offset * bytes));
             Ok((from.transpose()?, bytes))
         });
         let of_build: Sources<'_> = of_build.collect::<Result<_>>()?;
-        let of_probe = sources(&ways, payload);
+        let of_probe = sources(&origins, payload);
         let pairs = queue.walk_to_join(&sides, &cuts, (&of_build, &of_probe), &output)?;
         let Some(pairs) = pairs else {
             return Ok(None);
         };
-        let (build, probe) = ((&build_ways, build_payload), (&ways, payload));
-        self.put_together(build, probe, Some(output), pairs)
+        let (build, probe) = ((&build_origins, build_payload), (&origins, payload));
+        self.materialize_output(build, probe, Some(output), pairs)
             .map(Some)
     }
 
@@ -211,7 +214,7 @@ impl CudaDevice {
     /// keys may have duplicates.
     pub(crate) fn merged_rows(
         &self,
-        keys: Ascending<'_>,
+        keys: PresortedKeys<'_>,
         matched: bool,
         kept: &[&Column],
     ) -> Result<Option<Kept>> {
@@ -219,29 +222,29 @@ impl CudaDevice {
         let Some(sides) = self.merged_sides(keys)? else {
             return Ok(None);
         };
-        let look = queue.look(&sides, keys.known)?;
+        let sample = queue.sample_order(&sides, keys.known)?;
         let cuts = queue.cuts(&sides)?;
-        if !seem_to_ascend(look)? {
+        if !ascend_in_sample(sample)? {
             return Ok(None);
         }
-        let ways = Ways::of(kept, Some(keys.probe), Materialization::Gftr);
-        let none = Ways::of(&[], None, Materialization::Gftr);
-        let room = (sides.probe_rows, sides.width);
-        let output = queue.room_for_pairs(&none, &[], &ways, kept, room)?;
-        let rows = queue.walk_to_keep(&sides, &cuts, matched, &sources(&ways, kept), &output)?;
+        let origins = ColumnSources::of(kept, Some(keys.probe), Materialization::Gftr);
+        let none = ColumnSources::of(&[], None, Materialization::Gftr);
+        let capacity = (sides.probe_rows, sides.width);
+        let output = queue.allocate_matches(&none, &[], &origins, kept, capacity)?;
+        let rows = queue.walk_to_keep(&sides, &cuts, matched, &sources(&origins, kept), &output)?;
         let Some(rows) = rows else {
             return Ok(None);
         };
         if rows == sides.probe_rows {
             return Ok(Some(None));
         }
-        let made = self.put_together((&none, &[]), (&ways, kept), Some(output), rows)?;
+        let made = self.materialize_output((&none, &[]), (&origins, kept), Some(output), rows)?;
         Ok(Some(Some((rows, made.probe))))
     }
 
     /// The sides as kernels take them. `None` for types without a kernel, for NULLs, and for too few or too many rows.
     /// If the order is known, build rows that cannot match are cut off.
-    fn merged_sides<'a>(&self, keys: Ascending<'a>) -> Result<Option<Sides<'a>>> {
+    fn merged_sides<'a>(&self, keys: PresortedKeys<'a>) -> Result<Option<Sides<'a>>> {
         let (build_rows, probe_rows) = (keys.build.rows(), keys.probe.rows());
         let rows = build_rows + probe_rows;
         if build_rows.min(probe_rows) == 0 || (rows < self.least_merged_rows && !keys.known) {
@@ -304,24 +307,24 @@ impl Stream {
 
     /// Starts a check of a few hundred keys for their order; `None` if the order is known. Unsorted sides then cost
     /// little more than this check.
-    fn look(&self, sides: &Sides<'_>, known: bool) -> Result<Option<PinnedWord>> {
+    fn sample_order(&self, sides: &Sides<'_>, known: bool) -> Result<Option<PinnedWord>> {
         if known {
             return Ok(None);
         }
         let shape = Shape::blocks_of(1, 1, CUTS as u32);
-        let look = self.note(|seen| {
+        let sample = self.pinned_word(|seen| {
             let (build, n, probe, m) = sides.args();
             let args = (build, n, probe, m, seen);
             // SAFETY: both sides have as many keys of the kernel's width as rows; a word is written, or none.
-            unsafe { self.launch(sides.kernel(LOOK), shape, &args) }
+            unsafe { self.launch(sides.kernel(SAMPLE), shape, &args) }
         });
-        look.map(Some)
+        sample.map(Some)
     }
 
     /// The number of build rows before each tile, and before the end of the last one.
     fn cuts(self: &Arc<Self>, sides: &Sides<'_>) -> Result<Memory> {
         let tiles = sides.tiles();
-        let cuts = self.alloc((tiles + 1) * 4, "cuts of tiles")?;
+        let cuts = self.alloc((tiles + 1) * 4, "tile boundaries")?;
         let (build, n, probe, m) = sides.args();
         let args = (build, n, probe, m, (tiles as u32).into(), (&cuts).into());
         let shape = Shape::blocks_of((tiles + 1).div_ceil(CUTS), 1, CUTS as u32);
@@ -335,15 +338,16 @@ impl Stream {
     pub(crate) fn unique_pairs(
         self: &Arc<Self>,
         (build, probe): (&Partitioned, &Partitioned),
-        (build_ways, build_payload): (&Ways, &[&Column]),
-        (ways, payload): (&Ways, &[&Column]),
+        (build_origins, build_payload): (&ColumnSources, &[&Column]),
+        (origins, payload): (&ColumnSources, &[&Column]),
     ) -> Result<Option<(Output, usize)>> {
         let sides = Sides::sorted(build, probe);
         if sides.are_long() {
             return Ok(None);
         }
-        let room = (probe.rows, probe.width);
-        let output = self.room_for_pairs(build_ways, build_payload, ways, payload, room)?;
+        let capacity = (probe.rows, probe.width);
+        let output =
+            self.allocate_matches(build_origins, build_payload, origins, payload, capacity)?;
         let cuts = self.cuts(&sides)?;
         let columns = (&carried(build), &carried(probe));
         let rows = self.walk_to_join(&sides, &cuts, columns, &output)?;
@@ -361,7 +365,7 @@ impl Stream {
         let build_columns = self.descriptors(&descriptors(build, &output.build))?;
         let probe_columns = self.descriptors(&descriptors(probe, &output.probe))?;
         let (build_keys, n, probe_keys, m) = sides.args();
-        let (keys, room, rows, status) = output.args()?;
+        let (keys, capacity, rows, status) = output.args()?;
         let args = (
             build_keys,
             n,
@@ -374,7 +378,7 @@ impl Stream {
             (probe.len() as u32).into(),
             (sides.offset as u32).into(),
             keys,
-            room,
+            capacity,
             rows,
             status,
         );
@@ -397,7 +401,7 @@ impl Stream {
             false => Some(self.descriptors(&descriptors(probe, &output.probe))?),
         };
         let (build_keys, n, probe_keys, m) = sides.args();
-        let (keys, room, rows, status) = output.args()?;
+        let (keys, capacity, rows, status) = output.args()?;
         let args = (
             build_keys,
             n,
@@ -408,7 +412,7 @@ impl Stream {
             columns.as_ref().into(),
             (probe.len() as u32).into(),
             keys,
-            room,
+            capacity,
             rows,
             status,
         );
@@ -428,7 +432,7 @@ impl Stream {
         output: &Output,
     ) -> Result<Option<usize>> {
         // SAFETY: keys are in whole vectors, which begin at multiples of 16 bytes; the written columns have room for
-        // `output.room` rows; the words of the state that are written were zero. The caller promises the rest.
+        // `output.capacity` rows; the words of the state that are written were zero. The caller promises the rest.
         unsafe { self.launch(sides.kernel(kernels), sides.shape(), args)? };
         let mut state = [0; 12];
         self.read_few(&mut state, &output.state, 0)?;

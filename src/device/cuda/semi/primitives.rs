@@ -14,12 +14,12 @@ impl SemiPrimitives for CudaDevice {
     }
 
     fn set_key_bits(&self, bits: &KeyBitmap, columns: &[&Column]) -> Result<()> {
-        self.go_on()?;
+        self.check_cancelled()?;
         self.set_bits_of_keys(bits, columns, false).map(|_| ())
     }
 
     fn set_key_bits_inside(&self, bits: &KeyBitmap, columns: &[&Column]) -> Result<KeyRange> {
-        self.go_on()?;
+        self.check_cancelled()?;
         match self.set_bits_of_keys(bits, columns, true)? {
             Some(outside) => Ok(outside),
             None => Ok(bits.unless_held(self.key_range(columns)?)),
@@ -33,7 +33,7 @@ impl SemiPrimitives for CudaDevice {
         flags: &Flags,
         first: usize,
     ) -> Result<()> {
-        self.go_on()?;
+        self.check_cancelled()?;
         self.flag_keys_found(bits, columns, flags, first)
     }
 
@@ -44,7 +44,7 @@ impl SemiPrimitives for CudaDevice {
         set: bool,
         kept: &[&Column],
     ) -> Result<Option<(usize, Vec<Column>)>> {
-        self.go_on()?;
+        self.check_cancelled()?;
         match self.select_keys_generated(bits, columns, set, kept)? {
             Some(selected) => Ok(selected),
             None => self.select_keys_by_flags(bits, columns, set, kept),

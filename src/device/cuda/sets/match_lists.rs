@@ -14,10 +14,10 @@ use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
-use crate::device::cuda::sets::encode::empty_sets::Empties;
+use crate::device::cuda::sets::encode::empty_sets::EmptySetMatches;
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::predicate::Target;
-use crate::device::cuda::sets::search::Prepared;
+use crate::device::cuda::sets::search::PreparedProbe;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::ranges::Ranges;
 use crate::device::data::results::SetCounting;
@@ -27,8 +27,8 @@ use crate::error::{BowtieError, Result};
 const PAIRS_A_SET: usize = 4;
 const SOME_PAIRS: usize = 1 << 16;
 
-/// The first buffer takes one `ROOM_SHARE`th of the free memory, at most.
-const ROOM_SHARE: u64 = 4;
+/// The first buffer takes one `MEMORY_SHARE`th of the free memory, at most.
+const MEMORY_SHARE: u64 = 4;
 
 /// Bytes of a pair of positions.
 const PAIR_BYTES: usize = 8;
@@ -50,7 +50,7 @@ pub(crate) struct Found {
 }
 
 /// The number of matches by probe position and, if wanted, by indexed position.
-pub(crate) struct Counted {
+pub(crate) struct MatchCounts {
     pub(crate) probe: Memory,
     pub(crate) indexed: Option<Memory>,
     pub(crate) verified: u64,
@@ -61,9 +61,9 @@ impl Stream {
     /// for more than [`MOST_LISTED`] matches, so that the caller halves the tile.
     pub(crate) fn list_matches(
         self: &Arc<Self>,
-        search: &Prepared<'_>,
+        search: &PreparedProbe<'_>,
         probe: &Sets,
-        empties: Option<&Empties>,
+        empties: Option<&EmptySetMatches>,
     ) -> Result<Found> {
         let n = probe.len;
         let known = empties.map_or(0, |empties| empties.total);
@@ -72,7 +72,7 @@ impl Stream {
             .budget
             .limit()
             .saturating_sub(self.budget.in_use_by_all());
-        let room = free / ROOM_SHARE / PAIR_BYTES as u64;
+        let room = free / MEMORY_SHARE / PAIR_BYTES as u64;
         let wanted = (n * PAIRS_A_SET).max(SOME_PAIRS) as u64;
         let mut capacity = wanted.min(room).max(1);
         let (counts, pairs, tested, verified) = loop {
@@ -132,11 +132,11 @@ impl Stream {
     /// Runs a search for its counts alone; at most 1 per probe set for [`SetCounting::Exists`].
     pub(crate) fn count_matches_of_sets(
         self: &Arc<Self>,
-        search: &Prepared<'_>,
+        search: &PreparedProbe<'_>,
         [probe, indexed]: [&Sets; 2],
-        empties: Option<&Empties>,
+        empties: Option<&EmptySetMatches>,
         counting: SetCounting,
-    ) -> Result<Counted> {
+    ) -> Result<MatchCounts> {
         let n = probe.len;
         let counts = self.zeroed(n * 4, "match counts")?;
         let of_indexed = match counting {
@@ -164,7 +164,7 @@ impl Stream {
             unsafe { self.launch(kernels::SET_MATCHES_EXIST, Shape::rows(n), &args)? };
         }
         let (_, verified) = self.totals(&totals)?;
-        Ok(Counted {
+        Ok(MatchCounts {
             probe: counts,
             indexed: of_indexed,
             verified,

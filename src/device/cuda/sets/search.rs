@@ -20,7 +20,7 @@ use crate::error::Result;
 pub(crate) struct Search<'a> {
     pub(crate) queue: &'a Arc<Stream>,
     /// Called between launches; its error ends the search.
-    pub(crate) go_on: &'a dyn Fn() -> Result<()>,
+    pub(crate) check_cancelled: &'a dyn Fn() -> Result<()>,
     pub(crate) measure: &'a Measure,
     pub(crate) probe: &'a Sets,
     pub(crate) indexed: &'a Sets,
@@ -32,7 +32,7 @@ pub(crate) struct Search<'a> {
 type Run<'a> = Box<dyn Fn(&Target<'_>) -> Result<()> + 'a>;
 
 /// A search that is ready to run, again if the buffer for its matches was too small.
-pub(crate) struct Prepared<'a> {
+pub(crate) struct PreparedProbe<'a> {
     /// Pairs that the technique proposes.
     pub(crate) candidates: u64,
     pub(crate) run: Run<'a>,
@@ -137,14 +137,19 @@ impl<'a> Search<'a> {
             shape.blocks = shape.blocks.min(most);
             launch(shape, &of, &join)
         };
-        self.queue
-            .in_launches(total, 1, FIRST_CANDIDATES, self.go_on, |from, len| {
+        self.queue.in_launches(
+            total,
+            1,
+            FIRST_CANDIDATES,
+            self.check_cancelled,
+            |from, len| {
                 let pieces = (from..from + len).step_by(MOST_CANDIDATES);
                 for piece in pieces {
                     test(piece, MOST_CANDIDATES.min(from + len - piece))?;
                 }
                 Ok(())
-            })
+            },
+        )
     }
 
     /// Tests windows with blocks of `together` probe sets each, some sets at a time, in `slices(blocks)` slices of the
@@ -162,13 +167,18 @@ impl<'a> Search<'a> {
         // About as many pairs as the first launch should test.
         let tested = (FIRST_TESTS as f64 / cost.max(1.0)) as usize;
         let first = (tested / self.indexed.len.max(1)).clamp(together, 1 << 24);
-        self.queue
-            .in_launches(sets, together, first, self.go_on, |from, count| {
+        self.queue.in_launches(
+            sets,
+            together,
+            first,
+            self.check_cancelled,
+            |from, count| {
                 let blocks = count.div_ceil(together);
                 let join = self.join(from, to);
                 let mut shape = Shape::blocks_of(count, together, 256);
                 shape.slices = slices(blocks).clamp(1, 65_535) as u32;
                 launch(shape, &join)
-            })
+            },
+        )
     }
 }

@@ -17,7 +17,9 @@ const ROWS: usize = 4_500;
 
 #[test]
 fn equi_joins() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let key = |i: usize, salt: usize| (i * 2_654_435_761 + salt) % ROWS;
     let ints: ArrayRef = Arc::new(Int32Array::from_iter_values(
         (0..ROWS).map(|i| key(i, 0) as i32),
@@ -82,7 +84,9 @@ fn groups() {
 
 #[test]
 fn keys_alone() {
-    let Some((_, gpu)) = twins() else { return };
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(97);
     // More than a tile, and a tile of equal digits.
     for kind in [0, 1, 5] {
@@ -92,7 +96,9 @@ fn keys_alone() {
 
 #[test]
 fn sets() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(92);
     let lists = |random: &mut Random, n| search::lists(random, n, 11, 60);
     let sides = search::Sides {
@@ -124,7 +130,9 @@ fn sets() {
 /// Self joins of sets by rows of bits, and of lists whose elements are their own ids.
 #[test]
 fn other_sets() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(93);
     let jaccard = SetPredicate::degree(SetMeasure::Jaccard, 0.5, false).unwrap();
     for groups in [0, 5] {
@@ -150,7 +158,7 @@ fn other_sets() {
 
 #[test]
 fn bits_of_keys() {
-    let Some((host, mut gpu)) = twins() else {
+    let Some((host, mut gpu)) = reference_and_gpu() else {
         return;
     };
     let mut random = Random(94);
@@ -170,7 +178,9 @@ fn distinct_values_by_runs() {
 
 #[test]
 fn texts() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(95);
     string_predicate::values_of(&host, &gpu, &mut random, 600, 3);
     string_predicate::columns_of(&host, &gpu, &mut random, 600, [3, 5]);
@@ -180,7 +190,7 @@ fn texts() {
 /// Row programs by the interpreter and compiled, filters, and concatenation of columns.
 #[test]
 fn programs_over_rows() {
-    let Some((host, mut gpu)) = twins() else {
+    let Some((host, mut gpu)) = reference_and_gpu() else {
         return;
     };
     let mut random = Random(96);

@@ -53,7 +53,7 @@ const SIZES: [usize; 14] = [
 ];
 
 /// The reference and the GPU; `None` without a GPU.
-fn twins() -> Option<(HostDevice, CudaDevice)> {
+fn reference_and_gpu() -> Option<(HostDevice, CudaDevice)> {
     let host = HostDevice::new(Budget::new(u64::MAX)).unwrap();
     match CudaDevice::open(0, None) {
         Ok(gpu) => Some((host, gpu)),
@@ -80,7 +80,7 @@ fn ends_when_cancelled<T: Send>(
         least_merged_rows: gpu.least_merged_rows,
         name: gpu.name.clone(),
         queue: Arc::clone(&gpu.queue),
-        twin: host.clone(),
+        fallback: host.clone(),
         cancelled: Arc::clone(&cancelled),
     };
     std::thread::scope(|scope| {
@@ -155,7 +155,10 @@ fn borrowed(columns: &[Arc<Column>]) -> Vec<&Column> {
 }
 
 fn on_gpu(gpu: &CudaDevice, words: &[u32]) -> Buffer<u32> {
-    let host = Buffer::host(words.to_vec(), gpu.twin.budget().lease(0, "test").unwrap());
+    let host = Buffer::host(
+        words.to_vec(),
+        gpu.fallback.budget().lease(0, "test").unwrap(),
+    );
     gpu.words_from_host(&host, "test").unwrap()
 }
 
@@ -169,66 +172,69 @@ fn down<T: ArrowNativeType>(gpu: &CudaDevice, words: &Buffer<T>) -> ScalarBuffer
 
 /// The keys of a column on both devices.
 fn keys_of(host: &HostDevice, gpu: &CudaDevice, array: &ArrayRef) -> (Keys, Keys) {
-    let (here, _) = host
+    let (of_host, _) = host
         .order_keys(&host.upload(from_ref(array)).unwrap())
         .unwrap();
-    let (there, _) = gpu
+    let (of_gpu, _) = gpu
         .order_keys(&gpu.upload(from_ref(array)).unwrap())
         .unwrap();
-    (here, there)
+    (of_host, of_gpu)
 }
 
 fn u64_column(words: Vec<u64>, nulls: Option<NullBuffer>) -> ArrayRef {
     Arc::new(UInt64Array::new(words.into(), nulls))
 }
 
-fn same_keys(gpu: &CudaDevice, here: &Keys, there: &Keys, what: &str) {
-    let valid: Option<BooleanBuffer> = here
+fn same_keys(gpu: &CudaDevice, of_host: &Keys, of_gpu: &Keys, what: &str) {
+    let valid: Option<BooleanBuffer> = of_host
         .valid
         .as_ref()
         .map(|bits| bits.on_host().unwrap().clone());
     let theirs =
-        there
-            .valid
-            .as_ref()
-            .map(|bits| match gpu.bits_to_host(bits, there.rows()).unwrap() {
+        of_gpu.valid.as_ref().map(
+            |bits| match gpu.bits_to_host(bits, of_gpu.rows()).unwrap() {
                 Bits::Host(bits) => bits,
                 Bits::Device(_) => unreachable!(),
-            });
-    let all = BooleanBuffer::new_set(here.rows());
+            },
+        );
+    let all = BooleanBuffer::new_set(of_host.rows());
     assert_eq!(
         valid.as_ref().unwrap_or(&all),
         theirs.as_ref().unwrap_or(&all),
         "{what}"
     );
-    let words = down(gpu, &there.values);
+    let words = down(gpu, &of_gpu.values);
     for row in valid.as_ref().unwrap_or(&all).set_indices() {
         assert_eq!(
-            here.values.on_host().unwrap()[row],
+            of_host.values.on_host().unwrap()[row],
             words[row],
             "{what}: row {row}"
         );
     }
 }
 
-fn same_sorted(gpu: &CudaDevice, here: &OrderedRows, there: &OrderedRows, what: &str) {
+fn same_sorted(gpu: &CudaDevice, of_host: &OrderedRows, of_gpu: &OrderedRows, what: &str) {
     assert_eq!(
-        here.rows.on_host().unwrap(),
-        &down(gpu, &there.rows),
+        of_host.rows.on_host().unwrap(),
+        &down(gpu, &of_gpu.rows),
         "{what}: rows"
     );
-    match (&here.keys, &there.keys) {
-        (Some(here), Some(there)) => {
-            assert_eq!(here.on_host().unwrap(), &down(gpu, there), "{what}: keys")
+    match (&of_host.keys, &of_gpu.keys) {
+        (Some(of_host), Some(of_gpu)) => {
+            assert_eq!(
+                of_host.on_host().unwrap(),
+                &down(gpu, of_gpu),
+                "{what}: keys"
+            )
         }
         (None, None) => {}
         _ => panic!("{what}: keys on one device only"),
     }
-    match (&here.segments, &there.segments) {
-        (Some(here), Some(there)) => {
+    match (&of_host.segments, &of_gpu.segments) {
+        (Some(of_host), Some(of_gpu)) => {
             assert_eq!(
-                here.on_host().unwrap(),
-                &down(gpu, there),
+                of_host.on_host().unwrap(),
+                &down(gpu, of_gpu),
                 "{what}: segments"
             );
         }

@@ -86,12 +86,12 @@ impl Stream {
         }
     }
 
-    /// The match count of each probe position under 1 to 3 tests of all build positions. `go_on` is called between
+    /// The match count of each probe position under 1 to 3 tests of all build positions. `check_cancelled` is called between
     /// launches; its error ends the count.
     pub(crate) fn tiles_count(
         self: &Arc<Self>,
         matches: Matches<'_>,
-        go_on: &dyn Fn() -> Result<()>,
+        check_cancelled: &dyn Fn() -> Result<()>,
     ) -> Result<Buffer<u32>> {
         let (n, m) = (matches.build.len(), matches.ranges.rows());
         let counts = self.zeroed(m * 4, "match counts")?;
@@ -99,9 +99,24 @@ impl Stream {
             return Ok(Buffer::cuda(counts, m));
         }
         match matches.tests.len() {
-            1 => self.tiles_add::<1, _>(kernels::TILES_ROW_COUNTS1_U64, matches, &counts, go_on)?,
-            2 => self.tiles_add::<2, _>(kernels::TILES_ROW_COUNTS2_U64, matches, &counts, go_on)?,
-            3 => self.tiles_add::<3, _>(kernels::TILES_ROW_COUNTS3_U64, matches, &counts, go_on)?,
+            1 => self.tiles_add::<1, _>(
+                kernels::TILES_ROW_COUNTS1_U64,
+                matches,
+                &counts,
+                check_cancelled,
+            )?,
+            2 => self.tiles_add::<2, _>(
+                kernels::TILES_ROW_COUNTS2_U64,
+                matches,
+                &counts,
+                check_cancelled,
+            )?,
+            3 => self.tiles_add::<3, _>(
+                kernels::TILES_ROW_COUNTS3_U64,
+                matches,
+                &counts,
+                check_cancelled,
+            )?,
             tests => {
                 let what = format!("no kernel has {tests} tests");
                 return Err(BowtieError::Internal(what));
@@ -116,7 +131,7 @@ impl Stream {
         kernel: Kernel<(ByValue<'_, BYTES, 8>, U32, U32, U64)>,
         matches: Matches<'_>,
         counts: &Memory,
-        go_on: &dyn Fn() -> Result<()>,
+        check_cancelled: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let (n, m) = (matches.build.len(), matches.ranges.rows());
         let mut tests = PairTests([PairTest::default(); TESTS]);
@@ -125,21 +140,27 @@ impl Stream {
             slot.build = memory(&on_gpu(test.build)?.keys)?.pointer();
             slot.mask = mask(test.op);
         }
-        self.in_launches(m, STRIP, FIRST_CANDIDATES / n, go_on, |first, positions| {
-            let mut part = tests;
-            for test in &mut part.0 {
-                test.probe += first as u64 * 8;
-            }
-            let args = (
-                (&part).into(),
-                (positions as u32).into(),
-                (n as u32).into(),
-                counts.word(first)?.into(),
-            );
-            let shape = self.tiles(positions, n);
-            // SAFETY: keys are by probe and by build position; from position `first` on there are as many probe keys as
-            // positions, and as many counts, all zero.
-            unsafe { self.launch(kernel, shape, &args) }
-        })
+        self.in_launches(
+            m,
+            STRIP,
+            FIRST_CANDIDATES / n,
+            check_cancelled,
+            |first, positions| {
+                let mut part = tests;
+                for test in &mut part.0 {
+                    test.probe += first as u64 * 8;
+                }
+                let args = (
+                    (&part).into(),
+                    (positions as u32).into(),
+                    (n as u32).into(),
+                    counts.word(first)?.into(),
+                );
+                let shape = self.tiles(positions, n);
+                // SAFETY: keys are by probe and by build position; from position `first` on there are as many probe keys as
+                // positions, and as many counts, all zero.
+                unsafe { self.launch(kernel, shape, &args) }
+            },
+        )
     }
 }

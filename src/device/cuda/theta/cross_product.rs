@@ -55,7 +55,7 @@ impl CudaDevice {
         };
         if last > column.rows() as u64 {
             return Err(BowtieError::Internal(
-                "pairs of rows that are not there".into(),
+                "cross product rows out of range".into(),
             ));
         }
         let out = self.queue.alloc(len * width, "output columns")?;

@@ -35,21 +35,21 @@ impl ThetaPrimitives for CudaDevice {
     }
 
     fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>> {
-        self.go_on()?;
-        let go_on = || self.go_on();
+        self.check_cancelled()?;
+        let check_cancelled = || self.check_cancelled();
         if let Some(program) = &matches.program {
-            let counted = self
-                .queue
-                .program_count(matches, program, exists_only, &go_on)?;
+            let counted =
+                self.queue
+                    .program_count(matches, program, exists_only, &check_cancelled)?;
             return match counted {
                 Some(counts) => Ok(counts),
-                None => self.count_on_twin(matches, exists_only),
+                None => self.count_on_host(matches, exists_only),
             };
         }
         if matches.tests.is_empty() {
             return self.queue.range_counts(matches.ranges, exists_only);
         }
-        self.count_soonest(matches, exists_only, &go_on)
+        self.count_cheapest(matches, exists_only, &check_cancelled)
     }
 
     fn scan(&self, counts: &Buffer<u32>) -> Result<Buffer<u64>> {
@@ -77,10 +77,12 @@ impl ThetaPrimitives for CudaDevice {
         if let Some(program) = &matches.program {
             let pairs = self
                 .queue
-                .program_expand(matches, program, offsets, from, len, &|| self.go_on())?;
+                .program_expand(matches, program, offsets, from, len, &|| {
+                    self.check_cancelled()
+                })?;
             return match pairs {
                 Some(pairs) => Ok(pairs),
-                None => self.expand_on_twin(matches, offsets, from, len),
+                None => self.expand_on_host(matches, offsets, from, len),
             };
         }
         match matches.tests.is_empty() {
@@ -94,10 +96,10 @@ impl ThetaPrimitives for CudaDevice {
             ),
             false => match self
                 .queue
-                .zones_expand(matches, offsets, from, len, &|| self.go_on())?
+                .zones_expand(matches, offsets, from, len, &|| self.check_cancelled())?
             {
                 Some(pairs) => Ok(pairs),
-                None => self.expand_on_twin(matches, offsets, from, len),
+                None => self.expand_on_host(matches, offsets, from, len),
             },
         }
     }
@@ -124,7 +126,7 @@ impl ThetaPrimitives for CudaDevice {
         for (left, op, right) in tests {
             let (left, right) = (self.sample(left, sample)?, self.sample(right, sample)?);
             shares.extend(
-                self.twin
+                self.fallback
                     .sample_selectivity(&[(&left, *op, &right)], sample)?,
             );
         }
@@ -138,7 +140,7 @@ impl FoldPrimitives for CudaDevice {
             return Ok(weighed);
         }
         let weighed = self
-            .twin
+            .fallback
             .weigh(&self.column_to_host(values)?, &self.host_words(weights)?)?;
         self.column_from_host(&weighed)
     }
@@ -147,7 +149,7 @@ impl FoldPrimitives for CudaDevice {
         if let Some(sum) = self.queue.sum(values)? {
             return Ok(sum);
         }
-        let sum = self.twin.sum(&self.column_to_host(values)?)?;
+        let sum = self.fallback.sum(&self.column_to_host(values)?)?;
         self.column_from_host(&sum)
     }
 
@@ -159,7 +161,7 @@ impl FoldPrimitives for CudaDevice {
             .map(|values| self.column_to_host(values))
             .transpose()?;
         let counts = self
-            .twin
+            .fallback
             .weigh_count(values.as_ref(), &self.host_words(weights)?)?;
         self.column_from_host(&counts)
     }
@@ -168,8 +170,8 @@ impl FoldPrimitives for CudaDevice {
         if let Some(sums) = self.queue.range_sum(values, matches, rows)? {
             return Ok(sums);
         }
-        self.on_twin(values, matches, |twin, values, matches| {
-            twin.range_sum(values, matches, rows)
+        self.fold_on_host(values, matches, |fallback, values, matches| {
+            fallback.range_sum(values, matches, rows)
         })
     }
 
@@ -177,8 +179,8 @@ impl FoldPrimitives for CudaDevice {
         if let Some(counts) = self.queue.range_count(values, matches, rows)? {
             return Ok(counts);
         }
-        self.on_twin(values, matches, |twin, values, matches| {
-            twin.range_count(values, matches, rows)
+        self.fold_on_host(values, matches, |fallback, values, matches| {
+            fallback.range_count(values, matches, rows)
         })
     }
 
@@ -198,8 +200,8 @@ impl FoldPrimitives for CudaDevice {
             };
             return self.queue.range_extreme(column, &keys, matches, rows, max);
         }
-        self.on_twin(values, matches, |twin, values, matches| {
-            twin.range_extreme(values, matches, rows, max)
+        self.fold_on_host(values, matches, |fallback, values, matches| {
+            fallback.range_extreme(values, matches, rows, max)
         })
     }
 }

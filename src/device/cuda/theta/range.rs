@@ -74,7 +74,7 @@ impl Stream {
             let keys = build
                 .keys
                 .as_ref()
-                .ok_or_else(|| BowtieError::Internal("bounds on an unsorted side".into()))?;
+                .ok_or_else(|| BowtieError::Internal("bounds on an unsorted build side".into()))?;
             let args = (
                 memory(keys)?.into(),
                 by_row.into(),
@@ -165,7 +165,7 @@ impl Stream {
         target: u64,
         most: u64,
     ) -> Result<u64> {
-        let out = self.alloc(8, "a piece's end")?;
+        let out = self.alloc(8, "the end of an output batch")?;
         let args = (
             memory(offsets)?.into(),
             (offsets.len() as u32 - 1).into(),
@@ -196,8 +196,8 @@ impl Stream {
         from: u64,
         len: usize,
     ) -> Result<Pairs> {
-        let out_searching = self.alloc(len * 4, "output pairs")?;
-        let out_sorted = self.alloc(len * 4, "output pairs")?;
+        let out_searching = self.alloc(len * 4, "join output rows")?;
+        let out_sorted = self.alloc(len * 4, "join output rows")?;
         let args = (
             memory(&ranges.lo)?.into(),
             memory(&probe.rows)?.into(),

@@ -40,8 +40,8 @@ impl Stream {
         else {
             return Ok(None);
         };
-        let out = self.alloc(rows * sum.bytes, "weighed values")?;
-        let valid = self.alloc(bitmap_bytes(rows), "weighed values")?;
+        let out = self.alloc(rows * sum.bytes, "weighted values")?;
+        let valid = self.alloc(bitmap_bytes(rows), "weighted values")?;
         let args = (
             (&column.values).into(),
             column.valid.as_ref().into(),
@@ -67,7 +67,7 @@ impl Stream {
             Some(None) => return Ok(None),
         };
         let rows = weights.len();
-        let out = self.alloc(rows * 8, "weighed counts")?;
+        let out = self.alloc(rows * 8, "weighted counts")?;
         let args = (
             valid.into(),
             memory(weights)?.into(),

@@ -244,12 +244,12 @@ impl Stream {
     }
 
     /// The number of candidates per probe position that pass all tests, at most 1 if `exists_only`; `None` for more
-    /// tests than a kernel takes. `go_on` is called between launches; its error ends the count.
+    /// tests than a kernel takes. `check_cancelled` is called between launches; its error ends the count.
     pub(crate) fn zones_count(
         self: &Arc<Self>,
         matches: Matches<'_>,
         exists_only: bool,
-        go_on: &dyn Fn() -> Result<()>,
+        check_cancelled: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Buffer<u32>>> {
         let Some(tests) = ZoneTests::of(matches)? else {
             return Ok(None);
@@ -257,7 +257,7 @@ impl Stream {
         let (m, n) = (matches.ranges.rows(), matches.build.len());
         let counts = self.zeroed(m * 4, "match counts")?;
         let most = FIRST_CANDIDATES / n.max(1);
-        self.in_launches(m, WALKED, most, go_on, |first, positions| {
+        self.in_launches(m, WALKED, most, check_cancelled, |first, positions| {
             let args = (
                 memory(&matches.ranges.lo)?.into(),
                 memory(&matches.ranges.hi)?.into(),
@@ -310,13 +310,13 @@ impl Stream {
         offsets: &Buffer<u64>,
         from: u64,
         len: usize,
-        go_on: &dyn Fn() -> Result<()>,
+        check_cancelled: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Pairs>> {
         let Some(tests) = ZoneTests::of(matches)? else {
             return Ok(None);
         };
         let n = matches.build.len();
-        let out_sorted = self.alloc(len * 4, "output pairs")?;
+        let out_sorted = self.alloc(len * 4, "join output rows")?;
         if len > 0 {
             let window = self.window(offsets, from, len)?;
             let most = FIRST_CANDIDATES / n.max(1);
@@ -325,18 +325,24 @@ impl Stream {
                 len,
                 build: &out_sorted,
             };
-            self.in_launches(window.len(), WALKED, most, go_on, |first, positions| {
-                let first = window.start + first;
-                let (shape, positions) = (self.walkers(positions, n), first..first + positions);
-                // SAFETY: the tests' keys are by build and by probe position, offsets come from zones_count.
-                unsafe {
-                    self.expand_positions(&tests, shape, matches, offsets, positions, written)
-                }
-            })?;
+            self.in_launches(
+                window.len(),
+                WALKED,
+                most,
+                check_cancelled,
+                |first, positions| {
+                    let first = window.start + first;
+                    let (shape, positions) = (self.walkers(positions, n), first..first + positions);
+                    // SAFETY: the tests' keys are by build and by probe position, offsets come from zones_count.
+                    unsafe {
+                        self.expand_positions(&tests, shape, matches, offsets, positions, written)
+                    }
+                },
+            )?;
         }
         let probe = match len {
-            0 => Buffer::cuda(self.alloc(0, "output pairs")?, 0),
-            len => self.expand_searching(matches, offsets, from, len)?,
+            0 => Buffer::cuda(self.alloc(0, "join output rows")?, 0),
+            len => self.expand_probe(matches, offsets, from, len)?,
         };
         Ok(Some(Pairs {
             probe,
@@ -347,19 +353,19 @@ impl Stream {
 
 impl CudaDevice {
     /// [`ThetaPrimitives::count_matches`] by the host fallback.
-    pub(crate) fn count_on_twin(
+    pub(crate) fn count_on_host(
         &self,
         matches: Matches<'_>,
         exists_only: bool,
     ) -> Result<Buffer<u32>> {
-        let counts = self.tested_on_twin(matches, |twin, matches| {
-            twin.count_matches(matches, exists_only)
+        let counts = self.tested_on_host(matches, |fallback, matches| {
+            fallback.count_matches(matches, exists_only)
         })?;
         self.words_from_host(&counts, "match counts")
     }
 
     /// [`ThetaPrimitives::expand`] by the host fallback.
-    pub(crate) fn expand_on_twin(
+    pub(crate) fn expand_on_host(
         &self,
         matches: Matches<'_>,
         offsets: &Buffer<u64>,
@@ -367,23 +373,23 @@ impl CudaDevice {
         len: usize,
     ) -> Result<Pairs> {
         let offsets = self.host_words(offsets)?;
-        let pairs = self.tested_on_twin(matches, |twin, matches| {
-            twin.expand(matches, &offsets, from, len)
+        let pairs = self.tested_on_host(matches, |fallback, matches| {
+            fallback.expand(matches, &offsets, from, len)
         })?;
         Ok(Pairs {
-            probe: self.words_from_host(&pairs.probe, "output pairs")?,
-            build: self.words_from_host(&pairs.build, "output pairs")?,
+            probe: self.words_from_host(&pairs.probe, "join output rows")?,
+            build: self.words_from_host(&pairs.build, "join output rows")?,
         })
     }
 
     /// Downloads `matches`, and calls `with` with the host device and them.
-    fn tested_on_twin<T>(
+    fn tested_on_host<T>(
         &self,
         matches: Matches<'_>,
         with: impl FnOnce(&crate::device::host::device::HostDevice, Matches<'_>) -> Result<T>,
     ) -> Result<T> {
-        let build = self.sorted_to_host(matches.build)?;
-        let probe = self.sorted_to_host(matches.probe)?;
+        let build = self.ordered_rows_to_host(matches.build)?;
+        let probe = self.ordered_rows_to_host(matches.probe)?;
         let ranges = self.ranges_to_host(matches.ranges)?;
         let zoned = |zoned: &crate::device::data::structures::ZonedKeys| -> Result<crate::device::data::structures::ZonedKeys> {
             let zoned = on_gpu(zoned)?;
@@ -393,11 +399,11 @@ impl CudaDevice {
                 valid: None,
             };
             let in_order = OrderedRows {
-                rows: self.twin.sequence(0, keys.rows())?,
+                rows: self.fallback.sequence(0, keys.rows())?,
                 keys: None,
                 segments: None,
             };
-            self.twin.zone_keys(&keys, &in_order)
+            self.fallback.zone_keys(&keys, &in_order)
         };
         let zones = matches
             .tests
@@ -430,7 +436,7 @@ impl CudaDevice {
             _ => None,
         };
         with(
-            &self.twin,
+            &self.fallback,
             Matches {
                 build: &build,
                 probe: &probe,

@@ -17,12 +17,15 @@ impl EquiPrimitives for HostDevice {
         null_equal: bool,
         strategy: Option<EquiStrategy>,
     ) -> Result<EquiIndex> {
-        self.pool
-            .install(|| index::index(&self.budget, base, null_equal, strategy, &|| self.go_on()))
+        self.pool.install(|| {
+            index::index(&self.budget, base, null_equal, strategy, &|| {
+                self.check_cancelled()
+            })
+        })
     }
 
     fn equi_search(&self, index: &EquiIndex, columns: &[&Column]) -> Result<(OrderedRows, Ranges)> {
         self.pool
-            .install(|| index::search(&self.budget, index, columns, &|| self.go_on()))
+            .install(|| index::search(&self.budget, index, columns, &|| self.check_cancelled()))
     }
 }

@@ -33,7 +33,7 @@ use crate::exec::metrics::DeviceMetrics;
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
 use crate::ops::build_index::BuildIndex;
-use crate::ops::probe::Wanted;
+use crate::ops::probe::ProbeResult;
 use crate::spec::join::JoinSpec;
 
 /// Rows of one side on the device, kept while the next tile needs them too.
@@ -164,8 +164,8 @@ impl Matrix {
     }
 
     /// Counts the columns that were uploaded since, as enough of their rows came out.
-    pub(crate) fn count_late_uploads(&self) {
-        let bytes = self.needed.take_late_bytes();
+    pub(crate) fn count_lazy_uploads(&self) {
+        let bytes = self.needed.take_lazy_bytes();
         self.metrics.uploaded_bytes.add(bytes as usize);
     }
 
@@ -224,10 +224,16 @@ impl Matrix {
     }
 
     /// The next tile of the right chunk at hand, searched; `None` when it is done.
-    pub(crate) fn next(&mut self, step: &Step<'_>, wanted: Wanted) -> Result<Option<ProbedTile>> {
+    pub(crate) fn next(
+        &mut self,
+        step: &Step<'_>,
+        wanted: ProbeResult,
+    ) -> Result<Option<ProbedTile>> {
         match self.next_step(step, wanted, None)? {
             Some(TileStep::Searched(tile)) => Ok(Some(*tile)),
-            Some(TileStep::Joined(_)) => Err(BowtieError::Internal("a tile joined unasked".into())),
+            Some(TileStep::Joined(_)) => {
+                Err(BowtieError::Internal("a tile without a request".into()))
+            }
             None => Ok(None),
         }
     }
@@ -236,7 +242,7 @@ impl Matrix {
     pub(crate) fn next_step(
         &mut self,
         step: &Step<'_>,
-        wanted: Wanted,
+        wanted: ProbeResult,
         at_once: Option<&SinglePassJoin>,
     ) -> Result<Option<TileStep>> {
         while let Some(tile) = self.tiles.pop() {

@@ -67,7 +67,7 @@ fn made(
     let columns: Vec<Arc<DeviceColumn>> = columns.collect();
     let columns: Vec<&DeviceColumn> = columns.iter().map(AsRef::as_ref).collect();
     let outputs = match device.map(batch.num_rows(), &compiled.program, &columns) {
-        Err(BowtieError::NeedsHost) => return Some(None),
+        Err(BowtieError::NeedsDataFusion) => return Some(None),
         outputs => outputs.unwrap(),
     };
     let mut outputs: Vec<Option<DeviceColumn>> = outputs.into_iter().map(Some).collect();

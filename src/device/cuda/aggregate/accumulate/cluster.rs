@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::device::cuda::aggregate::accumulate::accumulator::{
-    MOST_ACCUMULATORS, Wanted, shared_words,
+    Accumulator, MOST_ACCUMULATORS, shared_words,
 };
 use crate::device::cuda::aggregate::accumulate::added::AddedInGlobal;
 use crate::device::cuda::aggregate::directory::Ids;
@@ -121,7 +121,7 @@ impl Stream {
         &self,
         rows: usize,
         groups: usize,
-        all: &[Wanted<'_>],
+        all: &[Accumulator<'_>],
     ) -> Result<Option<Clusters>> {
         let refuses = &self.gpu.refuses_clusters;
         if self.gpu.capability < (9, 0)
@@ -160,7 +160,7 @@ impl Stream {
         ids: Ids<'_>,
         rows: usize,
         groups: usize,
-        all: &[Wanted<'_>],
+        all: &[Accumulator<'_>],
         outs: &[Memory],
     ) -> Result<AddedInGlobal> {
         let Clusters {

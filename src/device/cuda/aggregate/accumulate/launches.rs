@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::device::cuda::aggregate::accumulate::accumulator::{
-    MOST_ACCUMULATORS, Wanted, shared_words,
+    Accumulator, MOST_ACCUMULATORS, shared_words,
 };
 use crate::device::cuda::aggregate::accumulate::added::{
     Added, AddedInGlobal, CLAIM_WORDS, GLOBAL_ROWS, SORTED_ROWS, THREADS, structure,
 };
-use crate::device::cuda::aggregate::accumulate::shared_layout::{Places, Slots};
+use crate::device::cuda::aggregate::accumulate::shared_layout::{SharedAccumulators, Slots};
 use crate::device::cuda::aggregate::directory::{Directory, Ids};
 use crate::device::cuda::keys::key_width::KeyWidth;
 use crate::device::cuda::runtime::kernels;
@@ -25,7 +25,7 @@ impl Stream {
         ids: Ids<'_>,
         rows: usize,
         groups: usize,
-        all: &[Wanted<'_>],
+        all: &[Accumulator<'_>],
         outs: &[Memory],
         shared: bool,
     ) -> Result<Added> {
@@ -38,8 +38,8 @@ impl Stream {
             let words = shared_words(all);
             let bytes = self.gpu.shared_bytes as usize;
             let places = match shared {
-                true => Places::of(groups, words, bytes),
-                false => Places::global(words, bytes),
+                true => SharedAccumulators::of(groups, words, bytes),
+                false => SharedAccumulators::global(words, bytes),
             };
             inside &= places.holds(groups);
             let given = structure(all, outs, groups);
@@ -78,7 +78,7 @@ impl Stream {
         ids: Ids<'_>,
         rows: usize,
         groups: usize,
-        all: &[Wanted<'_>],
+        all: &[Accumulator<'_>],
         outs: &[Memory],
     ) -> Result<AddedInGlobal> {
         let mut added = AddedInGlobal::new(groups);
@@ -112,7 +112,7 @@ impl Stream {
         (keys, bits): (Part<'_>, KeyWidth),
         rows: usize,
         (directory, limit): (&Directory, usize),
-        all: &[Wanted<'_>],
+        all: &[Accumulator<'_>],
         outs: &[Memory],
         slots: &Slots,
     ) -> Result<()> {
@@ -151,7 +151,7 @@ impl Stream {
         ids: &Memory,
         rows: usize,
         groups: usize,
-        all: &[Wanted<'_>],
+        all: &[Accumulator<'_>],
         outs: &[Memory],
     ) -> Result<()> {
         let parts = all

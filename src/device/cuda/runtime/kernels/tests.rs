@@ -48,12 +48,12 @@ fn parameters_are_those_of_the_source() {
 /// Two implementations where `T: Into<U>`: which one is meant is an error then, and this test does not compile.
 macro_rules! refused {
     ($from:ty => $parameter:ty) => {{
-        trait Refused<A> {
+        trait DoesNotFit<A> {
             fn refused() {}
         }
-        impl<T> Refused<()> for T {}
-        impl<T: Into<$parameter>> Refused<u8> for T {}
-        <$from as Refused<_>>::refused();
+        impl<T> DoesNotFit<()> for T {}
+        impl<T: Into<$parameter>> DoesNotFit<u8> for T {}
+        <$from as DoesNotFit<_>>::refused();
     }};
 }
 

@@ -21,8 +21,8 @@ pub(crate) struct PinnedWord {
 
 impl Stream {
     /// A word for the kernel that `launch` launches on this stream; 0 if the kernel writes nothing.
-    pub(crate) fn note(&self, launch: impl FnOnce(U64) -> Result<()>) -> Result<PinnedWord> {
-        let unused = self.gpu.notes.lock().pop();
+    pub(crate) fn pinned_word(&self, launch: impl FnOnce(U64) -> Result<()>) -> Result<PinnedWord> {
+        let unused = self.gpu.pinned_words.lock().pop();
         let word = match unused {
             Some(word) => word,
             None => Word::new(&self.gpu.context)?,
@@ -36,7 +36,7 @@ impl Stream {
         if let Err(error) = launched {
             // The kernel may have been launched nevertheless.
             match self.wait() {
-                Ok(()) => self.gpu.notes.lock().push(word),
+                Ok(()) => self.gpu.pinned_words.lock().push(word),
                 Err(_) => std::mem::forget(word),
             }
             return Err(error);
@@ -65,7 +65,7 @@ impl PinnedWord {
         }
         // SAFETY: the word is allocated and initialised, and no kernel writes it any more.
         let written = unsafe { word.pinned.read_volatile() };
-        self.gpu.notes.lock().push(word);
+        self.gpu.pinned_words.lock().push(word);
         Ok(written)
     }
 }

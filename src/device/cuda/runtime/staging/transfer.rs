@@ -26,7 +26,7 @@ use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
 
 /// Words that `rows_given` takes by value, at most.
-const GIVEN_WORDS: usize = 64;
+const ARGUMENT_WORDS: usize = 64;
 
 /// Below this size the driver's own copy is faster.
 const SMALL_BYTES: usize = 128 << 10;
@@ -37,14 +37,14 @@ impl Stream {
         if bytes.len() <= SMALL_BYTES {
             return self.send_small(bytes, what);
         }
-        let memory = self.send_ahead(&[bytes], what)?;
+        let memory = self.send_async(&[bytes], what)?;
         memory.receive()?;
         Ok(memory)
     }
 
     /// Starts a copy of the concatenation of `parts` into new device memory, which must be received before use. The
     /// parts may be reused when this returns.
-    pub(crate) fn send_ahead(
+    pub(crate) fn send_async(
         self: &Arc<Self>,
         parts: &[&[u8]],
         what: &'static str,
@@ -80,8 +80,12 @@ impl Stream {
 
     /// Copies words into new device memory, for kernels of this stream alone. A few words are passed as a kernel
     /// argument, without the wait that a copy from pageable memory needs.
-    pub(crate) fn give(self: &Arc<Self>, words: &[u64], what: &'static str) -> Result<Memory> {
-        let mut given = [U64::ZERO; GIVEN_WORDS];
+    pub(crate) fn upload_words(
+        self: &Arc<Self>,
+        words: &[u64],
+        what: &'static str,
+    ) -> Result<Memory> {
+        let mut given = [U64::ZERO; ARGUMENT_WORDS];
         if words.is_empty() || words.len() > given.len() {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
             return self.send(&bytes, what);
@@ -96,7 +100,7 @@ impl Stream {
             (&memory).into(),
             (words.len() as u32).into(),
         );
-        let shape = Shape::blocks_of(1, 1, GIVEN_WORDS as u32);
+        let shape = Shape::blocks_of(1, 1, ARGUMENT_WORDS as u32);
         // SAFETY: the argument has `words.len()` words, and the memory holds them.
         unsafe { self.launch(kernels::ROWS_GIVEN, shape, &args)? };
         Ok(memory)

@@ -11,7 +11,7 @@ use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
-use crate::device::cuda::sets::encode::list_offsets::Lying;
+use crate::device::cuda::sets::encode::list_offsets::ListSpans;
 use crate::device::cuda::sets::encode::set_element_words::{Distinct, Order, Ranks};
 use crate::device::cuda::sets::encode::word_packing::Words;
 use crate::device::data::buffer::Buffer;
@@ -37,7 +37,7 @@ impl Stream {
     /// a rank. `words` makes the words of (set, id), which are only needed if elements have many ranks.
     pub(crate) fn arrange_listed(
         self: &Arc<Self>,
-        lying: &Lying,
+        lying: &ListSpans,
         ids: &Buffer<u32>,
         ranks: &Ranks,
         words: impl FnOnce() -> Result<Words>,
@@ -61,7 +61,7 @@ impl Stream {
     /// The same by bitmaps in shared memory.
     fn arrange_by_bits(
         self: &Arc<Self>,
-        lying: &Lying,
+        lying: &ListSpans,
         ids: &Buffer<u32>,
         ranks: &Ranks,
         order: Order,

@@ -17,7 +17,7 @@ use crate::ir::set_predicate::SetTest;
 /// The matches of probe sets of which one set is empty: ranges of the indexed sets, which are ordered by group and
 /// size.
 #[derive(Debug)]
-pub(crate) struct Empties {
+pub(crate) struct EmptySetMatches {
     /// Number of indexed sets.
     indexed: usize,
     ranges: Ranges,
@@ -35,7 +35,7 @@ fn matching(test: SetTest) -> u32 {
     u32::from(both) | u32::from(probe) << 1 | u32::from(indexed) << 2
 }
 
-impl Empties {
+impl EmptySetMatches {
     /// The matches of empty sets; `None` if there are none.
     pub(crate) fn of(
         queue: &Arc<Stream>,

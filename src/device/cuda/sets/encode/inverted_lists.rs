@@ -49,7 +49,7 @@ impl Stream {
         // Entries are in the order of sets, which a stable sort by elements keeps.
         let (words, entries) = match with_places {
             true => {
-                let (words, entries) = self.sorted_beside_rows(words, Packing::upper)?;
+                let (words, entries) = self.sorted_with_row_ids(words, Packing::upper)?;
                 let in_order = || self.sequence(0, total);
                 (words, Some(entries.map_or_else(in_order, Ok)?))
             }

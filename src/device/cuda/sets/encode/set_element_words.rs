@@ -14,7 +14,7 @@ use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::{ByGroup, Sets};
-use crate::device::cuda::sets::encode::list_offsets::Lying;
+use crate::device::cuda::sets::encode::list_offsets::ListSpans;
 use crate::device::cuda::sets::encode::word_packing::{Packing, Words, bits_below};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
@@ -87,7 +87,7 @@ impl Stream {
     /// Words of (set, id) in the order of the lists; ids are below `universe`, or none.
     pub(crate) fn words_of(
         self: &Arc<Self>,
-        lying: &Lying,
+        lying: &ListSpans,
         ids: &Buffer<u32>,
         universe: usize,
     ) -> Result<Words> {
@@ -111,7 +111,7 @@ impl Stream {
     /// Words of (set, id), sorted, without duplicates, and the order of the sets.
     pub(crate) fn distinct(
         self: &Arc<Self>,
-        lying: &Lying,
+        lying: &ListSpans,
         ids: &Buffer<u32>,
         universe: usize,
     ) -> Result<Distinct> {
@@ -130,7 +130,11 @@ impl Stream {
     }
 
     /// The order of sets of these sizes.
-    pub(crate) fn sets_in_order(self: &Arc<Self>, lying: &Lying, sizes: &Memory) -> Result<Order> {
+    pub(crate) fn sets_in_order(
+        self: &Arc<Self>,
+        lying: &ListSpans,
+        sizes: &Memory,
+    ) -> Result<Order> {
         let len = lying.rows.len();
         let groups = lying
             .groups
@@ -294,7 +298,7 @@ impl Stream {
     /// The encoded sets: in order, elements by `ranks`.
     pub(crate) fn arrange(
         self: &Arc<Self>,
-        lying: &Lying,
+        lying: &ListSpans,
         distinct: Distinct,
         ranks: &Ranks,
     ) -> Result<Sets> {
@@ -318,7 +322,7 @@ impl Stream {
     /// Encoded sets from their order and elements; rows are gathered.
     pub(crate) fn sets_of(
         self: &Arc<Self>,
-        lying: &Lying,
+        lying: &ListSpans,
         order: Order,
         offsets: Memory,
         elements: Memory,

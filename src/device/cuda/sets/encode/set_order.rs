@@ -57,7 +57,7 @@ impl Stream {
         );
         // SAFETY: each of n sets has a group and a size, and a word.
         unsafe { self.launch(kernels::SET_ENCODE_ORDER, Shape::rows(n), &args)? };
-        let (words, sorted) = self.sorted_beside_rows(words, Packing::all)?;
+        let (words, sorted) = self.sorted_with_row_ids(words, Packing::all)?;
         let order = order(sorted)?;
         let by_group = ByGroup {
             groups: self.gather_values(groups, memory(&order)?, n, 4)?,

@@ -64,7 +64,7 @@ impl Packing {
     }
 
     /// The sort of words with row numbers beside them.
-    fn beside_rows(self) -> KeyWidth {
+    fn with_row_ids(self) -> KeyWidth {
         match self.is_wide() {
             true => WIDE,
             false => NARROW,
@@ -72,7 +72,7 @@ impl Packing {
     }
 
     /// The sort of words alone.
-    fn alone(self) -> KeyWidth {
+    fn keys_only(self) -> KeyWidth {
         match self.is_wide() {
             true => WIDE_ALONE,
             false => NARROW_ALONE,
@@ -130,20 +130,20 @@ impl Stream {
         let Words { memory, n, packing } = words;
         let sorted = match n {
             0 | 1 => None,
-            _ => self.sort_pairs(packing.alone(), (&memory).into(), None, n, by(packing))?,
+            _ => self.sort_pairs(packing.keys_only(), (&memory).into(), None, n, by(packing))?,
         };
         let memory = sorted.map_or(memory, |(sorted, _)| sorted);
         Ok(Words { memory, n, packing })
     }
 
     /// The same with the former position of each word; `None` if the order did not change.
-    pub(crate) fn sorted_beside_rows(
+    pub(crate) fn sorted_with_row_ids(
         self: &Arc<Self>,
         words: Words,
         by: fn(Packing) -> u64,
     ) -> Result<(Words, Option<Buffer<u32>>)> {
         let Words { memory, n, packing } = words;
-        let width = packing.beside_rows();
+        let width = packing.with_row_ids();
         let sorted = match n {
             0 | 1 => None,
             _ => self.sort_pairs(width, (&memory).into(), None, n, by(packing))?,

@@ -10,7 +10,7 @@ use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
-use crate::device::cuda::sets::search::{Prepared, Search};
+use crate::device::cuda::sets::search::{PreparedProbe, Search};
 use crate::error::Result;
 
 /// The rows of bits of the indexed side.
@@ -70,7 +70,7 @@ impl Bits {
         })
     }
 
-    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
+    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<PreparedProbe<'a>> {
         let windows = search.windows()?;
         let (_, candidates) = search.pairs_in(&windows)?;
         let rows = search.queue.bit_rows(search.probe, self.words, u32::MAX)?;
@@ -82,7 +82,7 @@ impl Bits {
             true => kernels::SET_MATRIX_BYTES,
             false => kernels::SET_BITMAP_OVERLAP,
         };
-        Ok(Prepared {
+        Ok(PreparedProbe {
             candidates,
             run: Box::new(move |to| {
                 let (lo, hi) = (memory(&windows.lo)?, memory(&windows.hi)?);

@@ -4,7 +4,7 @@
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
-use crate::device::cuda::sets::search::{Prepared, Search};
+use crate::device::cuda::sets::search::{PreparedProbe, Search};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::ranges::OrderedRows;
 use crate::error::Result;
@@ -17,7 +17,7 @@ const MOST_PAIRS: usize = 1 << 22;
 const FIRST_ELEMENTS: usize = 1 << 31;
 
 /// Prepares the launches; there is no index.
-pub(crate) fn prepare(search: Search<'_>) -> Result<Prepared<'_>> {
+pub(crate) fn prepare(search: Search<'_>) -> Result<PreparedProbe<'_>> {
     let windows = search.windows()?;
     let (offsets, candidates) = search.pairs_in(&windows)?;
     let queue = search.queue;
@@ -25,7 +25,7 @@ pub(crate) fn prepare(search: Search<'_>) -> Result<Prepared<'_>> {
     let indexed = OrderedRows::of_rows(queue.sequence(0, search.indexed.len)?);
     let elements = search.probe.mean() + search.indexed.mean();
     let first = (FIRST_ELEMENTS / elements.max(1)).clamp(1, MOST_PAIRS);
-    Ok(Prepared {
+    Ok(PreparedProbe {
         candidates,
         run: Box::new(move |to| {
             let join = search.join(0, to);
@@ -73,10 +73,16 @@ pub(crate) fn prepare(search: Search<'_>) -> Result<Prepared<'_>> {
                 // SAFETY: the join is of the same sets.
                 unsafe { queue.launch(kernels::SET_INTERSECT_TAKE, Shape::each(n), &args) }
             };
-            queue.in_launches(candidates as usize, 1, first, search.go_on, |from, len| {
-                let mut pieces = (from..from + len).step_by(MOST_PAIRS);
-                pieces.try_for_each(|at| piece(at, MOST_PAIRS.min(from + len - at)))
-            })
+            queue.in_launches(
+                candidates as usize,
+                1,
+                first,
+                search.check_cancelled,
+                |from, len| {
+                    let mut pieces = (from..from + len).step_by(MOST_PAIRS);
+                    pieces.try_for_each(|at| piece(at, MOST_PAIRS.min(from + len - at)))
+                },
+            )
         }),
     })
 }

@@ -10,7 +10,7 @@ use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::encode::inverted_lists::Lists;
-use crate::device::cuda::sets::search::{Prepared, Search};
+use crate::device::cuda::sets::search::{PreparedProbe, Search};
 use crate::error::Result;
 
 /// The inverted lists of all elements of the indexed side.
@@ -37,10 +37,10 @@ impl InvertedIndex {
         })
     }
 
-    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
+    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<PreparedProbe<'a>> {
         let windows = search.windows()?;
         let (_, candidates) = search.pairs_in(&windows)?;
-        Ok(Prepared {
+        Ok(PreparedProbe {
             candidates,
             run: Box::new(move |to| {
                 let index = Structure([(&self.lists.offsets).into(), (&self.lists.sets).into()]);

@@ -13,7 +13,7 @@ use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::encode::inverted_lists::Lists;
 use crate::device::cuda::sets::predicate::Measure;
-use crate::device::cuda::sets::search::{Prepared, Search};
+use crate::device::cuda::sets::search::{PreparedProbe, Search};
 use crate::error::Result;
 
 /// The inverted lists of the prefixes of the indexed side.
@@ -49,7 +49,7 @@ impl Prefix {
         &self.lists.offsets
     }
 
-    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
+    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<PreparedProbe<'a>> {
         let (queue, sets) = (search.queue, search.probe);
         let windows = search.windows()?;
         let (lo, hi) = (memory(&windows.lo)?, memory(&windows.hi)?);
@@ -87,7 +87,7 @@ impl Prefix {
         // word per entry.
         unsafe { queue.launch(kernels::SET_PREFIX_RANGES, Shape::each(total), &args)? };
         let probes = search.probes(starts, counts, total)?;
-        Ok(Prepared {
+        Ok(PreparedProbe {
             candidates: probes.total,
             run: Box::new(move |to| {
                 let given = prefixes(&offsets, &of_entries);

@@ -12,7 +12,7 @@ use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::encode::inverted_lists::Lists;
 use crate::device::cuda::sets::predicate::Half;
-use crate::device::cuda::sets::search::{Prepared, Search};
+use crate::device::cuda::sets::search::{PreparedProbe, Search};
 use crate::error::Result;
 
 /// The inverted lists of all elements of the indexed side, and the filter.
@@ -50,8 +50,8 @@ const LARGE_SETS: usize = 768;
 /// Bits of a row per element of an average set, unless the universe has fewer elements.
 const BITS_AN_ELEMENT: usize = 8;
 
-/// Rows take one `ROOM_SHARE`th of the free memory, at most.
-const ROOM_SHARE: u64 = 4;
+/// Rows take one `MEMORY_SHARE`th of the free memory, at most.
+const MEMORY_SHARE: u64 = 4;
 
 impl Rarest {
     pub(crate) fn new(queue: &Arc<Stream>, sets: &Sets, universe: usize) -> Result<Self> {
@@ -60,7 +60,7 @@ impl Rarest {
             .min(BITS_AN_ELEMENT * sets.mean())
             .next_power_of_two()
             .max(32);
-        let fit = (sets.len * bits / 8) as u64 <= queue.budget.room() / ROOM_SHARE;
+        let fit = (sets.len * bits / 8) as u64 <= queue.budget.available() / MEMORY_SHARE;
         if sets.mean() >= LARGE_SETS && fit {
             let indexed = queue.bit_rows(sets, bits / 32, bits as u32 - 1)?;
             let filter = Filter::Rows { indexed, bits };
@@ -80,7 +80,7 @@ impl Rarest {
         Ok(Self { lists, filter })
     }
 
-    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
+    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<PreparedProbe<'a>> {
         let (queue, n) = (search.queue, search.probe.len);
         let starts = queue.alloc(n * 4, "candidates")?;
         let counts = queue.alloc(n * 4, "candidates")?;
@@ -102,7 +102,7 @@ impl Rarest {
             Filter::Signatures { words, .. } => Some(queue.signatures(search.probe, *words)?),
             Filter::Rows { .. } => None,
         };
-        Ok(Prepared {
+        Ok(PreparedProbe {
             candidates: probes.total,
             run: Box::new(move |to| {
                 search.test_candidates(&probes, to, &|shape, probes, join| {

@@ -9,7 +9,7 @@ use crate::device::cuda::runtime::kernels::{self, Kernel};
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
-use crate::device::cuda::sets::search::{Prepared, Search};
+use crate::device::cuda::sets::search::{PreparedProbe, Search};
 use crate::error::Result;
 use crate::ir::set_predicate::SetTest;
 
@@ -84,12 +84,12 @@ impl Signature {
         (kernels[size], strip, 2048 / self.words)
     }
 
-    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
+    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<PreparedProbe<'a>> {
         let windows = search.windows()?;
         let (_, candidates) = search.pairs_in(&windows)?;
         let signatures = search.queue.signatures(search.probe, self.words)?;
         let (kernel, strip, columns) = self.kernel(&search);
-        Ok(Prepared {
+        Ok(PreparedProbe {
             candidates,
             run: Box::new(move |to| {
                 let (lo, hi) = (memory(&windows.lo)?, memory(&windows.hi)?);

@@ -6,7 +6,9 @@ use crate::device::primitives::transfer::TransferPrimitives;
 /// Estimates of a sample are near the true shares: of probe rows that match, and of build rows with a duplicate key.
 #[test]
 fn samples_of_keys() {
-    let Some((_, gpu)) = twins() else { return };
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(23);
     let n = 150_000;
     let odd = 0x9E37_79B9_7F4A_7C15u64;

@@ -90,7 +90,9 @@ pub(crate) fn joined(
 
 #[test]
 fn pairs_put_together_are_the_twins() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     for (n, m) in [
         (1, 1),
         (1, 40),

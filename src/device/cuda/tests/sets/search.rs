@@ -186,7 +186,9 @@ pub(crate) fn lists(random: &mut Random, n: usize, most: u64, universe: u64) -> 
 
 #[test]
 fn every_technique_finds_the_twins_pairs() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(61);
     for (n, m, most, universe) in [
         (0, 3, 5, 9),
@@ -228,7 +230,9 @@ pub(crate) fn numbers(rows: impl IntoIterator<Item = Vec<i32>>) -> ArrayRef {
 /// Every overlap of sets of up to 30 elements, at thresholds that some reach exactly.
 #[test]
 fn thresholds_in_the_last_bit() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let sides = Sides {
         indexed: numbers((0..30).map(|a| (0..a).collect())),
         probe: numbers((0..30).flat_map(|shared| {
@@ -274,7 +278,9 @@ fn thresholds_in_the_last_bit() {
 /// One element in all sets, one set with very many elements, many equal sets, many matches.
 #[test]
 fn skewed_sets() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let rows = |step: i32| {
         let some =
             (0..600).map(move |i| [0].into_iter().chain(i * step..i * step + i % 7).collect());
@@ -305,7 +311,9 @@ fn skewed_sets() {
 
 #[test]
 fn many_sets() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(64);
     // Intersecting every pair is for few sets.
     let mut techniques = every_technique();
@@ -334,11 +342,13 @@ fn many_sets() {
 
 #[test]
 fn rows_that_are_left_out() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(65);
     let array = lists(&mut random, 500, 8, 30);
     let nulls = random.nulls(500, 2);
-    let (here, there) = keys_of(&host, &gpu, &u64_column(random.words(500, 0), nulls));
+    let (of_host, of_gpu) = keys_of(&host, &gpu, &u64_column(random.words(500, 0), nulls));
     let test = SetPredicate::Overlap(2).seen_from(Side::Left);
     let rows = |device: &dyn Device, keys: &Keys| {
         let lists = device.upload(from_ref(&array)).unwrap();
@@ -352,12 +362,12 @@ fn rows_that_are_left_out() {
         matches.sort_unstable();
         (probe, matches)
     };
-    assert_eq!(rows(&host, &here), rows(&gpu, &there));
+    assert_eq!(rows(&host, &of_host), rows(&gpu, &of_gpu));
 }
 
 #[test]
 fn what_does_not_fit_is_refused_and_what_is_cancelled_ends() {
-    if twins().is_none() {
+    if reference_and_gpu().is_none() {
         return;
     }
     let gpu = CudaDevice::open(0, Some(4 << 20)).unwrap();

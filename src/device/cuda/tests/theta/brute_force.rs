@@ -95,7 +95,9 @@ const KINDS: usize = 6;
 
 #[test]
 fn counts_over_all_pairs_are_the_twins() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(21);
     let sizes = [1, 31, 33, 2047, 2048, 2049];
     let around = sizes
@@ -116,17 +118,17 @@ fn counts_over_all_pairs_are_the_twins() {
                     )
                 })
                 .collect();
-            let here = Rectangle::on(&host, &columns);
-            let there = Rectangle::on(&gpu, &columns);
+            let of_host = Rectangle::on(&host, &columns);
+            let of_gpu = Rectangle::on(&gpu, &columns);
             for (i, first) in INEQUALITIES.into_iter().enumerate() {
                 for count in 1..=3 {
                     let ops = [first, INEQUALITIES[(i + turn) % 4], INEQUALITIES[turn % 4]];
                     let ops = &ops[..count];
                     let what = format!("{n} x {m}, kind {kind}, {ops:?}");
-                    let tests = here.tests(ops);
-                    let expected = host.count_matches(here.matches(&tests), false).unwrap();
-                    let tests = there.tests(ops);
-                    let matches = there.matches(&tests);
+                    let tests = of_host.tests(ops);
+                    let expected = host.count_matches(of_host.matches(&tests), false).unwrap();
+                    let tests = of_gpu.tests(ops);
+                    let matches = of_gpu.matches(&tests);
                     let by_tiles = gpu.queue.tiles_count(matches, &|| Ok(())).unwrap();
                     let by_tiles = down(&gpu, &by_tiles);
                     assert_eq!(expected.on_host().unwrap(), &by_tiles, "{what}: by tiles");
@@ -153,7 +155,9 @@ fn unordered(gpu: &CudaDevice, n: usize, m: usize) -> Rectangle {
 
 #[test]
 fn only_a_whole_rectangle_of_inequalities_goes_by_tiles() {
-    let Some((_, gpu)) = twins() else { return };
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let sides = unordered(&gpu, 5_000, 3_000);
     let all = [Comparison::Lt, Comparison::GtEq, Comparison::Gt];
     let mut last = 0.0;
@@ -190,7 +194,9 @@ fn only_a_whole_rectangle_of_inequalities_goes_by_tiles() {
 
 #[test]
 fn tiles_in_several_launches_count_the_same_and_can_be_cancelled() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let ops = [Comparison::Gt, Comparison::LtEq, Comparison::Lt];
     // Three launches or more.
     let sides = unordered(&gpu, 1_000_000, 200_001);

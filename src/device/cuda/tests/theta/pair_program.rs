@@ -238,7 +238,9 @@ fn program(random: &mut Random, faults: bool) -> Program {
 
 #[test]
 fn programs_decide_as_the_twins() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(9);
     let mut decided = 0;
     for (turn, sizes) in [(1, 1), (65, 64), (1000, 257), (3000, 1500), (200_001, 60)]
@@ -258,32 +260,32 @@ fn programs_decide_as_the_twins() {
         let gather = |random: &mut Random,
                       kinds: [Kind; 8],
                       rows,
-                      here: &OrderedRows,
-                      there: &OrderedRows| {
+                      of_host: &OrderedRows,
+                      of_gpu: &OrderedRows| {
             let arrays = kinds.map(|kind| column(random, kind, rows));
-            let here = arrays.each_ref().map(|array| {
+            let of_host = arrays.each_ref().map(|array| {
                 let column = host.upload(from_ref(array)).unwrap();
-                host.gather(&column, &here.rows).unwrap()
+                host.gather(&column, &of_host.rows).unwrap()
             });
-            let there = arrays.each_ref().map(|array| {
+            let of_gpu = arrays.each_ref().map(|array| {
                 let column = gpu.upload(from_ref(array)).unwrap();
-                gpu.gather(&column, &there.rows).unwrap()
+                gpu.gather(&column, &of_gpu.rows).unwrap()
             });
-            (here, there)
+            (of_host, of_gpu)
         };
-        let (build, sorted_there) = gather(
+        let (build, sorted_on_gpu) = gather(
             &mut random,
             of_sorted,
             sides.rows,
             &sides.build,
-            &sides.sorted_there,
+            &sides.sorted_on_gpu,
         );
-        let (probe, probe_there) = gather(
+        let (probe, probe_on_gpu) = gather(
             &mut random,
             of_probe,
             sides.probe_rows,
             &sides.probe,
-            &sides.probe_there,
+            &sides.probe_on_gpu,
         );
         let bound = |probe| match turn % 2 {
             0 => vec![],
@@ -297,9 +299,9 @@ fn programs_decide_as_the_twins() {
         let ranges = host
             .range_bounds(s, p, &bound(&sides.keys), groups.map(|g| &g.0))
             .unwrap();
-        let (s, p) = (&sides.sorted_there, &sides.probe_there);
-        let bounds = bound(&sides.keys_there);
-        let ranges_there = gpu
+        let (s, p) = (&sides.sorted_on_gpu, &sides.probe_on_gpu);
+        let bounds = bound(&sides.keys_on_gpu);
+        let ranges_on_gpu = gpu
             .range_bounds(s, p, &bounds, groups.map(|g| &g.1))
             .unwrap();
 
@@ -309,29 +311,29 @@ fn programs_decide_as_the_twins() {
             .map(|i| {
                 let left = u64_column(random.words(sides.rows, i), None);
                 let right = u64_column(random.words(sides.probe_rows, i), None);
-                let (left, left_there) = keys_of(&host, &gpu, &left);
-                let (right, right_there) = keys_of(&host, &gpu, &right);
+                let (left, left_on_gpu) = keys_of(&host, &gpu, &left);
+                let (right, right_on_gpu) = keys_of(&host, &gpu, &right);
                 (
                     host.zone_keys(&left, &sides.build).unwrap(),
                     host.zone_keys(&right, &sides.probe).unwrap(),
-                    gpu.zone_keys(&left_there, &sides.sorted_there).unwrap(),
-                    gpu.zone_keys(&right_there, &sides.probe_there).unwrap(),
+                    gpu.zone_keys(&left_on_gpu, &sides.sorted_on_gpu).unwrap(),
+                    gpu.zone_keys(&right_on_gpu, &sides.probe_on_gpu).unwrap(),
                 )
             })
             .collect();
         let op = Comparison::NotEq;
-        let here = keys
+        let of_host = keys
             .iter()
             .map(|(build, probe, _, _)| Test { op, build, probe });
-        let there = keys
+        let of_gpu = keys
             .iter()
             .map(|(_, _, build, probe)| Test { op, build, probe });
-        let (here, there): (Vec<_>, Vec<_>) = (here.collect(), there.collect());
+        let (of_host, of_gpu): (Vec<_>, Vec<_>) = (of_host.collect(), of_gpu.collect());
         let matches = Matches {
             build: &sides.build,
             probe: &sides.probe,
             ranges: &ranges,
-            tests: &here,
+            tests: &of_host,
             program: Some(BoundProgram {
                 program: &program,
                 build_side,
@@ -339,34 +341,34 @@ fn programs_decide_as_the_twins() {
                 probe: &probe,
             }),
         };
-        let matches_there = Matches {
-            build: &sides.sorted_there,
-            probe: &sides.probe_there,
-            ranges: &ranges_there,
-            tests: &there,
+        let matches_on_gpu = Matches {
+            build: &sides.sorted_on_gpu,
+            probe: &sides.probe_on_gpu,
+            ranges: &ranges_on_gpu,
+            tests: &of_gpu,
             program: Some(BoundProgram {
                 program: &program,
                 build_side,
-                build: &sorted_there,
-                probe: &probe_there,
+                build: &sorted_on_gpu,
+                probe: &probe_on_gpu,
             }),
         };
         let what = format!("{sizes:?}, {tests} tests, {:#?}", program.instructions);
         let counts = host.count_matches(matches, false);
-        let counts_there = gpu.count_matches(matches_there, false);
-        match (counts, counts_there) {
+        let counts_on_gpu = gpu.count_matches(matches_on_gpu, false);
+        match (counts, counts_on_gpu) {
             (Ok(_), Ok(_)) => decided += 1,
-            (Err(BowtieError::NeedsHost), Err(BowtieError::NeedsHost)) => continue,
-            (here, there) => panic!("{what}: {here:?} here, {there:?} there"),
+            (Err(BowtieError::NeedsDataFusion), Err(BowtieError::NeedsDataFusion)) => continue,
+            (of_host, of_gpu) => panic!("{what}: {of_host:?} here, {of_gpu:?} there"),
         }
         let exists = host.count_matches(matches, true).unwrap();
-        let exists_there = gpu.count_matches(matches_there, true).unwrap();
+        let exists_on_gpu = gpu.count_matches(matches_on_gpu, true).unwrap();
         assert_eq!(
             exists.on_host().unwrap(),
-            &down(&gpu, &exists_there),
+            &down(&gpu, &exists_on_gpu),
             "{what}: exists"
         );
-        same_pairs(&host, &gpu, matches, matches_there, &mut random, &what);
+        same_pairs(&host, &gpu, matches, matches_on_gpu, &mut random, &what);
     }
     assert!(decided > 100, "{decided} programs decided");
 }

@@ -8,12 +8,12 @@ use crate::device::primitives::theta::ThetaPrimitives;
 /// Two sides on both devices, sorted by their keys.
 pub(crate) struct Sides {
     pub(crate) build: OrderedRows,
-    pub(crate) sorted_there: OrderedRows,
+    pub(crate) sorted_on_gpu: OrderedRows,
     pub(crate) probe: OrderedRows,
-    pub(crate) probe_there: OrderedRows,
+    pub(crate) probe_on_gpu: OrderedRows,
     /// Keys of the probe side, by row.
     pub(crate) keys: Keys,
-    pub(crate) keys_there: Keys,
+    pub(crate) keys_on_gpu: Keys,
     pub(crate) groups: Option<(Buffer<u32>, Buffer<u32>)>,
     pub(crate) rows: usize,
     pub(crate) probe_rows: usize,
@@ -29,8 +29,8 @@ pub(crate) fn sides(
 ) -> Sides {
     let base = u64_column(random.words(n, kind), random.nulls(n, kind % 2 * 2));
     let other = u64_column(random.words(m, kind), random.nulls(m, (kind + 1) % 2 * 2));
-    let (base, base_there) = keys_of(host, gpu, &base);
-    let (keys, keys_there) = keys_of(host, gpu, &other);
+    let (base, base_on_gpu) = keys_of(host, gpu, &base);
+    let (keys, keys_on_gpu) = keys_of(host, gpu, &other);
     let ids = groups.map(|g| (group_ids(random, n, g), group_ids(random, m, g)));
     let up = |ids: &[u32]| (on_host(host, ids), on_gpu(gpu, ids));
     let ids = ids.map(|(base, other)| (up(&base), up(&other)));
@@ -40,10 +40,10 @@ pub(crate) fn sides(
         build: host
             .sort(n, Some(&base), base_ids.map(|ids| &ids.0).zip(groups), &[])
             .unwrap(),
-        sorted_there: gpu
+        sorted_on_gpu: gpu
             .sort(
                 n,
-                Some(&base_there),
+                Some(&base_on_gpu),
                 base_ids.map(|ids| &ids.1).zip(groups),
                 &[],
             )
@@ -51,16 +51,16 @@ pub(crate) fn sides(
         probe: host
             .sort(m, Some(&keys), other_ids.map(|ids| &ids.0).zip(groups), &[])
             .unwrap(),
-        probe_there: gpu
+        probe_on_gpu: gpu
             .sort(
                 m,
-                Some(&keys_there),
+                Some(&keys_on_gpu),
                 other_ids.map(|ids| &ids.1).zip(groups),
                 &[],
             )
             .unwrap(),
         keys,
-        keys_there,
+        keys_on_gpu,
         groups: ids.map(|(_, other)| other),
         rows: n,
         probe_rows: m,
@@ -69,7 +69,9 @@ pub(crate) fn sides(
 
 #[test]
 fn ranges_counts_and_coverage_are_the_twins() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(5);
     for sizes in [
         (0, 5),
@@ -98,7 +100,7 @@ fn ranges_counts_and_coverage_are_the_twins() {
                             .map(|op| Bound { op: *op, probe })
                             .collect::<Vec<_>>()
                     };
-                    let here = host
+                    let of_host = host
                         .range_bounds(
                             &sides.build,
                             &sides.probe,
@@ -106,66 +108,68 @@ fn ranges_counts_and_coverage_are_the_twins() {
                             sides.groups.as_ref().map(|ids| &ids.0),
                         )
                         .unwrap();
-                    let there = gpu
+                    let of_gpu = gpu
                         .range_bounds(
-                            &sides.sorted_there,
-                            &sides.probe_there,
-                            &bounds(&sides.keys_there),
+                            &sides.sorted_on_gpu,
+                            &sides.probe_on_gpu,
+                            &bounds(&sides.keys_on_gpu),
                             sides.groups.as_ref().map(|ids| &ids.1),
                         )
                         .unwrap();
                     assert_eq!(
-                        here.lo.on_host().unwrap(),
-                        &down(&gpu, &there.lo),
+                        of_host.lo.on_host().unwrap(),
+                        &down(&gpu, &of_gpu.lo),
                         "{what}: lo"
                     );
                     assert_eq!(
-                        here.hi.on_host().unwrap(),
-                        &down(&gpu, &there.hi),
+                        of_host.hi.on_host().unwrap(),
+                        &down(&gpu, &of_gpu.hi),
                         "{what}: hi"
                     );
-                    let cover = host.cover(&sides.build, &here, sides.rows).unwrap();
-                    let cover_there = gpu.cover(&sides.sorted_there, &there, sides.rows).unwrap();
+                    let cover = host.cover(&sides.build, &of_host, sides.rows).unwrap();
+                    let cover_on_gpu = gpu
+                        .cover(&sides.sorted_on_gpu, &of_gpu, sides.rows)
+                        .unwrap();
                     assert_eq!(
                         cover.on_host().unwrap(),
-                        &down(&gpu, &cover_there),
+                        &down(&gpu, &cover_on_gpu),
                         "{what}: cover"
                     );
                     for exists_only in [true, false] {
                         let matches = Matches {
                             build: &sides.build,
                             probe: &sides.probe,
-                            ranges: &here,
+                            ranges: &of_host,
                             tests: &[],
                             program: None,
                         };
-                        let matches_there = Matches {
-                            build: &sides.sorted_there,
-                            probe: &sides.probe_there,
-                            ranges: &there,
+                        let matches_on_gpu = Matches {
+                            build: &sides.sorted_on_gpu,
+                            probe: &sides.probe_on_gpu,
+                            ranges: &of_gpu,
                             tests: &[],
                             program: None,
                         };
                         let counts = host.count_matches(matches, exists_only).unwrap();
-                        let counts_there = gpu.count_matches(matches_there, exists_only).unwrap();
+                        let counts_on_gpu = gpu.count_matches(matches_on_gpu, exists_only).unwrap();
                         assert_eq!(
                             counts.on_host().unwrap(),
-                            &down(&gpu, &counts_there),
+                            &down(&gpu, &counts_on_gpu),
                             "{what}: counts"
                         );
                         let by_row = host
                             .row_counts(&sides.probe, &counts, sides.probe_rows)
                             .unwrap();
-                        let by_row_there = gpu
-                            .row_counts(&sides.probe_there, &counts_there, sides.probe_rows)
+                        let by_row_on_gpu = gpu
+                            .row_counts(&sides.probe_on_gpu, &counts_on_gpu, sides.probe_rows)
                             .unwrap();
                         assert_eq!(
                             by_row.on_host().unwrap(),
-                            &down(&gpu, &by_row_there),
+                            &down(&gpu, &by_row_on_gpu),
                             "{what}: by row"
                         );
                         if !exists_only {
-                            same_pairs(&host, &gpu, matches, matches_there, &mut random, &what);
+                            same_pairs(&host, &gpu, matches, matches_on_gpu, &mut random, &what);
                         }
                         if !exists_only && kind % 5 == 0 && ops[0] != Comparison::GtEq {
                             same_folds(
@@ -173,7 +177,7 @@ fn ranges_counts_and_coverage_are_the_twins() {
                                 &gpu,
                                 &sides,
                                 matches,
-                                matches_there,
+                                matches_on_gpu,
                                 &mut random,
                                 &what,
                             );
@@ -189,27 +193,27 @@ fn ranges_counts_and_coverage_are_the_twins() {
 pub(crate) fn same_pairs(
     host: &HostDevice,
     gpu: &CudaDevice,
-    here: Matches<'_>,
-    there: Matches<'_>,
+    of_host: Matches<'_>,
+    of_gpu: Matches<'_>,
     random: &mut Random,
     what: &str,
 ) {
-    let counts = host.count_matches(here, false).unwrap();
-    let counts_there = gpu.count_matches(there, false).unwrap();
+    let counts = host.count_matches(of_host, false).unwrap();
+    let counts_on_gpu = gpu.count_matches(of_gpu, false).unwrap();
     assert_eq!(
         counts.on_host().unwrap(),
-        &down(gpu, &counts_there),
+        &down(gpu, &counts_on_gpu),
         "{what}: counts"
     );
     let offsets = host.scan(&counts).unwrap();
-    let offsets_there = gpu.scan(&counts_there).unwrap();
+    let offsets_on_gpu = gpu.scan(&counts_on_gpu).unwrap();
     assert_eq!(
         offsets.on_host().unwrap(),
-        &down(gpu, &offsets_there),
+        &down(gpu, &offsets_on_gpu),
         "{what}: offsets"
     );
     let total = host.total(&offsets).unwrap();
-    assert_eq!(total, gpu.total(&offsets_there).unwrap(), "{what}: total");
+    assert_eq!(total, gpu.total(&offsets_on_gpu).unwrap(), "{what}: total");
     let mut windows = vec![(0, total.min(100_000))];
     for _ in 0..3 {
         let from = random.below(total.max(1));
@@ -222,22 +226,22 @@ pub(crate) fn same_pairs(
         for (target, most) in [(1, 1), (100, 1000), (8192, 8192)] {
             assert_eq!(
                 host.piece_end(&offsets, from, target, most).unwrap(),
-                gpu.piece_end(&offsets_there, from, target, most).unwrap(),
+                gpu.piece_end(&offsets_on_gpu, from, target, most).unwrap(),
                 "{what}: end of the piece from {from}, {target}, {most}"
             );
         }
-        let pairs = host.expand(here, &offsets, from, len as usize).unwrap();
-        let pairs_there = gpu
-            .expand(there, &offsets_there, from, len as usize)
+        let pairs = host.expand(of_host, &offsets, from, len as usize).unwrap();
+        let pairs_on_gpu = gpu
+            .expand(of_gpu, &offsets_on_gpu, from, len as usize)
             .unwrap();
         assert_eq!(
             pairs.probe.on_host().unwrap(),
-            &down(gpu, &pairs_there.probe),
+            &down(gpu, &pairs_on_gpu.probe),
             "{what}: searching rows of {from}, {len}"
         );
         assert_eq!(
             pairs.build.on_host().unwrap(),
-            &down(gpu, &pairs_there.build),
+            &down(gpu, &pairs_on_gpu.build),
             "{what}: sorted rows of {from}, {len}"
         );
     }
@@ -245,7 +249,9 @@ pub(crate) fn same_pairs(
 
 #[test]
 fn tested_matches_are_the_twins() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(6);
     for sizes in [
         (1, 1),
@@ -287,11 +293,11 @@ fn tested_matches_are_the_twins() {
                         sides.groups.as_ref().map(|g| &g.0),
                     )
                     .unwrap();
-                let ranges_there = gpu
+                let ranges_on_gpu = gpu
                     .range_bounds(
-                        &sides.sorted_there,
-                        &sides.probe_there,
-                        &bounds(&sides.keys_there),
+                        &sides.sorted_on_gpu,
+                        &sides.probe_on_gpu,
+                        &bounds(&sides.keys_on_gpu),
                         sides.groups.as_ref().map(|g| &g.1),
                     )
                     .unwrap();
@@ -302,18 +308,18 @@ fn tested_matches_are_the_twins() {
                     .map(|(i, op)| {
                         let left = u64_column(random.words(sides.rows, i + kind), None);
                         let right = u64_column(random.words(sides.probe_rows, i + kind), None);
-                        let (left, left_there) = keys_of(&host, &gpu, &left);
-                        let (right, right_there) = keys_of(&host, &gpu, &right);
+                        let (left, left_on_gpu) = keys_of(&host, &gpu, &left);
+                        let (right, right_on_gpu) = keys_of(&host, &gpu, &right);
                         (
                             *op,
                             host.zone_keys(&left, &sides.build).unwrap(),
                             host.zone_keys(&right, &sides.probe).unwrap(),
-                            gpu.zone_keys(&left_there, &sides.sorted_there).unwrap(),
-                            gpu.zone_keys(&right_there, &sides.probe_there).unwrap(),
+                            gpu.zone_keys(&left_on_gpu, &sides.sorted_on_gpu).unwrap(),
+                            gpu.zone_keys(&right_on_gpu, &sides.probe_on_gpu).unwrap(),
                         )
                     })
                     .collect();
-                let here: Vec<Test<'_>> = tested
+                let of_host: Vec<Test<'_>> = tested
                     .iter()
                     .map(|(op, build, probe, _, _)| Test {
                         op: *op,
@@ -321,7 +327,7 @@ fn tested_matches_are_the_twins() {
                         probe,
                     })
                     .collect();
-                let there: Vec<Test<'_>> = tested
+                let of_gpu: Vec<Test<'_>> = tested
                     .iter()
                     .map(|(op, _, _, build, probe)| Test {
                         op: *op,
@@ -333,24 +339,24 @@ fn tested_matches_are_the_twins() {
                     build: &sides.build,
                     probe: &sides.probe,
                     ranges: &ranges,
-                    tests: &here,
+                    tests: &of_host,
                     program: None,
                 };
-                let matches_there = Matches {
-                    build: &sides.sorted_there,
-                    probe: &sides.probe_there,
-                    ranges: &ranges_there,
-                    tests: &there,
+                let matches_on_gpu = Matches {
+                    build: &sides.sorted_on_gpu,
+                    probe: &sides.probe_on_gpu,
+                    ranges: &ranges_on_gpu,
+                    tests: &of_gpu,
                     program: None,
                 };
                 let exists = host.count_matches(matches, true).unwrap();
-                let exists_there = gpu.count_matches(matches_there, true).unwrap();
+                let exists_on_gpu = gpu.count_matches(matches_on_gpu, true).unwrap();
                 assert_eq!(
                     exists.on_host().unwrap(),
-                    &down(&gpu, &exists_there),
+                    &down(&gpu, &exists_on_gpu),
                     "{what}: exists"
                 );
-                same_pairs(&host, &gpu, matches, matches_there, &mut random, &what);
+                same_pairs(&host, &gpu, matches, matches_on_gpu, &mut random, &what);
             }
         }
     }
