@@ -1,11 +1,13 @@
-//! [`blocking`]: steps of a run on threads that may block.
+//! Runs the blocking steps of an operator (device work, file I/O) on Tokio's blocking threads, never on a worker
+//! thread.
 
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
 
 use crate::exec::metrics::DeviceMetrics;
 
-/// Does `step` of a run on a thread that may block.
+/// Runs `step` on `run` on a blocking thread and returns both. The time counts as the node's `elapsed_compute`. Where
+/// the step fails, `run` is dropped.
 pub(crate) async fn blocking<R: Send + 'static, T: Send + 'static>(
     metrics: &DeviceMetrics,
     mut run: R,
@@ -23,7 +25,7 @@ pub(crate) async fn blocking<R: Send + 'static, T: Send + 'static>(
     Ok((run, made?))
 }
 
-/// Does `work` on a thread that may block.
+/// Runs `work` on a blocking thread, without a metric.
 pub(crate) async fn blocking_task<T: Send + 'static>(
     work: impl FnOnce() -> crate::error::Result<T> + Send + 'static,
 ) -> Result<T> {

@@ -1,4 +1,4 @@
-//! [`DeviceChunk`]: what flows between device nodes.
+//! [`DeviceChunk`]: the unit that device nodes exchange, between an upload and a download.
 
 use datafusion::error::Result;
 use futures::stream::BoxStream;
@@ -7,14 +7,14 @@ use crate::device::data::batch::DeviceBatch;
 use crate::exec::join::long_ranges::LongRanges;
 use crate::exec::transfer::staged_chunk::StagedChunk;
 
-/// What flows between device nodes.
+/// A chunk of rows in one of the forms that device nodes exchange.
 #[derive(Debug)]
 pub(crate) enum DeviceChunk {
-    /// Rows that wait on the host: the node that reads them uploads the columns that it needs, when it has room.
+    /// Rows on the host. The reader uploads the columns that it needs, when device memory allows.
     Staged(StagedChunk),
-    /// Rows on the device.
+    /// Columns on the device.
     Resident(DeviceBatch),
-    /// Pairs of rows with long ranges of rows.
+    /// The matches of a high-fan-out tile, as slices of columns on the host. Only a download reads them.
     LongRanges(Box<LongRanges>),
 }
 
@@ -28,4 +28,5 @@ impl DeviceChunk {
     }
 }
 
+/// The chunks of a device node, all used in the order of one stream of the device.
 pub(crate) type DeviceStream = BoxStream<'static, Result<DeviceChunk>>;

@@ -1,4 +1,4 @@
-//! What EXPLAIN ANALYZE shows of a device node.
+//! The metrics that EXPLAIN ANALYZE shows: [`DeviceMetrics`] of a device node, [`OutputMetrics`] of a download.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -13,30 +13,32 @@ use parking_lot::Mutex;
 use crate::device::data::results::SetTally;
 use crate::ir::strategies::{GroupStrategy, Materialization};
 
+/// Metrics of one execution of a device node. Clones share their values.
 #[derive(Debug, Clone)]
 pub(crate) struct DeviceMetrics {
     pub baseline: BaselineMetrics,
-    /// Rectangles of the join matrix, or batches of rows, that were processed.
+    /// Tiles of the join matrix, or batches of rows, that were processed.
     pub chunks: Count,
-    /// Pairs that ranges, tests and programs let through, before the residual.
+    /// Candidate pairs that ranges, tests and compiled filters let through, before the residual filter.
     pub candidate_pairs: Count,
-    /// Bytes host → device.
+    /// Bytes transferred host-to-device.
     pub uploaded_bytes: Gauge,
-    /// Copying columns host → device.
+    /// Time of transfers host-to-device.
     pub upload_time: Time,
-    /// Keys, sorting, searching and counting.
+    /// Time to make keys, sort or index the build side, probe and count.
     pub prepare_time: Time,
-    /// Expanding pairs, the residual, and gathering the output; or aggregating.
+    /// Time to expand matches, evaluate the residual filter and gather the output; or to aggregate.
     pub output_time: Time,
-    /// Most bytes leased from the device at once by this node and those that it shares a queue with.
+    /// Most bytes of device memory reserved at a time by all nodes that share this node's stream.
     pub peak_device_bytes: Gauge,
-    /// How many sides were indexed by each strategy of equi-joins or technique of set joins, and what set joins looked at.
+    /// Counters that are shown only once they were incremented: sides indexed by each equi-join strategy or set-join
+    /// technique, chunks grouped by each strategy, candidates of set joins.
     named: Arc<Mutex<HashMap<String, Count>>>,
     set: ExecutionPlanMetricsSet,
 }
 
-/// A metric of bytes. Of the kinds of DataFusion's metrics that a name can be given, that of memory usage is the one that is shown with the
-/// unit of bytes.
+/// A metric of bytes. DataFusion shows the unit of bytes only for memory usage, of all kinds of metrics that can be
+/// named.
 fn bytes(set: &ExecutionPlanMetricsSet, name: &'static str, partition: usize) -> Gauge {
     MetricBuilder::new(set)
         .with_type(MetricType::Summary)
@@ -62,32 +64,32 @@ impl DeviceMetrics {
         }
     }
 
-    /// A side was indexed by a strategy of equi-joins, or a technique of set joins.
+    /// Counts a side that was indexed by an equi-join strategy or a set-join technique.
     pub(crate) fn indexed_by(&self, strategy: impl Display) {
         self.count(format!("indexed_{strategy}"), 1);
     }
 
-    /// The rows of a chunk were grouped by a strategy, for one grouping set.
+    /// Counts a chunk that was grouped by `strategy`, for one grouping set.
     pub(crate) fn grouped_by(&self, strategy: GroupStrategy) {
         self.count(format!("by_{strategy}"), 1);
     }
 
-    /// Pairs of a tile of an equi-join were put together so.
+    /// Counts a tile of an equi-join whose output columns were materialised by `materialization`.
     pub(crate) fn materialized_by(&self, materialization: Materialization) {
         self.count(format!("materialized_{materialization}"), 1);
     }
 
-    /// A node's rows go to so many parts.
+    /// Counts the hash partitions of a node's input.
     pub(crate) fn in_partitions(&self, parts: u32) {
         self.count("partitions".into(), parts.into());
     }
 
-    /// Copying rows to parts, on all threads.
+    /// Time to copy rows to partitions, added up over all threads.
     pub(crate) fn partition_time(&self) -> Time {
         MetricBuilder::new(&self.set).subset_time("partition_time", 0)
     }
 
-    /// What a search of sets looked at.
+    /// Adds the candidates and the verified pairs of a set join's probe.
     pub(crate) fn probed_sets(&self, tally: SetTally) {
         self.count("set_candidates".into(), tally.candidates);
         self.count("set_verified".into(), tally.verified);
@@ -104,15 +106,15 @@ impl DeviceMetrics {
     }
 }
 
-/// What a node shows whose batches leave the device. DataFusion's `BaselineMetrics` adds up the buffers of every batch,
-/// which costs more than to make a batch of shared columns.
+/// Metrics of a download. DataFusion's `BaselineMetrics` adds up the buffers of every batch, which costs more than
+/// making a batch of shared columns.
 #[derive(Debug)]
 pub(crate) struct OutputMetrics {
     pub rows: Count,
-    /// Bytes of the rows, shared or not.
+    /// Bytes of the rows, whether or not batches share buffers.
     pub bytes: Count,
     pub batches: Count,
-    /// Bytes device → host.
+    /// Bytes transferred device-to-host.
     pub downloaded_bytes: Gauge,
     pub elapsed_compute: Time,
     end: Timestamp,

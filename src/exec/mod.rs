@@ -1,5 +1,5 @@
-//! The plan nodes, a folder for each operator. Between `BowtieUploadExec` and `BowtieDownloadExec` they exchange chunks on the
-//! device.
+//! The plan nodes, a folder for each operator. A `BowtieUploadExec` makes device chunks of record batches, device nodes
+//! exchange them, and a `BowtieDownloadExec` makes record batches again.
 
 pub(crate) mod aggregate;
 pub(crate) mod blocking;

@@ -1,4 +1,5 @@
-//! [`DeviceNode`]: the one plan node whose batches are a device's, around a [`DeviceOperator`] that says what it does.
+//! [`DeviceNode`]: the plan node of every device operator. Its input and output are device chunks; a [`DeviceOperator`]
+//! says what is done with them.
 
 use std::any::Any;
 use std::fmt;
@@ -25,12 +26,12 @@ use crate::runtime::planned_device::PlannedDevice;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// What a device does at a node of the plan.
+/// A device operator: what it does, and how EXPLAIN and the optimizer see it.
 pub(crate) trait DeviceOperator: Any + fmt::Debug + Send + Sync {
     /// The node's name in EXPLAIN.
     fn name(&self) -> &'static str;
 
-    /// Number of inputs; `None`: any.
+    /// The number of inputs; `None` for any number.
     fn arity(&self) -> Option<usize> {
         Some(1)
     }
@@ -43,59 +44,61 @@ pub(crate) trait DeviceOperator: Any + fmt::Debug + Send + Sync {
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result;
 
-    /// The columns of its rows.
+    /// The output schema.
     ///
     /// # Errors
-    /// When its specification contradicts itself.
+    /// If the operator's spec contradicts itself.
     fn schema(&self) -> Result<SchemaRef>;
 
-    /// When its rows come out, and whether they end.
+    /// When output is emitted, and whether it is bounded.
     fn emission(&self, inputs: &[Plan]) -> (EmissionType, Boundedness);
 
-    /// Expressions of DataFusion's that it evaluates.
+    /// DataFusion expressions that the operator evaluates.
     fn expressions(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
         vec![]
     }
 
-    /// Whether it reads the partitions of its input beside each other. Other operators have inputs of one partition.
+    /// Whether the operator reads all partitions of its input concurrently. Others have inputs of one partition.
     fn reads_partitions(&self) -> bool {
         false
     }
 
-    /// What is known of its rows by what is known of its input's; `None`: nothing.
+    /// Output statistics, derived from the first input's; `None` if they are unknown.
     fn statistics(&self, _input: &Statistics) -> Option<Result<Statistics>> {
         None
     }
 
-    /// The operator for a node above that reads its rows on the device.
+    /// The operator to use if the node above reads the output on the device.
     fn with_output_on_device(&self) -> OutputOnDevice {
         OutputOnDevice::AsItIs
     }
 
-    /// Starts the only partition.
+    /// Starts the only output partition.
     fn execute(&self, execution: Execution<'_>) -> Result<DeviceStream>;
 }
 
-/// Whether a node above can read an operator's rows on the device.
+/// Whether, and by which operator, the output can stay on the device for the node above.
 pub(crate) enum OutputOnDevice {
+    /// By the same operator.
     AsItIs,
-    /// By this operator instead.
+    /// By this operator in its place.
     By(Arc<dyn DeviceOperator>),
+    /// The node above needs an upload.
     No,
 }
 
-/// What an operator is executed with.
+/// What an operator needs to execute.
 pub(crate) struct Execution<'a> {
     pub(crate) inputs: &'a [Plan],
-    /// A handle of the node's device. What is on a device is used in the order of one queue, so all nodes below one download share it;
-    /// who made the handle cancels.
+    /// A handle of the node's device. Data on a device is used in the order of one stream, so all nodes below a
+    /// download share the handle. Its creator can cancel the work.
     pub(crate) device: Arc<dyn Device>,
     pub(crate) context: Arc<TaskContext>,
     pub(crate) metrics: &'a ExecutionPlanMetricsSet,
 }
 
 impl<'a> Execution<'a> {
-    /// The inputs, of which there are `N`.
+    /// The inputs, exactly `N`.
     pub(crate) fn inputs<const N: usize>(&self) -> Result<&'a [Plan; N]> {
         self.inputs.try_into().map_err(|_| {
             DataFusionError::Internal(format!(
@@ -106,7 +109,7 @@ impl<'a> Execution<'a> {
     }
 }
 
-/// A plan node whose batches are a device's.
+/// A plan node whose output is device chunks, which only another device node or a download can read.
 #[derive(Debug)]
 pub(crate) struct DeviceNode {
     operator: Arc<dyn DeviceOperator>,
@@ -117,7 +120,8 @@ pub(crate) struct DeviceNode {
 }
 
 impl DeviceNode {
-    /// `inputs` are device nodes, but those of an operator that [reads partitions](DeviceOperator::reads_partitions).
+    /// Makes a node. `inputs` must be device nodes, except those of an operator that [reads
+    /// partitions](DeviceOperator::reads_partitions).
     pub(crate) fn try_new(
         operator: Arc<dyn DeviceOperator>,
         inputs: Vec<Plan>,
@@ -148,7 +152,7 @@ impl DeviceNode {
         })
     }
 
-    /// `plan` as a device node.
+    /// `plan` as a device node; an internal error if it is none.
     pub(crate) fn of(plan: &Plan) -> Result<&Self> {
         plan.downcast_ref::<Self>().ok_or_else(|| {
             DataFusionError::Internal(format!(
@@ -158,7 +162,7 @@ impl DeviceNode {
         })
     }
 
-    /// `plan` as a node of the operator `T`, where it is one.
+    /// The node and its operator, if `plan` is a device node of the operator type `T`.
     pub(crate) fn find<T: DeviceOperator>(plan: &Plan) -> Option<(&Self, &T)> {
         let node = plan.downcast_ref::<Self>()?;
         let operator: &dyn Any = &*node.operator;
@@ -170,7 +174,7 @@ impl DeviceNode {
         Self::try_new(operator, self.inputs.clone(), Arc::clone(&self.device))
     }
 
-    /// The node for one above that reads its rows on the device; `None` where they cannot stay there.
+    /// The node to use if the node above reads its output on the device; `None` if the output must be downloaded.
     pub(crate) fn with_output_on_device(plan: &Plan) -> Result<Option<Plan>> {
         let node = Self::of(plan)?;
         Ok(match node.operator.with_output_on_device() {
@@ -211,7 +215,7 @@ impl DeviceNode {
     }
 }
 
-/// Tells the device, when it is dropped with its stream, that nobody waits for the work any more.
+/// Sets the device handle's cancel flag when its stream is dropped.
 #[derive(Debug, Default)]
 struct CancelOnDrop(Arc<AtomicBool>);
 

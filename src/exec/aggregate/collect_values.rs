@@ -1,7 +1,8 @@
-//! The values of each group side by side, as DataFusion's MEDIAN and PERCENTILE_CONT keep them.
+//! [`RowGroups`]: the values of each group, in the form that DataFusion's accumulators of MEDIAN and PERCENTILE_CONT
+//! merge. In: a batch. Out: a list for each group.
 //!
 //! ```text
-//! ids of the rows' groups ─► rows sorted by id and value ─► values in that order ─► a list for each group
+//! group ids of the rows ─► rows sorted by id and value ─► values gathered in that order ─► a list for each group
 //! ```
 
 use std::sync::Arc;
@@ -19,16 +20,16 @@ use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::exec::memory::compact_views::compact_views;
 
-/// Which group each row of a batch is in.
+/// The group of each row of a batch.
 pub(crate) struct RowGroups {
-    /// By row; `None` when all are in one group.
+    /// The group id of each row, and the number of ids; `None` if all rows are one group.
     ids: Option<(Buffer<u32>, u32)>,
-    /// The id of each group.
+    /// The group id of each group of the aggregation.
     of_groups: UInt32Array,
 }
 
 impl RowGroups {
-    /// Those of a batch whose groups by `keys` have the keys `of_groups`.
+    /// The groups of a batch by `keys`, if its groups have the keys `of_groups`.
     pub(crate) fn of(device: &dyn Device, keys: &[&Column], of_groups: &[Column]) -> Result<Self> {
         if keys.is_empty() {
             return Ok(Self {
@@ -44,23 +45,23 @@ impl RowGroups {
         })
     }
 
-    /// How many ids there are.
+    /// The number of group ids.
     pub(crate) fn groups(&self) -> usize {
         self.ids.as_ref().map_or(1, |(_, groups)| *groups as usize)
     }
 
-    /// The id of each group.
+    /// The group id of each group of the aggregation.
     pub(crate) fn of_groups(&self) -> &UInt32Array {
         &self.of_groups
     }
 
-    /// The id of each row; `None` when all are in group 0.
+    /// The group id of each row; `None` if all rows are in group 0.
     pub(crate) fn read(&self, device: &dyn Device) -> Result<Option<ScalarBuffer<u32>>> {
         let ids = self.ids.as_ref().map(|(ids, _)| device.read(ids));
         ids.transpose()
     }
 
-    /// The state of `aggregate` for each group: the list of its values in column `column` that are not NULL.
+    /// The state of `aggregate` for each group: the list of its values in `column` that are not NULL.
     pub(crate) fn lists(
         &self,
         device: &dyn Device,
@@ -78,7 +79,7 @@ impl RowGroups {
         let sorted = device.sort(batch.rows(), Some(&keys), groups, &[])?;
         drop(keys);
         let length = i32::try_from(sorted.len()).map_err(|_| {
-            // The caller goes on with half of the rows.
+            // The caller retries with half of the rows.
             BowtieError::MustSplit {
                 what: "list of values",
                 size: sorted.len() as u64,

@@ -1,7 +1,8 @@
-//! [`DistinctValues`]: the values that differ in each group, as DataFusion's aggregates of DISTINCT values keep them.
+//! [`DistinctValues`]: the distinct values of each group, in the form that DataFusion's accumulators of DISTINCT
+//! aggregates merge. In: a batch. Out: a list for each group.
 //!
 //! ```text
-//! group by keys and value ─► tuples ─► the group of each, by its keys ─► a list for each group
+//! group by keys and value ─► tuples ─► the group of each tuple, by its keys ─► a list for each group
 //! ```
 
 use std::sync::Arc;
@@ -19,15 +20,16 @@ use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::exec::memory::compact_views::compact_views;
 
-/// Tuples of keys and a value that differ from one another.
+/// The distinct tuples of group keys and a value.
 pub(crate) struct DistinctValues {
+    /// The value of each tuple.
     values: ArrayRef,
-    /// Of each tuple.
+    /// The group of each tuple.
     groups: Vec<u32>,
 }
 
 impl DistinctValues {
-    /// Those of column `column` of a batch whose groups by `keys` have the keys `of_groups`, and are so many.
+    /// The distinct values of `column` in a batch that has `groups` groups by `keys`, with the keys `of_groups`.
     pub(crate) fn of(
         device: &dyn Device,
         batch: &DeviceBatch,
@@ -73,7 +75,7 @@ impl DistinctValues {
             return Err(BowtieError::Internal("a state that is no list".into()));
         };
         if i32::try_from(self.groups.len()).is_err() {
-            // The caller goes on with half of the rows.
+            // The caller retries with half of the rows.
             return Err(BowtieError::MustSplit {
                 what: "list of distinct values",
                 size: self.groups.len() as u64,
@@ -81,7 +83,7 @@ impl DistinctValues {
                 unit: "values",
             });
         }
-        // Where each group's list begins, by counting.
+        // The start of each group's list, by counting.
         let mut ends = vec![0i32; groups + 1];
         let valid = |tuple: &usize| self.values.is_valid(*tuple);
         for tuple in (0..self.groups.len()).filter(valid) {
@@ -99,7 +101,7 @@ impl DistinctValues {
         }
         let values = take(&self.values, &UInt32Array::from(order), None)?;
         let values = match field.data_type().is_floating() {
-            // Floats are told apart by their bits.
+            // Distinct floats are compared by their bits.
             true => same_bits(&values, field.data_type())?,
             false => cast(&values, field.data_type())?,
         };

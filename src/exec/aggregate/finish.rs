@@ -1,4 +1,5 @@
-//! Finished groups: on the device where they stay there, otherwise by DataFusion's accumulators.
+//! Finishes the groups of a [`GroupRun`] after the last chunk: on the device if they stay there, otherwise by
+//! DataFusion's accumulators.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use crate::exec::aggregate::run::{Finished, GroupRun};
 use crate::exec::memory::step::{self, Step};
 
 impl GroupRun {
-    /// Takes groups on the device to the host, so that there is room for work; false when there are none.
+    /// Downloads the resident groups to free device memory; false if there are none.
     pub(crate) fn leave_device(&mut self) -> Result<bool> {
         let Some(groups) = self.resident.take() else {
             return Ok(false);
@@ -22,7 +23,7 @@ impl GroupRun {
         Ok(true)
     }
 
-    /// The next groups, once all rows are there; `None` when all came out.
+    /// The next groups, after all rows were pushed; `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<Finished>> {
         if !self.finishing {
             self.finishing = true;
@@ -43,6 +44,7 @@ impl GroupRun {
         Ok(groups.map(Finished::OnHost))
     }
 
+    /// The distinct groups, if they are resident and the last merge fits.
     fn finish_on_device(&mut self) -> Result<Option<DeviceBatch>> {
         let Some(groups) = &mut self.resident else {
             return Ok(None);
@@ -53,8 +55,9 @@ impl GroupRun {
         }
     }
 
+    /// Groups an empty batch if no chunk came.
     fn fold_nothing(&mut self) -> Result<()> {
-        // A grouping set without keys has a group of no rows too.
+        // A grouping set without keys has one group even without rows.
         if self.metrics.chunks.value() == 0 && self.spec.key_columns() > 0 {
             let (device, input) = (Arc::clone(&self.device), self.spec.input.schema());
             let device = device.as_ref();
@@ -72,6 +75,7 @@ impl GroupRun {
         Ok(())
     }
 
+    /// Merges the partial groups and adds them to the table.
     fn finish_on_host(&mut self) -> Result<()> {
         self.device.check_cancelled()?;
         if self.partials.len() > 1 {

@@ -1,10 +1,12 @@
-//! The row of each group that comes first, or last, in an order, as DataFusion's FIRST_VALUE and LAST_VALUE keep it.
+//! The first or last row of each group in an order, in the form that DataFusion's FIRST_VALUE and LAST_VALUE merge. In:
+//! a batch. Out: the states of each group.
 //!
 //! ```text
-//! ids of the rows' groups ─► rows one by one, by DataFusion's own comparison ─► a row of each group: its value, what orders it
+//! group ids of the rows ─► row by row, by DataFusion's own comparison ─► a row for each group: value, order columns
 //! ```
 //!
-//! Of rows that tie the first one is kept, as DataFusion does by groups; the rule takes nothing else on which that would show.
+//! Of ties the first row is kept, as in DataFusion's grouped accumulator. Cases in which ties are resolved otherwise
+//! are declined.
 
 use std::sync::Arc;
 
@@ -20,7 +22,7 @@ use crate::exec::memory::compact_views::compact_views;
 use crate::spec::aggregate::RowOrder;
 
 impl RowGroups {
-    /// The state for each group of column `value`: its value, those that order it, and whether there is a row at all.
+    /// The states of column `value` for each group: the value, the order columns, and whether the group has a row.
     pub(crate) fn firsts_in_order(
         &self,
         device: &dyn Device,

@@ -1,4 +1,4 @@
-//! Groups that go to files, and come back to be merged and finished.
+//! Spills the groups of a [`GroupTable`] to files, and merges and finishes them file by file.
 
 use std::sync::Arc;
 
@@ -12,17 +12,18 @@ use crate::exec::aggregate::group_values::{GroupStates, Partial, as_types};
 use crate::exec::memory::spilled_groups::{GroupFile, SpilledGroups};
 
 impl GroupTable {
-    /// Whether groups may leave the memory.
+    /// Whether groups can be spilled.
     pub(crate) fn can_spill(&self) -> bool {
         self.spilling.is_some() && self.keys > 0
     }
 
-    /// Reserves what the table takes now, and `others` bytes beside it. False where there is no room, but the table can be spilled.
+    /// Reserves the table's memory and `others` bytes besides in the memory pool. False if the table must be spilled.
     pub(crate) fn account(&self, others: usize) -> Result<bool> {
         let bytes = others + self.bytes();
         match &self.spilling {
             Some(spilling) if self.keys > 0 => {
-                // Others need room too: who holds a sixteenth of a pool that is half full makes it.
+                // Other readers need memory too: a table with a sixteenth of the pool is spilled once the pool is half
+                // full.
                 let in_the_way = spilling.pool_is_full() && bytes > spilling.most / 8;
                 let fits = bytes <= spilling.most && self.reservation.try_resize(bytes).is_ok();
                 Ok(fits && !in_the_way)
@@ -34,6 +35,7 @@ impl GroupTable {
         }
     }
 
+    /// The memory of the table in bytes.
     fn bytes(&self) -> usize {
         let bytes = match &self.groups {
             GroupStates::One(accumulators) => accumulators.iter().map(|a| a.size()).sum(),
@@ -45,7 +47,7 @@ impl GroupTable {
         bytes + self.first.as_ref().map_or(0, Partial::bytes)
     }
 
-    /// Takes all groups out of the memory. Groups have other numbers from now on.
+    /// Spills all groups. Group numbers change.
     pub(crate) fn spill(&mut self) -> Result<()> {
         let mut spilled = self.spilled.take();
         self.spill_to(&mut spilled, 0)?;
@@ -53,6 +55,7 @@ impl GroupTable {
         Ok(())
     }
 
+    /// Spills all groups to files by level `level` of the bits of their hashes, and frees their reservation.
     fn spill_to(&mut self, spilled: &mut Option<SpilledGroups>, level: u32) -> Result<()> {
         let Some(columns) = self.take_states()? else {
             return Ok(());
@@ -71,7 +74,7 @@ impl GroupTable {
         Ok(())
     }
 
-    /// Keys, then the states of each aggregate.
+    /// The schema of a file: keys, then the states of each aggregate.
     fn state_schema(&self) -> Result<SchemaRef> {
         let mut fields: Vec<FieldRef> = self.schema.fields()[..self.keys].to_vec();
         for aggregate in &self.aggregates {
@@ -82,7 +85,7 @@ impl GroupTable {
         Ok(Arc::new(Schema::new(fields)))
     }
 
-    /// Keys and states of all groups, which the table has no longer; `None` where it had none.
+    /// Takes the keys and states of all groups out of the table; `None` if it has none.
     fn take_states(&mut self) -> Result<Option<Vec<ArrayRef>>> {
         let GroupStates::Many {
             values,
@@ -105,13 +108,13 @@ impl GroupTable {
                 columns
             }
         };
-        // Those give none of their memory back.
+        // Emptied group values and accumulators do not free their memory.
         self.groups = GroupStates::new(&self.schema, self.keys, &self.aggregates)?;
         Ok(Some(columns))
     }
 
-    /// The next groups: all of them where they had room, those of one file where they were spilled; `None` when all came out.
-    /// What they take is for the caller to reserve. `check_cancelled` fails when nobody wants them any more.
+    /// The next groups: all of them if none were spilled, otherwise those of one file; `None` at the end. The caller
+    /// reserves their memory. `go_on` fails when the query was cancelled.
     pub(crate) fn next(&mut self, check_cancelled: CancelCheck<'_>) -> Result<Option<RecordBatch>> {
         let files = match std::mem::replace(&mut self.finishing, Finishing::Done) {
             Finishing::Done => return Ok(None),
@@ -132,6 +135,8 @@ impl GroupTable {
         self.next_of(files, check_cancelled)
     }
 
+    /// Merges and finishes the groups of the next file. A file that does not fit is spilled again to files of the next
+    /// level.
     fn next_of(
         &mut self,
         mut files: Vec<GroupFile>,
@@ -170,7 +175,7 @@ impl GroupTable {
         Ok(None)
     }
 
-    /// Merges keys and states that were spilled.
+    /// Merges spilled keys and states.
     fn merge_columns(&mut self, columns: &[ArrayRef]) -> Result<()> {
         let rows = columns.first().map_or(0, |column| column.len());
         let groups = self.intern(&columns[..self.keys], rows)?;

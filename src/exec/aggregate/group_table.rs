@@ -1,5 +1,5 @@
-//! [`GroupTable`]: DataFusion's own group values and accumulators, which merge partial states and finish them, so that
-//! overflow, NULL and result types are DataFusion's.
+//! [`GroupTable`]: DataFusion's own group values and accumulators, on the host. In: partial states, or arguments. Out:
+//! finished groups. Overflow, NULLs and result types are DataFusion's.
 
 use std::sync::Arc;
 
@@ -20,37 +20,40 @@ use crate::exec::memory::spilled_groups::{GroupFile, SpilledGroups};
 use crate::ir::side::Side;
 use crate::spec::join_aggregate::JoinAggregateSpec;
 
-/// An error when the work is not wanted any more.
+/// Fails when the query was cancelled.
 pub(crate) type CancelCheck<'a> = &'a dyn Fn() -> Result<()>;
 
-/// Rows without a partner that are merged at once.
+/// The number of unmatched rows of a chunk that are read and merged together.
 const UNMATCHED_ROWS: usize = 8192;
 
+/// Groups with the accumulators of all aggregates. It may be spilled (`group_spill.rs`).
 pub(crate) struct GroupTable {
     pub(crate) groups: GroupStates,
     pub(crate) reservation: MemoryReservation,
-    /// Partial states of distinct groups, which come first and may stay the only ones: then they are finished as they are.
+    /// Partial states of the distinct groups that came first. If they stay the only ones, they are finished without
+    /// being merged.
     pub(crate) first: Option<Partial>,
-    /// That of the output.
+    /// The output schema.
     pub(crate) schema: SchemaRef,
+    /// The number of group columns.
     pub(crate) keys: usize,
     pub(crate) aggregates: Vec<Arc<AggregateFunctionExpr>>,
     pub(crate) spilling: Option<Spilling>,
-    /// Groups that left the memory.
+    /// Groups that were spilled.
     pub(crate) spilled: Option<SpilledGroups>,
     pub(crate) finishing: Finishing,
 }
 
-/// How far the groups came out.
+/// Which groups were already emitted.
 pub(crate) enum Finishing {
     NotYet,
-    /// What is left of those that were spilled.
+    /// The files whose groups are still to be emitted.
     Files(Vec<GroupFile>),
     Done,
 }
 
 impl GroupTable {
-    /// `schema` is that of the output: `keys` columns, then one for each aggregate.
+    /// `schema` is the output schema: `keys` group columns, then one column for each aggregate.
     pub(crate) fn new<'a>(
         schema: &SchemaRef,
         keys: usize,
@@ -98,7 +101,7 @@ impl GroupTable {
         Ok(())
     }
 
-    /// Groups of `rows` rows, by their group columns.
+    /// The group number of each of `rows` rows, by their group columns.
     pub(crate) fn intern(&mut self, columns: &[ArrayRef], rows: usize) -> Result<Vec<usize>> {
         match &mut self.groups {
             GroupStates::One(_) => Ok(vec![0; rows]),
@@ -110,7 +113,7 @@ impl GroupTable {
         }
     }
 
-    /// Merges partial states of aggregate `i`, one a row, into the rows' groups.
+    /// Merges partial states of aggregate `i`, one for each row, into the rows' groups.
     pub(crate) fn merge(&mut self, i: usize, states: &[ArrayRef], groups: &[usize]) -> Result<()> {
         match &mut self.groups {
             GroupStates::One(accumulators) => accumulators[i].merge_batch(states)?,
@@ -122,7 +125,7 @@ impl GroupTable {
         Ok(())
     }
 
-    /// Adds arguments of aggregate `i`, one a row, to the rows' groups.
+    /// Adds the arguments of aggregate `i`, one for each row, to the rows' groups.
     pub(crate) fn update(&mut self, i: usize, argument: &ArrayRef, groups: &[usize]) -> Result<()> {
         let argument = std::slice::from_ref(argument);
         match &mut self.groups {
@@ -135,8 +138,8 @@ impl GroupTable {
         Ok(())
     }
 
-    /// Rows of the preserved side without a partner, from row `next` on: their partner's columns are NULL. Where the device has no room, it
-    /// can go on from there.
+    /// Adds the unmatched rows of the preserved side, from row `next` on. The columns of the other side are NULL. After
+    /// an allocation failure it can resume from `next`.
     pub(crate) fn merge_unmatched(
         &mut self,
         spec: &JoinAggregateSpec,
@@ -172,7 +175,7 @@ impl GroupTable {
         Ok(())
     }
 
-    /// All groups: their columns, then the aggregates.
+    /// All groups: their group columns, then the aggregates.
     pub(crate) fn finish(&mut self) -> Result<RecordBatch> {
         let schema = &self.schema;
         let (rows, columns) = match &mut self.groups {
@@ -195,7 +198,7 @@ impl GroupTable {
                         }
                         (first.rows, first.keys)
                     }
-                    // Accumulators of one group each have nothing to say then.
+                    // Without a group, accumulators of one group each have no result.
                     None if values.is_empty() => {
                         return Ok(RecordBatch::new_empty(Arc::clone(schema)));
                     }

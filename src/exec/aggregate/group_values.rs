@@ -1,4 +1,5 @@
-//! DataFusion's group values and accumulators, as a [`GroupTable`](super::group_table::GroupTable) holds them.
+//! [`Groups`]: DataFusion's group values and accumulators, of which a [`GroupTable`](super::group_table::GroupTable)
+//! consists. [`Partial`]: partial states of groups.
 
 use std::sync::Arc;
 
@@ -16,12 +17,13 @@ use crate::error::Result;
 use crate::exec::input::chunk::InputChunk;
 use crate::spec::join_aggregate::JoinAggregateSpec;
 
-/// Groups that differ from one another, and partial states of each aggregate on them: as the device folds them, or as
-/// DataFusion's accumulators merge them.
+/// Distinct groups with the partial states of each aggregate, as the device folds them or as DataFusion's accumulators
+/// merge them.
 #[derive(Debug)]
 pub(crate) struct Partial {
     pub rows: usize,
     pub keys: Vec<ArrayRef>,
+    /// The states of each aggregate.
     pub states: Vec<Vec<ArrayRef>>,
 }
 
@@ -32,9 +34,11 @@ impl Partial {
     }
 }
 
+/// Group values and accumulators.
 pub(crate) enum GroupStates {
-    /// Without GROUP BY there is one group, which exists even if no row does.
+    /// The only group of an aggregation without GROUP BY, which exists even without a row.
     One(Vec<Box<dyn Accumulator>>),
+    /// Groups by their key columns.
     Many {
         values: Box<dyn GroupValues>,
         accumulators: Vec<Box<dyn GroupsAccumulator>>,
@@ -65,7 +69,8 @@ impl GroupStates {
     }
 }
 
-/// Group values come out of the table in their plain type, such as a dictionary's values.
+/// Casts columns to the types of `schema`, since DataFusion's group values return plain types, such as the values of a
+/// dictionary.
 pub(crate) fn as_types(columns: Vec<ArrayRef>, schema: &SchemaRef) -> Result<Vec<ArrayRef>> {
     let columns = columns.into_iter().zip(schema.fields());
     columns
@@ -78,7 +83,8 @@ pub(crate) fn as_types(columns: Vec<ArrayRef>, schema: &SchemaRef) -> Result<Vec
         .collect()
 }
 
-/// DataFusion's accumulator of many groups, or one of its accumulators for each group, as it does itself.
+/// DataFusion's accumulator of many groups, or, if there is none, an accumulator for each group, as in DataFusion's own
+/// aggregation.
 fn grouped(aggregate: &Arc<AggregateFunctionExpr>) -> Result<Box<dyn GroupsAccumulator>> {
     if aggregate.groups_accumulator_supported() {
         return Ok(aggregate.create_groups_accumulator()?);
@@ -88,7 +94,7 @@ fn grouped(aggregate: &Arc<AggregateFunctionExpr>) -> Result<Box<dyn GroupsAccum
     Ok(Box::new(GroupsAccumulatorAdapter::new(one)))
 }
 
-/// The group columns of `rows`, counted from row `first` of the chunk.
+/// The group columns of `rows`, which are counted from row `first` of the chunk.
 pub(crate) fn group_columns(
     spec: &JoinAggregateSpec,
     chunk: &InputChunk,
@@ -100,7 +106,7 @@ pub(crate) fn group_columns(
         .iter()
         .map(|column| {
             let column = chunk.whole(*column)?.slice(first, len);
-            // As DataFusion's own aggregation: −0.0 and 0.0 are one group.
+            // −0.0 and 0.0 are one group, as in DataFusion's own aggregation.
             Ok(normalize_float_zero(&take(&column, rows, None)?))
         })
         .collect()

@@ -1,4 +1,6 @@
-//! Grouped aggregation over any rows.
+//! Grouped aggregation over any rows. In: device chunks. Out: one row for each group. Chunks are grouped on the device
+//! (`run.rs`), their groups are merged (`partials.rs`, `group_table.rs`, `resident.rs`), and DataFusion's accumulators
+//! finish them.
 
 pub(crate) mod collect_values;
 pub(crate) mod distinct;

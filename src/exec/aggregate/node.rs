@@ -1,4 +1,5 @@
-//! [`AggregateOperator`]: grouped aggregation on a device.
+//! [`AggregateOperator`]: grouped aggregation on a device. In: device chunks. Out: chunks of groups, once all rows were
+//! read.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,11 +25,11 @@ use crate::exec::partition::grace_aggregate::{GroupPartitioner, GroupingPath, Pa
 use crate::exec::transfer::chunk_limits::Role;
 use crate::spec::aggregate::GroupSpec;
 
-/// Groups rows, and folds the values of each group (\[W\] section 3.2), or keeps them: COUNT, SUM, AVG, MIN, MAX, BOOL_AND,
-/// BOOL_OR, BIT_AND, BIT_OR, BIT_XOR, variances, medians, percentiles, first and last values, by columns of any orderable type, by grouping sets, or over all rows.
+/// Groups rows and folds or collects the values of each group (\[W\] 3.2 and 4.2 to 4.4): COUNT, SUM, AVG, MIN, MAX,
+/// BOOL_AND, BOOL_OR, BIT_AND, BIT_OR, BIT_XOR, variances, medians, percentiles, first and last values. Groups are by
+/// columns of any orderable type, by grouping sets, or all rows are one group.
 ///
-/// It takes the place of a Partial and a Final aggregation, or of a single one. All groups come out at the end.
-
+/// It replaces a partial and a final aggregation, or a single one. All groups are emitted at the end.
 #[derive(Debug)]
 pub(crate) struct AggregateOperator(pub(crate) Arc<GroupSpec>);
 
@@ -116,7 +117,7 @@ impl DeviceOperator for AggregateOperator {
     }
 }
 
-/// All groups, ready to come out.
+/// The stream of all groups.
 async fn groups(parts: GroupPartitioner, input: InputStream) -> Result<DeviceStream> {
     let path = parts.choose_path(input).await?;
     let output = GroupOutput::new("BowtieAggregate", parts.context.memory_pool());
@@ -135,6 +136,7 @@ async fn groups(parts: GroupPartitioner, input: InputStream) -> Result<DeviceStr
     }
 }
 
+/// Groups all chunks in one run, without partitions.
 async fn by_chunk(parts: GroupPartitioner, chunks: InputStream) -> Result<GroupRun> {
     let mut run = parts.make_run()?;
     let GroupPartitioner {
@@ -154,7 +156,7 @@ async fn by_chunk(parts: GroupPartitioner, chunks: InputStream) -> Result<GroupR
     Ok(run)
 }
 
-/// Groups on their way out.
+/// The groups of a run while they are emitted.
 struct Groups {
     run: GroupRun,
     output: GroupOutput,

@@ -1,4 +1,4 @@
-//! [`GroupOutput`]: finished groups on the host, on their way to who reads them.
+//! [`GroupOutput`]: turns finished groups on the host into staged chunks, reserved in DataFusion's memory pool.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use crate::exec::chunk::DeviceChunk;
 use crate::exec::transfer::staged_chunk::StagedChunk;
 
-/// Reserves groups in DataFusion's memory pool as they come out.
+/// Reserves groups in the memory pool before they are emitted.
 pub(crate) struct GroupOutput {
     name: String,
     pool: Arc<dyn MemoryPool>,
-    /// Groups for which the pool had no room; the reader was told so.
+    /// Groups that the pool refused. The reader was sent a memory-pressure signal.
     waiting: Option<RecordBatch>,
 }
 
@@ -26,12 +26,13 @@ impl GroupOutput {
         }
     }
 
-    /// Groups that are to be tried again.
+    /// The refused groups, to be tried again.
     pub(crate) fn take_waiting(&mut self) -> Option<RecordBatch> {
         self.waiting.take()
     }
 
-    /// A chunk of groups; a crowded one, the first time that there is no room for them.
+    /// A staged chunk of `groups`. If the pool refuses them for the first time, an empty chunk that signals memory
+    /// pressure. Fails if the pool refuses them `again`.
     pub(crate) fn chunk(&mut self, groups: RecordBatch, again: bool) -> Result<DeviceChunk> {
         let reservation = MemoryConsumer::new(self.name.clone()).register(&self.pool);
         let reserved = reservation.try_grow(groups.get_array_memory_size());

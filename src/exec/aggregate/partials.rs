@@ -1,4 +1,5 @@
-//! [`Partials`]: groups of several chunks, which are merged by grouping them again on the device.
+//! [`Partials`]: groups of several chunks, on the host. In: partial groups. Out: distinct groups, merged by grouping
+//! them again on the device.
 
 use std::sync::Arc;
 
@@ -13,21 +14,22 @@ use crate::exec::transfer::chunk_limits::ChunkLimits;
 use crate::ir::fold::Fold;
 use crate::spec::aggregate::GroupSpec;
 
-/// Rows that are not merged before there are more of them.
+/// Fewer rows than these are not merged.
 pub(crate) const FEW_ROWS: usize = 1 << 20;
 
-/// The same on a device with so many bytes for the query, where the rows are merged while there is room for that.
+/// The same on a device with `device_memory` bytes for the query, so that merging the rows fits.
 pub(crate) fn few_rows(device_memory: u64) -> usize {
     FEW_ROWS.min((device_memory / 4 / ChunkLimits::WORK_BYTES_PER_ROW) as usize)
 }
 
-/// Partial groups that wait to be merged. They are once they have twice as many rows as came out the last time, so that each
-/// row is merged a few times at most.
+/// Partial groups that wait to be merged. They are merged once they have twice as many rows as the last merge returned,
+/// so that each row is merged a few times at most.
 #[derive(Debug, Default)]
 pub(crate) struct Partials {
     waiting: Vec<Partial>,
+    /// Rows of all groups in `waiting`.
     rows: usize,
-    /// Of all that wait. They may be many, and are asked for after each chunk and grouping set.
+    /// Bytes of all groups in `waiting`. The sum is kept, since it is read after each chunk and grouping set.
     bytes: usize,
     /// Rows after the last merge.
     merged: usize,
@@ -46,7 +48,7 @@ impl Partials {
         self.waiting.len()
     }
 
-    /// Whether to merge them, where up to `few` rows are not worth it.
+    /// Whether to merge the groups, of which fewer than `few` rows need no merge.
     pub(crate) fn are_many(&self, few: usize) -> bool {
         self.len() > 1 && self.rows >= few.max(2 * self.merged)
     }
@@ -60,16 +62,17 @@ impl Partials {
         std::mem::take(&mut self.waiting)
     }
 
+    /// Replaces the groups that were taken by the result of their merge.
     pub(crate) fn set_merged(&mut self, partial: Partial) {
         self.merged = partial.rows;
         self.push(partial);
     }
 }
 
-/// Bytes of a column of variable width that are copied together: Arrow's 32-bit offsets hold twice as many.
+/// The most bytes of a column of variable width that are copied together: half of what Arrow's 32-bit offsets address.
 const MOST_BYTES: usize = 1 << 30;
 
-/// How states of a fold are folded to one.
+/// The fold that merges states of `fold`.
 pub(crate) fn of_states(fold: Fold) -> Fold {
     match fold {
         Fold::Count => Fold::Sum,
@@ -77,7 +80,7 @@ pub(crate) fn of_states(fold: Fold) -> Fold {
     }
 }
 
-/// The groups of all `partials`, each of which has some, with the states that the device folded.
+/// The distinct groups of all `partials`, none of which is empty, with their states folded on the device.
 pub(crate) fn merged(
     device: &dyn Device,
     spec: &GroupSpec,
@@ -157,7 +160,7 @@ mod tests {
             partials.push(partial);
             assert_eq!(partials.bytes(), expected);
         }
-        // They are asked for after each partial. If all that wait were looked at then, the arrays below would be missed.
+        // They are read after each partial. If all partials were added up then, the arrays below would be missed.
         for waiting in &mut partials.waiting {
             waiting.keys.clear();
         }

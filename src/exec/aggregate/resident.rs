@@ -1,6 +1,7 @@
-//! [`ResidentGroups`]: groups whose states are results as they are, for a node above that reads them on the device.
+//! [`ResidentGroups`]: groups that stay on the device for the node above, as their states are their results. In:
+//! batches. Out: one batch of distinct groups.
 //!
-//! Groups of several chunks are put together and grouped again, as `partials.rs` does with those on the host.
+//! Groups of several chunks are concatenated and grouped again, as `partials.rs` does for groups on the host.
 
 use std::sync::Arc;
 
@@ -16,19 +17,20 @@ use crate::ir::fold::Fold;
 use crate::ir::strategies::GroupStrategy;
 use crate::spec::aggregate::{AggregateFunction, GroupSpec, GroupState};
 
-/// Groups that came of some chunks, of which some may come more than once.
+/// Groups of the chunks so far. A group may occur in several of them.
 pub(crate) struct ResidentGroups {
     device: Arc<dyn Device>,
     spec: Arc<GroupSpec>,
     waiting: Vec<Groups>,
+    /// Rows of all groups in `waiting`.
     rows: usize,
-    /// On the device, of all that wait.
+    /// Device memory of all groups in `waiting`.
     bytes: u64,
     /// Rows after the last merge.
     merged: usize,
 }
 
-/// Groups that differ from one another: their keys, and a state of each aggregate.
+/// Distinct groups: their keys, and one state for each aggregate.
 struct Groups {
     rows: usize,
     keys: Vec<Column>,
@@ -42,8 +44,9 @@ impl Groups {
     }
 }
 
-/// Whether the states that the device folds are the results, so that there is nothing for DataFusion's accumulators to finish. Floats
-/// are theirs, as they add to zero, and compare in their own way; and a few groups' views would keep all of their chunks' bytes.
+/// Whether the device's states are the results, so that DataFusion's accumulators have nothing to finish. Floats are
+/// excluded, as DataFusion adds them to zero and compares them in its own way. So are views, which would keep all
+/// buffers of their chunks alive.
 pub(crate) fn are_results(spec: &GroupSpec) -> bool {
     let is_exact = |column: usize| {
         let data_type = spec.input.data_type(column);
@@ -81,13 +84,13 @@ impl ResidentGroups {
         }
     }
 
-    /// Whether they take so much of the device that nodes below may find no room for their work.
+    /// Whether the groups take so much device memory that nodes below may not fit.
     pub(crate) fn must_be_evicted(&self) -> bool {
         let budget = self.device.budget();
         self.bytes > budget.limit() / 8 && budget.in_use_by_all() > budget.limit() / 2
     }
 
-    /// Groups the rows of a batch; by which strategy.
+    /// Groups the rows of a batch. Returns the strategy that grouped them.
     pub(crate) fn fold(&mut self, batch: &DeviceBatch) -> Result<Option<GroupStrategy>> {
         let keys = self
             .spec
@@ -107,7 +110,8 @@ impl ResidentGroups {
         self.push(groups);
         if self.waiting.len() > 1 && self.rows >= FEW_ROWS.max(2 * self.merged) {
             match self.merge() {
-                // This batch is in. The next one that finds no room takes all groups to the host.
+                // The groups of this batch are added already. If the next batch does not fit, all groups are
+                // downloaded.
                 Err(error) if error.is_divisible() => {}
                 merged => merged?,
             }
@@ -115,6 +119,7 @@ impl ResidentGroups {
         Ok(strategy)
     }
 
+    /// Groups rows by `keys` and folds them.
     fn groups(
         &self,
         rows: usize,
@@ -141,7 +146,7 @@ impl ResidentGroups {
         }
     }
 
-    /// Groups that come once. Where there is no room for that, all stays as it was.
+    /// Merges the groups into distinct ones. After a failure they are unchanged.
     fn merge(&mut self) -> Result<()> {
         let together = |column: &dyn Fn(&Groups) -> &Column| {
             let parts: Vec<&Column> = self.waiting.iter().map(column).collect();
@@ -163,7 +168,7 @@ impl ResidentGroups {
         Ok(())
     }
 
-    /// All groups, each once; `None` when there are none.
+    /// All groups, each once; `None` if there are none.
     pub(crate) fn finish(&mut self) -> Result<Option<DeviceBatch>> {
         if self.waiting.len() > 1 {
             self.merge()?;
@@ -175,7 +180,7 @@ impl ResidentGroups {
         let columns = columns
             .zip(self.spec.schema.fields())
             .map(|(column, field)| {
-                // A sum of decimals has more digits than they have, in the same words.
+                // The sum of decimals has another precision than the decimals, and the same words.
                 Ok(Some(Arc::new(column.relabel(field.data_type())?)))
             });
         Ok(Some(DeviceBatch::new(
@@ -184,7 +189,7 @@ impl ResidentGroups {
         )))
     }
 
-    /// All groups on the host.
+    /// Downloads all groups.
     pub(crate) fn partials(self) -> Result<Vec<Partial>> {
         let down = |column: &Column| compact_views(self.device.download(column)?);
         let of_groups = |groups: &Groups| {
@@ -202,7 +207,7 @@ impl ResidentGroups {
     }
 }
 
-/// The only fold of a function that is no average.
+/// The only fold of a function other than an average or a variance.
 fn fold_of(function: AggregateFunction) -> Fold {
     function.folds()[0]
 }

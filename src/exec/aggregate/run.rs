@@ -1,8 +1,8 @@
-//! [`GroupRun`]: one execution of an aggregation, a chunk at a time.
+//! [`GroupRun`]: one execution of an aggregation. In: one chunk after the other. Out: finished groups.
 //!
-//! Each chunk is grouped and folded on the device. What comes down are its groups' keys and partial states. Those of several
-//! chunks are merged by grouping them again, and DataFusion's own accumulators finish them: overflow, NULL and the result
-//! types are DataFusion's.
+//! Each chunk is grouped and folded on the device, and the keys and partial states of its groups are downloaded. Groups
+//! of several chunks are grouped again. DataFusion's own accumulators finish them, so overflow, NULLs and result types
+//! are DataFusion's.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,33 +35,37 @@ use crate::exec::transfer::chunker::has_small_dictionary;
 use crate::ir::fold::Fold;
 use crate::spec::aggregate::{GroupAggregate, GroupSpec, GroupState};
 
-/// Groups that come out.
+/// A batch of finished groups.
 pub(crate) enum Finished {
     OnDevice(DeviceBatch),
     OnHost(RecordBatch),
 }
 
-/// Rows are halved until there is one.
+/// Parts of a chunk are halved down to one row.
 const HALVING: Halving = Halving {
     least: 1,
     aligned: 1,
 };
 
+/// The state of an aggregation between two chunks.
 pub(crate) struct GroupRun {
     pub(crate) spec: Arc<GroupSpec>,
     pub(crate) device: Arc<dyn Device>,
+    /// For each input column, whether the device needs it.
     needed: Vec<Need>,
-    /// Groups of what came so far, of which some may come more than once.
+    /// Groups of the chunks so far, on the host. A group may occur in several of them.
     pub(crate) partials: Partials,
+    /// Groups that DataFusion's accumulators merge.
     pub(crate) table: GroupTable,
     spilling: Option<Spilling>,
-    /// Groups on the device, until there is no room for them.
+    /// Groups on the device, as long as they fit and the output stays there.
     pub(crate) resident: Option<ResidentGroups>,
-    /// Whether groups are merged by the table: where there is no room to group them again, of states that no folds merge, of
-    /// dictionaries whose keys may not tell the values of several chunks apart, and where there is one group.
+    /// Whether groups are merged by the table. It merges if a merge on the device does not fit, if no fold merges some
+    /// state, if small dictionary keys cannot tell the values of several chunks apart, or if there is a single group.
     by_table: bool,
-    /// Whether all rows are there, and whether all groups came out on the device.
+    /// Whether all rows were pushed.
     pub(crate) finishing: bool,
+    /// Whether all groups were emitted on the device.
     pub(crate) on_device: bool,
     pub(crate) metrics: DeviceMetrics,
 }
@@ -100,12 +104,13 @@ impl GroupRun {
         })
     }
 
-    /// Columns that the device needs.
+    /// For each input column, whether the device needs it.
     pub(crate) fn needed(&self) -> &[Need] {
         &self.needed
     }
 
-    /// Groups the rows of a chunk, grouping set by grouping set, and merges the groups: all rows together where memory allows it.
+    /// Groups the rows of a chunk, for one grouping set after the other, and merges the groups. Without memory for the
+    /// whole chunk it is grouped in parts.
     pub(crate) fn push(&mut self, arriving: Prefetched) -> Result<()> {
         let Prefetched { chunk, uploaded } = arriving;
         if let Some((_, error)) = chunk.failures().first() {
@@ -132,6 +137,7 @@ impl GroupRun {
         Ok(())
     }
 
+    /// Runs `work` as a step beside those of others.
     pub(crate) fn shared_step<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T>,
@@ -140,8 +146,8 @@ impl GroupRun {
         step::shared(device.as_ref(), OnRefusal::Shrink, |_| work(self))
     }
 
-    /// Rows that are in a file have to be read first. Where the memory pool has no room for them, groups leave it; where that is not
-    /// enough, fewer rows are, as where the device has none.
+    /// Uploads `rows` of a chunk. Rows of a spilled chunk are read first: if the memory pool refuses them, groups are
+    /// spilled, and if it still does, the error asks for fewer rows, as an allocation failure of the device does.
     fn upload(&mut self, chunk: &InputChunk, rows: &Range<usize>) -> Result<DeviceBatch> {
         let upload = |run: &Self| {
             let device = run.device.as_ref();
@@ -165,7 +171,7 @@ impl GroupRun {
         }
     }
 
-    /// Groups a batch by grouping set `set`, and merges its groups.
+    /// Groups a batch by grouping set `set` and merges its groups with those of earlier batches.
     pub(crate) fn fold(&mut self, batch: &DeviceBatch, set: usize) -> Result<()> {
         let timer = self.metrics.output_time.clone();
         let _timer = timer.timer();
@@ -200,7 +206,7 @@ impl GroupRun {
         self.account()
     }
 
-    /// Reserves what the groups take, or spills them.
+    /// Reserves the memory of the groups in the pool, or else spills them.
     pub(crate) fn account(&mut self) -> Result<()> {
         match self.table.account(self.partials.bytes())? {
             true => Ok(()),
@@ -208,7 +214,7 @@ impl GroupRun {
         }
     }
 
-    /// Takes the groups to files where they may be spilled, as somebody else found no room.
+    /// Spills the groups, if that is possible, because another reader of the memory pool found it full.
     pub(crate) fn leave_pool(&mut self) -> Result<()> {
         match self.table.can_spill() {
             true => self.spill(),
@@ -223,7 +229,7 @@ impl GroupRun {
         self.table.spill()
     }
 
-    /// Groups that come once.
+    /// Merges the partial groups into distinct ones, on the device or else by the table.
     pub(crate) fn merge(&mut self) -> Result<()> {
         let partials = self.partials.take();
         match merged(self.device.as_ref(), &self.spec, &partials) {
@@ -239,6 +245,7 @@ impl GroupRun {
         }
     }
 
+    /// Merges distinct groups into the table.
     pub(crate) fn add_to_table(&mut self, mut partial: Partial) -> Result<()> {
         self.device.check_cancelled()?;
         for (aggregate, states) in self.spec.aggregates.iter().zip(&mut partial.states) {
@@ -250,6 +257,7 @@ impl GroupRun {
         self.table.merge_distinct(partial)
     }
 
+    /// The groups of a batch by grouping set `set`: keys and partial states, downloaded.
     fn partial(&mut self, batch: &DeviceBatch, set: usize) -> Result<Partial> {
         let set = &self.spec.sets[set];
         let device = self.device.as_ref();
@@ -286,7 +294,7 @@ impl GroupRun {
                 Some(key) => compact_views(device.download(key)?)?,
                 None => new_null_array(self.spec.input.data_type(*column), rows),
             };
-            // As DataFusion's own aggregation: −0.0 and 0.0 are one group.
+            // −0.0 and 0.0 are one group, as in DataFusion's own aggregation.
             key_arrays.push(normalize_float_zero(&array));
         }
         if let Some(id) = set.id {
@@ -344,7 +352,7 @@ impl GroupRun {
     }
 }
 
-/// Columns of keys, arguments and orders.
+/// The columns of keys, arguments and orders.
 fn reads(spec: &GroupSpec) -> impl Iterator<Item = usize> {
     let arguments = spec.aggregates.iter().filter_map(|a| a.argument);
     let orders = spec.aggregates.iter().filter_map(|a| match &a.state {
@@ -362,12 +370,12 @@ fn reads(spec: &GroupSpec) -> impl Iterator<Item = usize> {
 struct Pushed<'a> {
     run: &'a mut GroupRun,
     chunk: InputChunk,
-    /// All of its rows on the device.
+    /// All rows of the chunk on the device, if they fit.
     whole: Option<DeviceBatch>,
 }
 
 impl Pushed<'_> {
-    /// Groups some of the rows by grouping set `set`.
+    /// Groups some rows of the chunk by grouping set `set`.
     fn fold(&mut self, part: &Part, set: usize) -> Result<()> {
         let device = Arc::clone(&self.run.device);
         let work = |pushed: &mut Self, _: &Step<'_>| match &pushed.whole {
@@ -383,7 +391,8 @@ impl Pushed<'_> {
         }
     }
 
-    /// After a refusal the chunk and the groups leave the device, where they are there alone.
+    /// After an allocation failure, evicts the chunk and the resident groups. Only if there is nothing to evict, the
+    /// rows are halved.
     fn answer(&mut self, error: &BowtieError) -> Result<Answer> {
         if !error.is_divisible() {
             return Ok(Answer::Fail);

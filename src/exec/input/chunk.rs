@@ -1,10 +1,11 @@
-//! Rows that a device node reads: what uploads staged on the host, and what device nodes below left on the device.
+//! [`InputChunk`]: a chunk that a device node reads, in one of three forms: staged on the host by an upload, resident
+//! on the device, or spilled to a file.
 //!
 //! ```text
 //! BowtieUploadExec ──► Staged ───────────────────────────────────┐
 //!                                                                ├──► InputChunk
-//! join, filter, … ──► Resident, piece by piece ──► put together ─┘
-//!                                     └─ little room ─► downloaded: Staged ─ little room there ─► in a file: Spilled
+//! join, filter, … ──► Resident, piece by piece ──► coalesced ────┘
+//!                                     └─ device memory short ─► downloaded: Staged ─ host memory short ─► Spilled
 //! ```
 
 use std::ops::Range;
@@ -25,34 +26,40 @@ use crate::exec::memory::spilled_chunk::{ChunkWriter, SpilledChunk};
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::transfer::staged_chunk::{Failures, Parts, StagedChunk};
 
+/// The chunks that a node reads.
 pub(crate) type InputStream = BoxStream<'static, Result<InputChunk>>;
 
-/// Rows that a node reads.
+/// A chunk that a node reads.
 #[derive(Debug)]
 pub(crate) enum InputChunk {
+    /// Rows on the host.
     Staged(StagedChunk),
+    /// Columns on the device.
     Resident(ResidentChunk),
-    /// In a file, as the memory pool had no room.
+    /// Rows in a file, as the memory pool refused them.
     Spilled(SpilledChunk),
 }
 
-/// Rows on the device. What is asked for on the host comes down once, and is reserved in DataFusion's memory pool.
+/// Rows on the device. A column that is needed on the host is downloaded once, and reserved in DataFusion's memory
+/// pool.
 #[derive(Debug)]
 pub(crate) struct ResidentChunk {
     pub(crate) batch: DeviceBatch,
     pub(crate) device: Arc<dyn Device>,
     pub(crate) schema: SchemaRef,
+    /// The downloaded columns.
     pub(crate) on_host: Mutex<Vec<Option<ArrayRef>>>,
     pub(crate) reservation: Arc<MemoryReservation>,
 }
 
 impl ResidentChunk {
-    /// Frees copies on the host, whose rows lie on the device anyway; whether there were any.
+    /// Drops the downloaded columns; false if there were none.
     fn forget_copies(&self) -> bool {
         self.on_host.lock().fill(None);
         self.reservation.free() > 0
     }
 
+    /// A column on the host.
     fn array(&self, column: usize) -> crate::error::Result<ArrayRef> {
         let mut on_host = self.on_host.lock();
         if let Some(array) = &on_host[column] {
@@ -65,7 +72,7 @@ impl ResidentChunk {
         Ok(array)
     }
 
-    /// The same rows on the host.
+    /// All rows on the host.
     fn staged(&self) -> crate::error::Result<StagedChunk> {
         let columns = (0..self.schema.fields().len()).map(|i| Ok(vec![self.array(i)?]));
         Ok(StagedChunk::of_parts(
@@ -75,7 +82,7 @@ impl ResidentChunk {
         ))
     }
 
-    /// The same rows in a file; `None` where there is nothing to write.
+    /// All rows in a file; `None` if there is nothing to write.
     fn spilled(&self, spilling: &Spilling) -> crate::error::Result<Option<SpilledChunk>> {
         let fields = self.schema.fields().iter();
         let types = fields.map(|field| field.data_type().clone());
@@ -88,6 +95,7 @@ impl ResidentChunk {
         writer.finish(vec![], &self.reservation)
     }
 
+    /// Rows `rows` of the needed columns, on the device.
     fn upload(&self, rows: &Range<usize>, needs: &[Need]) -> crate::error::Result<DeviceBatch> {
         if rows.len() == self.batch.rows() {
             return Ok(self.batch.clone());
@@ -97,7 +105,7 @@ impl ResidentChunk {
     }
 }
 
-/// Rows `rows` of the columns of `batch` that are wanted.
+/// Rows `rows` of the columns of `batch` that are `wanted`.
 fn slice(
     device: &dyn Device,
     batch: &DeviceBatch,
@@ -116,7 +124,7 @@ fn slice(
     Ok(DeviceBatch::new(rows.len(), columns))
 }
 
-/// Hands the rows of `batch` to `take` on the host, a few at a time, so that the host never holds much of them.
+/// Calls `take` with the rows of `batch` on the host, a few at a time, so that the host never holds many of them.
 pub(crate) fn slices(
     device: &dyn Device,
     batch: &DeviceBatch,
@@ -129,7 +137,7 @@ pub(crate) fn slices(
     };
     let most = spilled_rows(batch.bytes() as usize / rows.max(1));
     let mut each = most;
-    // Those arrays are there.
+    // Lazy columns have their arrays on the host already.
     let mut whole = match batch.is_resident() {
         true => None,
         false => Some(all(batch)?),
@@ -147,7 +155,7 @@ pub(crate) fn slices(
         match columns {
             Err(error) if error.is_divisible() => match each > 1 {
                 true => each /= 2,
-                // To come down together they need no room on the device.
+                // A download of whole columns needs no device memory.
                 false => (whole, each) = (Some(all(batch)?), most),
             },
             columns => {
@@ -168,7 +176,7 @@ impl InputChunk {
         }
     }
 
-    /// The rows as they lie on the device, if they do.
+    /// The columns on the device, if the chunk is resident.
     pub(crate) fn resident(&self) -> Option<&DeviceBatch> {
         match self {
             Self::Resident(chunk) => Some(&chunk.batch),
@@ -176,7 +184,7 @@ impl InputChunk {
         }
     }
 
-    /// The number of the part that the rows are of, where a node's rows are in parts (`partition/partitioner.rs`); otherwise 0.
+    /// The number of the hash partition of the rows (`partition/partitioner.rs`); 0 without partitions.
     pub(crate) fn part(&self) -> u32 {
         match self {
             Self::Staged(chunk) => chunk.part,
@@ -185,7 +193,7 @@ impl InputChunk {
         }
     }
 
-    /// Bytes of all rows, about.
+    /// Bytes of all rows, approximately.
     pub(crate) fn bytes(&self) -> crate::error::Result<u64> {
         match self {
             Self::Staged(chunk) => {
@@ -198,17 +206,18 @@ impl InputChunk {
         }
     }
 
-    /// Whether the memory pool has no room for more rows.
+    /// Whether the chunk only signals that the memory pool refused more rows.
     pub(crate) fn is_memory_pressure(&self) -> bool {
         matches!(self, Self::Staged(chunk) if chunk.memory_pressure)
     }
 
-    /// Gives the memory of rows back that are in a file too; false where they took none.
+    /// Frees the memory of rows that are in a file too; false if they took none.
     pub(crate) fn unload(&self) -> bool {
         matches!(self, Self::Spilled(chunk) if chunk.unload())
     }
 
-    /// Takes rows that wait on the host to a file, or out of the memory if they are in one; false where they are not there.
+    /// Spills rows on the host to a file, or frees their memory if they are in a file or on the device too; false if
+    /// they took none.
     pub(crate) fn leave_host(&mut self, spilling: &Spilling) -> crate::error::Result<bool> {
         let chunk = match self {
             Self::Staged(chunk) => chunk,
@@ -231,7 +240,7 @@ impl InputChunk {
         }
     }
 
-    /// Evaluated columns that have no value on some row, and why.
+    /// Evaluated columns whose expression failed on some row, with the error.
     pub(crate) fn failures(&self) -> &Failures {
         match self {
             Self::Staged(chunk) => &chunk.failures,
@@ -240,6 +249,7 @@ impl InputChunk {
         }
     }
 
+    /// The memory pool's reservation of the rows on the host.
     pub(crate) fn reservation(&self) -> Arc<MemoryReservation> {
         match self {
             Self::Staged(chunk) => Arc::clone(&chunk.reservation),
@@ -248,7 +258,7 @@ impl InputChunk {
         }
     }
 
-    /// The parts of a column on the host.
+    /// The arrays of a column, on the host.
     pub(crate) fn parts(&self, column: usize) -> crate::error::Result<Parts> {
         Ok(match self {
             Self::Staged(chunk) => chunk.parts(column),
@@ -257,7 +267,7 @@ impl InputChunk {
         })
     }
 
-    /// A column on the host as one array.
+    /// A column as one array, on the host.
     pub(crate) fn whole(&self, column: usize) -> crate::error::Result<ArrayRef> {
         match self {
             Self::Staged(chunk) => chunk.whole(column),
@@ -266,7 +276,8 @@ impl InputChunk {
         }
     }
 
-    /// Some rows of a column on the host; only those are read where the memory pool has no room for all of a file.
+    /// Some rows of a column, on the host. Of a spilled chunk only these are read if the memory pool refuses the whole
+    /// chunk.
     pub(crate) fn some(
         &self,
         column: usize,
@@ -293,7 +304,8 @@ impl InputChunk {
         }
     }
 
-    /// Rows `rows` on the device, of which the columns that are needed are there; what is uploaded for it is counted.
+    /// Uploads the needed columns of rows `rows`, and counts the transfer. Resident rows are not copied unless they are
+    /// a part of the chunk.
     pub(crate) fn upload(
         &self,
         device: &dyn Device,
@@ -317,13 +329,13 @@ impl InputChunk {
         }
     }
 
-    /// Takes rows on the device to the host, or to a file where the memory pool has no room, so that there is room for work on the
-    /// device; false when they were there already, or when there is room for them nowhere.
+    /// Downloads resident rows to free device memory. They are spilled if the memory pool refuses them. False if they
+    /// were not resident, or if there was no memory for them anywhere.
     pub(crate) fn evict(&mut self, spilling: Option<&Spilling>) -> bool {
         matches!(self, Self::Resident(_)) && self.leave_device(spilling).is_ok()
     }
 
-    /// The same, but an error where there is no room.
+    /// As [`Self::evict`], but without memory for the rows it fails.
     pub(crate) fn leave_device(&mut self, spilling: Option<&Spilling>) -> crate::error::Result<()> {
         let Self::Resident(chunk) = self else {
             return Ok(());

@@ -1,4 +1,5 @@
-//! Gathering: pieces that device nodes make become chunks of the size that their reader wants.
+//! Coalesces the pieces of a device node to chunks of the size that its reader wants. In: device chunks. Out:
+//! [`InputChunk`]s, on the device if memory allows, otherwise on the host or in files.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use crate::exec::transfer::sizes::batch_bytes;
 use crate::exec::transfer::staged_chunk::StagedChunk;
 use crate::options::BowtieOptions;
 
-/// The rows of device node `node` for one above it that works on `device`, in chunks of the size that its reader wants.
+/// The chunks of device node `node`, for a reader on `device`, in the size for its `role`.
 pub(crate) fn inputs(
     node: &Arc<dyn ExecutionPlan>,
     device: &Arc<dyn Device>,
@@ -38,7 +39,7 @@ pub(crate) fn inputs(
     gathered(node, device, role, context, spilling, false)
 }
 
-/// The same in the pieces that the node makes.
+/// As [`inputs`], but each piece of the node is a chunk.
 pub(crate) fn pieces(
     node: &Arc<dyn ExecutionPlan>,
     device: &Arc<dyn Device>,
@@ -90,32 +91,33 @@ fn gathered(
     Ok(chunks.boxed())
 }
 
-/// Pieces on the device on their way to chunks.
+/// Coalesces the chunks of a device node.
 pub(crate) struct Gathering {
-    /// None once they are at their end.
+    /// `None` at the end.
     pub(crate) chunks: Option<DeviceStream>,
     pub(crate) waiting: Waiting,
-    /// Whether pieces stay alone: as they are wanted so, or as to copy dictionaries of small keys together may fail.
+    /// Do not coalesce: the reader wants single pieces, or the values of several pieces may overflow the small keys of
+    /// a dictionary.
     pub(crate) apart: bool,
-    /// Whether the reader takes chunk by chunk. One that gathers them all spills those that come on the host itself.
+    /// Whether the reader takes one chunk after the other. A reader that gathers all chunks spills staged ones itself.
     pub(crate) streamed: bool,
 }
 
-/// Pieces of the next chunk, and what becomes of them.
+/// The pieces of the next chunk, and the chunks that are ready.
 pub(crate) struct Waiting {
     pub(crate) on_device: Vec<DeviceBatch>,
     pub(crate) on_host: Vec<RecordBatch>,
-    /// Of both.
+    /// Of pieces on the device and on the host together.
     pub(crate) rows: usize,
     pub(crate) bytes: usize,
     pub(crate) schema: SchemaRef,
     pub(crate) device: Arc<dyn Device>,
     pub(crate) reservation: MemoryReservation,
     pub(crate) spilling: Option<Spilling>,
-    /// The chunk that is being written, which came before those that wait.
+    /// The spilled chunk that is being written. Its rows come before those of the waiting pieces.
     pub(crate) in_file: Option<ChunkWriter>,
     pub(crate) limits: ChunkLimits,
-    /// Chunks that the reader has not taken yet.
+    /// Chunks that the reader has not read yet.
     pub(crate) ready: VecDeque<InputChunk>,
 }
 
@@ -145,6 +147,7 @@ impl Gathering {
         }
     }
 
+    /// Cuts a staged chunk to the size that the reader wants. Under memory pressure it spills.
     async fn take_staged(&mut self, chunk: StagedChunk) -> Result<()> {
         let memory_pressure = chunk.memory_pressure;
         let waiting = &mut self.waiting;
@@ -153,13 +156,13 @@ impl Gathering {
             .as_ref()
             .is_some_and(Spilling::pool_is_full);
         let chunks = waiting.cut(chunk)?;
-        // Those share what is reserved for all of them.
+        // They share one reservation, so spilling only one of them frees nothing.
         let spills = full && self.streamed && chunks.len() > 1;
         waiting.ready.extend(chunks);
         if spills {
             self.blocking(Waiting::leave_host).await?;
         }
-        // Who reads on makes room, and so do the rows that wait here.
+        // Memory pressure: the reader frees memory before it reads on, and so do the waiting rows.
         let waiting = &self.waiting;
         if memory_pressure && waiting.spilling.is_some() && !waiting.on_host.is_empty() {
             self.blocking(Waiting::spill).await?;
@@ -170,6 +173,7 @@ impl Gathering {
         Ok(())
     }
 
+    /// Adds a resident piece. The waiting pieces become a chunk first if the new one would exceed its limits.
     async fn take(&mut self, batch: DeviceBatch) -> Result<()> {
         let (rows, bytes) = (batch.rows(), batch.bytes() as usize);
         let waiting = &self.waiting;
@@ -181,7 +185,7 @@ impl Gathering {
             self.blocking(Waiting::put_together).await?;
         }
         self.waiting.push(batch, rows, bytes);
-        // Half of the budget is for work, that of the nodes below too.
+        // Half of the budget is kept for work, including that of the nodes below.
         let budget = self.waiting.device.budget();
         if budget.in_use_by_all() > budget.limit() / 2 || self.waiting.in_file.is_some() {
             self.blocking(Waiting::download).await?;
@@ -192,7 +196,7 @@ impl Gathering {
         }
     }
 
-    /// Does `work` as a step, on a thread that may block.
+    /// Runs `work` as a step on a blocking thread.
     async fn blocking(&mut self, work: fn(&mut Waiting) -> crate::error::Result<()>) -> Result<()> {
         let mut waiting = self.waiting.take();
         let (waiting, done) = SpawnedTask::spawn_blocking(move || {
@@ -215,7 +219,7 @@ impl Waiting {
         self.bytes += bytes;
     }
 
-    /// All that waits; nothing does here any more.
+    /// Moves all state out, so that a blocking thread can own it.
     fn take(&mut self) -> Self {
         Self {
             on_device: std::mem::take(&mut self.on_device),
@@ -232,13 +236,13 @@ impl Waiting {
         }
     }
 
-    /// A chunk on the host as chunks that are not longer than the reader wants; groups come all at once.
+    /// Cuts a staged chunk to the size that the reader wants. Finished groups arrive as one chunk.
     fn cut(&self, chunk: StagedChunk) -> crate::error::Result<Vec<InputChunk>> {
         let row_bytes = (0..self.schema.fields().len().min(chunk.shape().columns()))
             .map(|column| chunk.mean_bytes(column))
             .sum::<crate::error::Result<u64>>()? as usize;
         let mut most = self.limits.most_rows;
-        // What an upload made has the right size, about.
+        // An upload makes chunks of about the right size.
         if chunk.rows().saturating_mul(row_bytes) / 2 > self.limits.bytes {
             most = most.min((self.limits.bytes / row_bytes.max(1)).max(1));
         }
@@ -246,7 +250,7 @@ impl Waiting {
         Ok(chunks.map(InputChunk::Staged).collect())
     }
 
-    /// Takes the chunks that the reader has not taken yet to files.
+    /// Spills the chunks that the reader has not read yet.
     fn leave_host(&mut self) -> crate::error::Result<()> {
         if let Some(spilling) = &self.spilling {
             for chunk in &mut self.ready {
@@ -256,7 +260,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// Takes what waits to the host, or to a file where the memory pool has no room.
+    /// Downloads the waiting pieces. They are spilled if the memory pool refuses them.
     fn download(&mut self) -> crate::error::Result<()> {
         if self.in_file.is_some() {
             return self.spill();
@@ -270,7 +274,7 @@ impl Waiting {
             reserved?;
             let batch = self.on_device.remove(0);
             let batch = batch.download(self.device.as_ref(), &self.schema)?;
-            // What views and dictionaries share is not counted twice.
+            // Buffers that views and dictionaries share are counted once.
             let more = batch_bytes(&batch).saturating_sub(bytes);
             let grown = self.reserve(more);
             self.on_host.push(batch);
@@ -282,7 +286,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// Rows without columns take nothing, which a pool that is full would refuse.
+    /// Rows without columns take no memory; a full pool would refuse even 0 bytes.
     fn reserve(&self, bytes: usize) -> Result<()> {
         match bytes {
             0 => Ok(()),
@@ -290,7 +294,7 @@ impl Waiting {
         }
     }
 
-    /// Adds what waits to a file, which is a chunk when it is long enough.
+    /// Appends the waiting pieces to the spilled chunk, which is finished once it is long enough.
     fn spill(&mut self) -> crate::error::Result<()> {
         for batch in std::mem::take(&mut self.on_host) {
             let rows = batch.num_rows();
@@ -309,6 +313,7 @@ impl Waiting {
         Ok(())
     }
 
+    /// Appends a batch to the spilled chunk, which is created if there is none.
     fn write(&mut self, columns: Vec<ArrayRef>) -> crate::error::Result<()> {
         if self.in_file.is_none() {
             let types = columns.iter().map(|array| array.data_type().clone());
@@ -337,13 +342,14 @@ impl Waiting {
         Ok(())
     }
 
-    /// The last chunks.
+    /// Makes the last chunks.
     fn finish(&mut self) -> crate::error::Result<()> {
         self.put_together()?;
         self.finish_file()
     }
 
-    /// One chunk of all that waits: on the device, if all of it lies there and there is room for a copy.
+    /// Makes one chunk of all waiting pieces: on the device if they are resident and a copy of them fits, otherwise on
+    /// the host.
     fn put_together(&mut self) -> crate::error::Result<()> {
         if self.rows == 0 {
             return Ok(());
@@ -361,7 +367,7 @@ impl Waiting {
                         on_host: Mutex::new(vec![None; self.schema.fields().len()]),
                         reservation: Arc::new(self.reservation.take()),
                     });
-                    // Half of the budget is for work.
+                    // Half of the budget is kept for work.
                     let budget = self.device.budget();
                     if outgrew && budget.in_use_by_all() > budget.limit() / 2 {
                         chunk.evict(self.spilling.as_ref());
@@ -375,7 +381,7 @@ impl Waiting {
         }
         self.download()?;
         if self.rows == 0 {
-            // They are in a file.
+            // All rows were spilled.
             return Ok(());
         }
         let columns = (0..self.schema.fields().len()).map(|i| {
@@ -392,6 +398,7 @@ impl Waiting {
         Ok(())
     }
 
+    /// The waiting pieces as one batch on the device.
     fn on_device(&self) -> crate::error::Result<DeviceBatch> {
         if let [batch] = self.on_device.as_slice() {
             return Ok(batch.clone());

@@ -1,4 +1,4 @@
-//! The chunks that a device node reads: coalesced, prefetched.
+//! The chunks that a device node reads: resident pieces coalesced to chunks, and the next chunk prefetched.
 
 pub(crate) mod chunk;
 pub(crate) mod coalesce;

@@ -1,4 +1,5 @@
-//! [`Prefetch`]: the streamed side, whose next chunk is read and sent to the device while the one at hand is joined.
+//! [`Prefetch`]: the streamed side of a node. It reads the next chunk and uploads its needed columns while the current
+//! chunk is processed.
 
 use std::sync::Arc;
 
@@ -16,30 +17,33 @@ use crate::exec::memory::step::{self, OnRefusal};
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::transfer::chunk_limits::ChunkLimits;
 
-/// A chunk, and its needed columns on their way to the device, if there was room for them.
+/// A chunk, and its needed columns on the device (the copy may still run) if they were prefetched.
 #[derive(Debug)]
 pub(crate) struct Prefetched {
     pub chunk: InputChunk,
     pub uploaded: Option<DeviceBatch>,
 }
 
-/// A chunk is sent ahead if so many of its kind would fit half of the budget: what it takes must not shorten the tile at hand.
+/// Prefetch a chunk only if this number of chunks of its size fits into half of the budget, so that it does not force
+/// the current tile to be cut.
 const AHEAD_SHARE: u64 = 8;
 
+/// The task that reads and uploads the next chunk.
 type Reading = SpawnedTask<Result<Option<(Prefetched, InputStream)>>>;
 
-/// Reads one chunk ahead.
+/// Reads a stream of chunks one ahead.
 pub(crate) struct Prefetch {
     chunks: Option<InputStream>,
     reading: Option<Reading>,
     upload: Upload,
     spilling: Option<Spilling>,
-    /// The last chunk was crowded; what tells who reads beside to try again.
+    /// Whether the last chunk signalled memory pressure.
     memory_pressure: bool,
+    /// Tells the task that reads ahead to go on after memory pressure.
     room: Arc<Notify>,
 }
 
-/// What uploads a chunk.
+/// Uploads the needed columns of chunks.
 #[derive(Clone)]
 struct Upload {
     device: Arc<dyn Device>,
@@ -48,7 +52,8 @@ struct Upload {
 }
 
 impl Prefetch {
-    /// Of `chunks` the columns that are needed at once are uploaded; where that takes long, the next one is read meanwhile.
+    /// Prefetches `chunks`. The columns that are needed at once are uploaded ahead. On a device where uploads take
+    /// long, a second chunk is read ahead.
     pub(crate) fn new(
         chunks: InputStream,
         device: Arc<dyn Device>,
@@ -76,7 +81,7 @@ impl Prefetch {
         }
     }
 
-    /// Begins to read the next chunk.
+    /// Begins to read the next chunk, unless that has begun.
     pub(crate) fn start(&mut self) {
         let Some(mut chunks) = self.chunks.take() else {
             return;
@@ -94,8 +99,8 @@ impl Prefetch {
         }));
     }
 
-    /// The next chunk; the one after it is being read from then on, while the memory pool has room. A crowded one has no rows: what
-    /// the reader holds has to leave the pool before it asks again.
+    /// The next chunk. From then on the one after it is read, if the memory pool has memory. A chunk that signals
+    /// memory pressure has no rows: the reader must free its memory before it calls again.
     pub(crate) async fn next(&mut self) -> Result<Option<Prefetched>> {
         if std::mem::take(&mut self.memory_pressure) {
             self.room.notify_one();
@@ -121,15 +126,15 @@ impl Prefetch {
     }
 }
 
-/// The same chunks, read on a task of their own, which ends with the stream. `room` is told when a crowded one was seen, and
-/// the next one is asked for.
+/// The same chunks, read by a task that ends with the stream. After a chunk that signals memory pressure the task waits
+/// for `room`.
 fn beside(mut chunks: InputStream, room: Arc<Notify>) -> InputStream {
     let (sender, receiver) = mpsc::channel(1);
     let task = SpawnedTask::spawn(async move {
         while let Some(chunk) = chunks.next().await {
             let failed = chunk.is_err();
             let memory_pressure = matches!(&chunk, Ok(chunk) if chunk.is_memory_pressure());
-            // Nobody reads any more, or nothing may follow.
+            // The reader is gone, or the stream has failed and ends.
             if sender.send(chunk).await.is_err() || failed {
                 return;
             }
@@ -144,7 +149,7 @@ fn beside(mut chunks: InputStream, room: Arc<Notify>) -> InputStream {
             if let Some(chunk) = receiver.recv().await {
                 return Some((chunk, (receiver, task)));
             }
-            // The sender is gone; a task that panicked sent no error.
+            // The sender was dropped. A task that panicked sent no error.
             match task.take()?.join_unwind().await {
                 Ok(()) => None,
                 Err(e) => Some((
@@ -158,10 +163,11 @@ fn beside(mut chunks: InputStream, room: Arc<Notify>) -> InputStream {
 }
 
 impl Upload {
+    /// Starts the upload of a staged chunk, if it leaves enough memory for the current one.
     fn start(&self, chunk: InputChunk) -> crate::error::Result<Prefetched> {
         let staged = match &chunk {
             InputChunk::Staged(staged) if !staged.memory_pressure => staged,
-            // It is there, or nothing is.
+            // A resident chunk needs no upload. A spilled one is read when it is used.
             _ => {
                 return Ok(Prefetched {
                     chunk,
@@ -175,7 +181,7 @@ impl Upload {
                 bytes += chunk.mean_bytes(column)? * chunk.rows() as u64;
             }
         }
-        // The chunk at hand, about as long, still has to take its room, and this one more later.
+        // The current chunk of about the same size still has to allocate memory, and this one needs more later.
         let work = bytes + ChunkLimits::WORK_BYTES_PER_ROW * chunk.rows() as u64;
         let budget = self.device.budget();
         if bytes == 0 || budget.in_use_by_all() + AHEAD_SHARE * work > budget.limit() / 2 {

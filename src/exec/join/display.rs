@@ -1,4 +1,4 @@
-//! What EXPLAIN shows of a join.
+//! The EXPLAIN text of a join.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ pub(crate) fn fmt_join(spec: &JoinSpec, device: &str, f: &mut fmt::Formatter<'_>
     Ok(())
 }
 
-/// The same, a line each.
+/// The same without the build side, one property a line.
 pub(crate) fn fmt_join_tree(
     spec: &JoinSpec,
     device: &str,

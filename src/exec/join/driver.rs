@@ -1,4 +1,5 @@
-//! [`Driver`]: feeds a [`JoinWalk`] with the chunks of both sides, and hands on what it makes.
+//! [`Driver`]: the async part of a join. In: the chunk streams of both inputs. It gathers the left chunks, feeds the
+//! right chunks to a [`JoinWalk`], runs the steps of the walk on blocking threads, and returns their output chunks.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,31 +23,35 @@ use crate::exec::partition::grace_join::Grace;
 use crate::exec::transfer::chunk_limits::Role;
 use crate::spec::join::JoinSpec;
 
+/// The output of a step.
 type StepResult = crate::error::Result<Vec<DeviceChunk>>;
 
-/// Makes the walk. It may block.
+/// Makes the walk, on a blocking thread.
 type Make<S> = Box<dyn FnOnce(WalkInputs) -> crate::error::Result<JoinWalk<S>> + Send>;
 
-/// Everything an execution holds between two steps.
+/// The state of a join's execution between two steps.
 pub(crate) struct Driver<S: MatchSink> {
     spec: Arc<JoinSpec>,
     device: Arc<dyn Device>,
     spilling: Option<Spilling>,
     metrics: DeviceMetrics,
     grace: Arc<Grace>,
-    /// Until all left chunks are there.
+    /// The inputs and the constructor of the walk, until the left chunks are gathered.
     sides: Option<(InputStream, InputStream, Make<S>)>,
     right: Option<Prefetch>,
-    /// Taken while a step runs.
+    /// `None` while a step runs.
     walk: Option<JoinWalk<S>>,
-    /// The step that runs while the output of the last one is read.
+    /// A running step. It may have started while the consumer still reads the output of the previous one.
     step: Option<SpawnedTask<(JoinWalk<S>, StepResult)>>,
+    /// Output that the consumer has not read yet.
     ready: VecDeque<DeviceChunk>,
+    /// Output rows so far.
     emitted: usize,
 }
 
 impl<S: MatchSink> Driver<S> {
-    /// For a join of the two inputs of `execution`, whose walk `make` makes.
+    /// Makes the driver of a join of the two inputs of `execution`. `make` makes the walk once the left chunks are
+    /// gathered.
     pub(crate) fn new(
         execution: &Execution<'_>,
         spec: Arc<JoinSpec>,
@@ -82,11 +87,11 @@ impl<S: MatchSink> Driver<S> {
         })
     }
 
-    /// The next chunk of output; `None` at the end.
+    /// The next output chunk; `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<DeviceChunk>> {
         loop {
             if let Some(chunk) = self.ready.pop_front() {
-                // The download cuts the last chunk.
+                // The download truncates the last chunk to the limit.
                 let wanted = self
                     .spec
                     .fetch
@@ -106,7 +111,7 @@ impl<S: MatchSink> Driver<S> {
                     .await
                     .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?;
                 self.ready.extend(made?);
-                // The next step runs while this one's output is read, if there is memory for both.
+                // If device memory allows for both, the next step runs while the consumer reads the output of this one.
                 let budget = self.device.budget();
                 let half_is_free = budget.in_use_by_all() < budget.limit() / 2;
                 let beside = half_is_free && !self.ready.is_empty();
@@ -152,13 +157,13 @@ impl<S: MatchSink> Driver<S> {
         }
     }
 
-    /// The walk, once its last chunk came out.
+    /// The finished walk.
     pub(crate) fn into_walk(self) -> Result<JoinWalk<S>> {
         let walk = self.walk.filter(JoinWalk::is_done);
         walk.ok_or_else(|| DataFusionError::Internal("bowtie: a join has not ended".into()))
     }
 
-    /// The walk over all left chunks, and the right side being read.
+    /// Gathers the left chunks, makes the walk over them, and starts to prefetch the right side.
     async fn begin(
         &mut self,
         left: InputStream,
@@ -166,7 +171,8 @@ impl<S: MatchSink> Driver<S> {
         make: Make<S>,
     ) -> Result<JoinWalk<S>> {
         let left = gather(left, self.spilling.as_ref()).await?;
-        // Then the right side is not read, as in a hash join: an expression that fails there fails no query.
+        // With an empty left side the right one is not read, as in DataFusion's hash join. So an expression that would
+        // fail there does not fail the query.
         let reads_right = !left.is_empty() || needs_right_without_left(self.spec.kind);
         let (left, right) = match reads_right {
             true => self.grace.sides(left, right).await?,
@@ -192,7 +198,7 @@ impl<S: MatchSink> Driver<S> {
         Ok(walk)
     }
 
-    /// Starts the next step on a thread that may block.
+    /// Starts a step on a blocking thread.
     fn start(
         &self,
         mut walk: JoinWalk<S>,

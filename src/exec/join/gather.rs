@@ -1,4 +1,4 @@
-//! The left side's chunks, gathered before the right side is read.
+//! Gathers the left side's chunks before the right side is read.
 
 use datafusion::common::JoinType;
 use datafusion::common::runtime::SpawnedTask;
@@ -9,7 +9,7 @@ use crate::error::BowtieError;
 use crate::exec::input::chunk::{InputChunk, InputStream};
 use crate::exec::memory::spill::Spilling;
 
-/// Whether rows come out although the left side is empty.
+/// Whether the join emits rows even if the left side is empty.
 pub(crate) fn needs_right_without_left(kind: JoinType) -> bool {
     matches!(
         kind,
@@ -17,7 +17,7 @@ pub(crate) fn needs_right_without_left(kind: JoinType) -> bool {
     )
 }
 
-/// All chunks of a side; in files, as far as the memory pool has no room for them.
+/// All chunks of a side. They are spilled when the memory pool is full.
 pub(crate) async fn gather(
     mut chunks: InputStream,
     spilling: Option<&Spilling>,
@@ -25,7 +25,7 @@ pub(crate) async fn gather(
     let mut gathered: Vec<InputChunk> = vec![];
     while let Some(chunk) = chunks.try_next().await? {
         let memory_pressure = chunk.is_memory_pressure();
-        // One without rows says only that.
+        // A chunk without rows that only signals memory pressure is dropped.
         if !memory_pressure {
             gathered.push(chunk);
         }

@@ -1,4 +1,5 @@
-//! Key columns alone, without the other side's rows: where these are not asked for pair by pair.
+//! Passes over the key columns of one side alone, for paths that need no tiles (key bitmap, presorted walk). In: a
+//! chunk. Out: its key columns on the device, whole or in parts.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,18 +14,19 @@ use crate::exec::memory::shrink::{Answer, Halving, Part, by_halves};
 use crate::exec::memory::step::Step;
 use crate::ir::side::Side;
 
-/// Parts of a chunk begin at whole words of flags.
+/// Parts of a chunk begin at a multiple of 64 rows, the flags of a word.
 const WORDS: Halving = Halving {
     least: 0,
     aligned: 64,
 };
 
-/// Called with the row of the chunk that is the first of a part, and with the part's columns.
+/// Called with the row of the chunk at which a part begins, and with the part's key columns.
 type Take<'a> = &'a mut dyn FnMut(usize, &[&Column]) -> Result<()>;
 
 impl Matrix {
-    /// Hands the `keys` of a left chunk, or of the right chunk at hand, to `take` on the device: of all rows together, or, where there
-    /// is no memory, of parts, one of which may be handed over again after `take` was refused.
+    /// Calls `take` with the `keys` columns of a left chunk, or of the current right chunk, on the device: once for all
+    /// rows, or, if device memory does not suffice, for one part after the other. A part for which `take` failed to
+    /// allocate may be passed again.
     pub(crate) fn each_keys(
         &mut self,
         step: &Step<'_>,
@@ -33,7 +35,7 @@ impl Matrix {
         keys: &[usize],
         take: Take<'_>,
     ) -> Result<()> {
-        // Which left chunk is worked on: none.
+        // The left chunk in use; none if the keys are the right side's.
         let worked_on = match side {
             Side::Left => left_chunk,
             Side::Right => usize::MAX,
@@ -90,7 +92,7 @@ impl Matrix {
         take(rows.start, &columns.collect::<Result<Vec<_>>>()?)
     }
 
-    /// All rows of a chunk as they lie on the device, with the columns that come out, and with its `keys`, which are looked at at once.
+    /// All rows of a chunk, if they are resident with the output columns and the `keys`.
     pub(crate) fn whole_with_keys(
         &self,
         side: Side,
@@ -102,17 +104,17 @@ impl Matrix {
         Ok(whole.filter(|batch| keys.iter().all(|key| batch.column(*key).is_ok())))
     }
 
-    /// All rows of a chunk as they lie on the device, with the columns that come out.
+    /// All rows of a chunk, if they are resident with the output columns.
     pub(crate) fn whole(&self, side: Side, left_chunk: usize) -> Option<DeviceBatch> {
         let rows = 0..self.chunk(side, left_chunk).ok()?.rows();
         self.resident(side, left_chunk, &rows)
             .filter(DeviceBatch::is_resident)
     }
 
-    /// A chunk whose `keys` were evaluated on every row.
+    /// A left chunk or the current right chunk. Fails if one of its `keys` failed to evaluate on some row.
     fn chunk_of_keys(&self, side: Side, left_chunk: usize, keys: &[usize]) -> Result<&InputChunk> {
         let chunk = self.chunk(side, left_chunk)?;
-        // DataFusion's own join evaluates the keys on every row too, and fails on the same one.
+        // DataFusion's own join evaluates the keys on every row too, and fails on the same row.
         let mut failures = chunk.failures().iter();
         match failures.find(|(column, _)| keys.contains(column)) {
             Some((_, error)) => Err(BowtieError::DataFusion(Arc::clone(error))),
@@ -120,6 +122,7 @@ impl Matrix {
         }
     }
 
+    /// The `rows` of a chunk as they are on the device: as a tile's side, or as a chunk that arrived resident.
     fn resident(&self, side: Side, left_chunk: usize, rows: &Range<usize>) -> Option<DeviceBatch> {
         let (uploaded, number) = match side {
             Side::Left => (&self.resident_left, left_chunk),
@@ -142,12 +145,12 @@ impl Matrix {
         chunk.ok_or_else(|| BowtieError::Internal("keys of no chunk".into()))
     }
 
-    /// Drops the left rows on the device, for which nobody will ask.
+    /// Drops the resident left rows when no tile needs them any more.
     pub(crate) fn forget_left(&mut self) {
         self.resident_left = None;
     }
 
-    /// Drops the rows on the device that were kept for later; false where there are none.
+    /// Drops the resident rows that were kept for later tiles; false if there are none.
     fn drop_resident(&mut self) -> bool {
         let left = self.resident_left.take().is_some();
         self.resident_right.take().is_some() || left

@@ -1,6 +1,9 @@
-//! Long ranges come out as runs: a slice of the sorted side's columns, which need no copy once they are in sorted order,
-//! beside the searching row's values, repeated. So a high selectivity costs no more than a low one, and what crosses the
-//! border is the columns of both sides, not their pairs.
+//! [`LongRanges`]: the matches of a high-fan-out tile as slices. In: a counted tile without tests, flags or residual
+//! filter. Out: record batches, made when a download reads them.
+//!
+//! A probe row's matches are a slice of the build columns, which are gathered into sorted order once, beside the row's
+//! own values, repeated. So the download transfers the columns of both sides instead of their matches, and its cost
+//! does not depend on the fan-out.
 
 use std::sync::Arc;
 
@@ -21,56 +24,60 @@ use crate::error::{BowtieError, Result};
 use crate::exec::join::tiles::probed_tile::ProbedTile;
 use crate::spec::join::{JoinSpec, Output};
 
-/// Rows of a batch, whatever the session allows: repeated values stay in cache.
+/// The most rows of a batch, whatever the session allows, so that repeated values stay in cache.
 const BATCH_ROWS: usize = 8192;
 
-/// A repeated value takes at most so many bytes in one batch, unless it is wider by itself.
+/// The most bytes that the repetitions of a value take in one batch; a wider value has a batch for each row.
 pub(crate) const REPEATED_BYTES: usize = 1 << 20;
 
-/// The pairs of a tile in which nothing is tested, one searching row after the other.
+/// The matches of a tile in which nothing is tested, probe row by probe row.
 ///
-/// They are made where they are read: a batch costs a few allocations, and the values that are repeated stay in cache.
+/// Batches are made by their reader: a batch costs a few allocations, and the repeated values stay in cache.
 #[derive(Debug)]
 pub(crate) struct LongRanges {
     columns: Vec<RunColumn>,
-    /// Of each searching position its row, and its range `lo .. hi` of the clustered columns.
+    /// For each probe position its row, and its range `lo .. hi` of build positions.
     rows: ScalarBuffer<u32>,
     lo: ScalarBuffer<u32>,
     hi: ScalarBuffer<u32>,
+    /// Matches of the tile.
     total: usize,
-    /// Mean bytes of a row of output.
+    /// Mean bytes of an output row.
     row_bytes: usize,
+    /// The next probe position.
     next: usize,
+    /// The probe position whose matches are being emitted.
     run: Option<Run>,
-    /// Keeps the leases of what `columns`, `rows`, `lo` and `hi` share, and the pool's reservations.
+    /// The reservations of device memory and of the memory pool for the arrays that `columns`, `rows`, `lo` and `hi`
+    /// share.
     _held: (Vec<Arc<Column>>, Lease, Vec<Arc<MemoryReservation>>),
 }
 
-/// A column of the output.
+/// An output column.
 #[derive(Debug)]
 enum RunColumn {
-    /// Of the sorted side, in sorted order.
+    /// A build column in sorted order.
     Clustered(ArrayRef),
-    /// Of the searching side.
+    /// A probe column.
     Repeated(ArrayRef),
 }
 
-/// The pairs of one searching row that are still to come.
+/// The matches of one probe row that are still to be emitted: build positions `lo .. hi`.
 #[derive(Debug)]
 struct Run {
     lo: usize,
     hi: usize,
-    /// Rows of a batch: parts of a run are about equal, so that none is small.
+    /// Rows of a batch. The batches of a row are about equally long, so that none is small.
     part: usize,
-    /// The searching row's values, `part` times, for the columns that repeat them.
+    /// The probe row's values, each repeated `part` times, for the columns of the probe side.
     repeated: Vec<ArrayRef>,
 }
 
 impl LongRanges {
-    /// Whether runs pay for a tile with `total` pairs.
+    /// Whether a tile with `total` matches has enough of them a probe row to be emitted as slices.
     pub(crate) fn pay(device: &dyn Device, tile: &ProbedTile, total: u64) -> bool {
         let positions = tile.search.positions().max(1) as u64;
-        // Where a row of the sorted side may match many rows, its columns would be copied as often.
+        // Where a set predicate lists the build rows of each probe row, the columns would be copied for each list.
         tile.search.is_untested()
             && tile.search.set_tally().is_none()
             && device
@@ -79,6 +86,7 @@ impl LongRanges {
                 .is_some_and(|run| total / positions >= run)
     }
 
+    /// Gathers the build columns into sorted order and downloads all columns and ranges.
     pub(crate) fn new(
         device: &dyn Device,
         spec: &JoinSpec,
@@ -130,7 +138,7 @@ impl LongRanges {
         })
     }
 
-    /// Pairs of the whole tile.
+    /// Matches of the whole tile.
     pub(crate) fn rows(&self) -> usize {
         self.total
     }
@@ -139,7 +147,7 @@ impl LongRanges {
         self.row_bytes
     }
 
-    /// The next pairs, at most `batch_size` of them; `None` at the end.
+    /// The next matches, at most `batch_size` rows; `None` at the end.
     pub(crate) fn next_batch(
         &mut self,
         schema: &SchemaRef,
@@ -174,6 +182,7 @@ impl LongRanges {
         Ok(Some(batch))
     }
 
+    /// The next probe position with matches; `None` at the end.
     fn next_run(&mut self, batch_size: usize) -> Result<Option<Run>> {
         while self.next < self.rows.len() && self.lo[self.next] >= self.hi[self.next] {
             self.next += 1;
@@ -211,7 +220,7 @@ impl LongRanges {
     }
 }
 
-/// `array[row]`, `times` times.
+/// `array[row]`, repeated `times` times.
 fn repeat(array: &ArrayRef, row: usize, times: usize) -> Result<ArrayRef> {
     if array.is_null(row) {
         return Ok(new_null_array(array.data_type(), times));

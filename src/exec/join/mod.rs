@@ -1,4 +1,6 @@
-//! Joins: a plan node, an async driver, and a state machine that walks the tiles of build and probe chunks.
+//! Joins: a plan node, an async driver that reads both inputs, and a blocking state machine that walks the tiles of
+//! build and probe chunks. In: chunks of both inputs. Out: chunks of output rows, or partial states of groups
+//! (`join_aggregate/`).
 
 pub(crate) mod display;
 pub(crate) mod driver;

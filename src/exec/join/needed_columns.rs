@@ -1,4 +1,4 @@
-//! [`NeededColumns`]: which columns of both sides a join reads, and when.
+//! [`NeededColumns`]: the columns of both sides that a join uploads, and when.
 
 use std::sync::Arc;
 
@@ -9,14 +9,15 @@ use crate::ir::side::Side;
 use crate::ir::strategies::Materialization;
 use crate::spec::join::JoinSpec;
 
-/// Which columns of each side's input the device needs: at once those that decide what matches, and those that `others` names;
-/// late those that are only gathered, for the output or for the residual.
+/// The needed columns of each side's input. Columns that decide what matches, and a fused aggregate's arguments, are
+/// needed at once. Columns that are only gathered, for the output or the residual filter, are uploaded lazily.
 #[derive(Debug, Clone)]
 pub(crate) struct NeededColumns {
     pub left: Vec<Need>,
     pub right: Vec<Need>,
 }
 
+/// The needs of `spec`; the columns `others` are needed at once besides.
 impl NeededColumns {
     pub(crate) fn of(spec: &JoinSpec, others: impl Iterator<Item = (Side, usize)>) -> Self {
         use crate::spec::join::Output;
@@ -84,7 +85,7 @@ impl NeededColumns {
         }
     }
 
-    /// Bytes of columns uploaded late since they were last asked for.
+    /// Bytes of lazily uploaded columns since the last call.
     pub(crate) fn take_lazy_bytes(&self) -> u64 {
         let needs = self.left.iter().chain(&self.right);
         needs
@@ -95,7 +96,7 @@ impl NeededColumns {
             .sum()
     }
 
-    /// Mean bytes of a row of the needed columns of a chunk of `side`.
+    /// Mean bytes of a row of the needed columns of `chunk`, a chunk of `side`.
     pub(crate) fn row_bytes(&self, side: Side, chunk: &InputChunk) -> Result<usize> {
         let mut bytes = 0;
         for (column, needed) in self.of_side(side).iter().enumerate() {

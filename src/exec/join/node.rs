@@ -1,4 +1,4 @@
-//! [`JoinOperator`]: a join on a device.
+//! [`JoinOperator`]: a join on a device. In: device chunks of both inputs. Out: device chunks of the join's output.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,22 +19,22 @@ use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceOperator, Execution, OutputOnDevice};
 use crate::spec::join::{JoinSpec, Output, join_columns};
 
-/// Joins two device inputs by the [`JoinSpec`].
+/// Joins two device inputs by a [`JoinSpec`].
 ///
 /// # Execution flow
-/// 1. The left side is gathered into chunks on the host.
-/// 2. Each chunk of the right side meets every left chunk, tile by tile: the sorted side is indexed once while it stays
-///    resident, the other searches it, and matches are counted exactly before any is written.
-/// 3. Pairs come out in pieces; rows without a partner at the end of their chunk (right) or of the join (left).
+/// 1. The left side is gathered in chunks on the host.
+/// 2. Each right chunk is joined with every left chunk, tile by tile. The build side of a tile is indexed once while it
+///    is resident. The probe side searches the index, and matches are counted exactly before any is written.
+/// 3. Matches are emitted in pieces. Unmatched rows are emitted at the end of their chunk (right side) or of the join
+///    (left side).
 ///
 /// # Memory
-/// Left chunks and the right chunk at hand are reserved in DataFusion's memory pool; what is on the device is leased from
-/// `bowtie.device_memory`. A refused lease halves the tile, or the piece; where it asks for more than there is, the tile is cut
-/// at once.
+/// Left chunks and the current right chunk are reserved in DataFusion's memory pool. Device memory is reserved from
+/// `bowtie.device_memory`. After a refused reservation the tile or the piece is halved; a request larger than the
+/// budget cuts the tile at once.
 ///
-/// # Cancelling
-/// Work is done in short blocking steps, so a dropped stream stops at the next one and frees everything.
-
+/// # Cancellation
+/// Work is done in short blocking steps, so a dropped stream stops at the next step and frees everything.
 #[derive(Debug)]
 pub(crate) struct JoinOperator(pub(crate) Arc<JoinSpec>);
 
@@ -50,10 +50,10 @@ impl JoinOperator {
         }))
     }
 
-    /// The join with only these of its output columns.
+    /// The join with only these of its output columns, in this order.
     ///
     /// # Errors
-    /// When it has no such column.
+    /// If a column does not exist.
     pub(crate) fn with_output(&self, columns: &[usize]) -> Result<Self> {
         let known = &self.0.output;
         let output = columns
@@ -117,7 +117,7 @@ impl DeviceOperator for JoinOperator {
         filters.map(|filter| filter.expression()).collect()
     }
 
-    /// Who downloads the rows of a join with a limit cuts them.
+    /// The rows of a join with a limit must be downloaded, since the download truncates them.
     fn with_output_on_device(&self) -> OutputOnDevice {
         match self.0.fetch {
             Some(_) => OutputOnDevice::No,
@@ -147,7 +147,7 @@ impl DeviceOperator for JoinOperator {
     }
 }
 
-/// The schema of what comes out: that of DataFusion's join over the plans below, projected.
+/// The output schema: that of DataFusion's join of the plans below, projected.
 fn output_schema(spec: &JoinSpec) -> Result<SchemaRef> {
     let (left, right) = (spec.left.plan(), spec.right.plan());
     let (joined, _) = build_join_schema(left, right, &spec.kind);
@@ -159,7 +159,7 @@ fn output_schema(spec: &JoinSpec) -> Result<SchemaRef> {
             if let Output::Column(side, i) = output
                 && *i >= spec.input(*side).plan_columns()
             {
-                // An expression, evaluated below: NULL on rows that are padded.
+                // An expression that was evaluated below the join. It is NULL in rows that are padded with NULLs.
                 return Ok(Arc::new(spec.input(*side).schema().field(*i).clone()));
             }
             columns

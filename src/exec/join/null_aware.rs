@@ -1,8 +1,9 @@
-//! [`RightKeys`]: what a null-aware anti join, which answers NOT IN, must know of the right side before its result is known.
+//! [`RightKeys`]: what a null-aware anti join (NOT IN) must know of the right side before its result is known.
 //!
-//! One NULL among the right keys empties the result, whatever the condition says or raises on other rows. DataFusion evaluates no
-//! condition on a batch with a NULL, nor on those that follow. Chunks are cut in other places than batches and come in another
-//! order where both sides are partitioned, so the join keeps what the condition raises until the right side has ended.
+//! A single NULL among the right keys empties the result, whatever the condition evaluates to, or raises, on other
+//! rows. DataFusion evaluates no condition on a batch with a NULL, nor on later batches. Here rows are chunked
+//! differently, and partitioning reorders them, so the join keeps an error of the condition until the right side has
+//! ended.
 
 use std::sync::Arc;
 
@@ -13,23 +14,25 @@ use crate::exec::input::chunk::InputChunk;
 use crate::exec::join::tiles::matrix::Matrix;
 use crate::ir::side::Side;
 
+/// What is known of the right keys so far.
 #[derive(Debug, Default)]
 pub(crate) struct RightKeys {
     any: bool,
     null: bool,
-    /// What the condition raised on some match.
+    /// The error that the condition raised on some match.
     failed: Option<BowtieError>,
 }
 
 impl RightKeys {
-    /// Whether there was a row.
+    /// Whether the right side had a row.
     pub(crate) fn any(&self) -> bool {
         self.any
     }
 
-    /// Adds those of the chunk. A key whose expression fails on some row, of either side, is an error even beside a NULL.
+    /// Adds the keys of a right chunk. A key expression that failed on some row, of either side, is an error even
+    /// beside a NULL.
     pub(crate) fn add(&mut self, matrix: &mut Matrix, chunk: &InputChunk) -> Result<()> {
-        // The column of such a key holds NULLs, which say nothing.
+        // The column of a failed expression consists of NULLs, which are no keys.
         for left in matrix.left() {
             matrix.keys_have_values(Side::Left, left)?;
         }
@@ -52,6 +55,7 @@ impl RightKeys {
         Ok(())
     }
 
+    /// Keeps an error of the condition until the right side has ended.
     pub(crate) fn condition_failed(&mut self, error: BowtieError) {
         self.failed = Some(error);
     }
@@ -61,7 +65,7 @@ impl RightKeys {
         self.null || self.failed.is_some()
     }
 
-    /// Whether a key is NULL, once the right side has ended; what the condition raised, if none is.
+    /// Whether a right key is NULL, after the right side has ended. Fails with the condition's error if none is.
     pub(crate) fn have_null(&mut self) -> Result<bool> {
         match self.failed.take() {
             Some(error) if !self.null => Err(error),

@@ -1,4 +1,5 @@
-//! Pairs of a tile, piece by piece.
+//! Expands the candidates of a tile piece by piece. In: a counted tile. Out: output rows of the matches, and their
+//! flags.
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use crate::ir::side::Side;
 use crate::spec::join::Output;
 
 impl JoinRun {
+    /// Makes the next pieces of a tile. Flags matches where counts do not tell them.
     pub(crate) fn emit_pairs(
         &mut self,
         step: &Step<'_>,
@@ -44,6 +46,8 @@ impl JoinRun {
         made
     }
 
+    /// The output rows of `len` candidates from number `from` on; `None` if there are none, or the join emits no
+    /// matches.
     fn pairs_piece(
         &self,
         pairs: &PairsOfTile,
@@ -91,7 +95,8 @@ impl JoinRun {
         Ok(Some(DeviceBatch::new(rows.len(), columns)))
     }
 
-    /// Pairs of all rows of both sides, of which the build side has `rows`: their numbers say which.
+    /// The output rows of a part of a cross product, in which the build side has `rows` rows. The number of a pair
+    /// tells its rows, so that row ids are made only for columns that need a gather.
     fn product_piece(
         &self,
         of_tile: &PairsOfTile,

@@ -1,4 +1,5 @@
-//! Output leaves in pieces, several of them made at the same time.
+//! [`PieceSize`]: the length of output pieces, and how many of them a step makes. It adapts to the row width and to
+//! allocation failures.
 
 use std::ops::Range;
 
@@ -6,36 +7,36 @@ use crate::device::data::buffer::Buffer;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 
-/// Bytes of one piece at most, far from Arrow's 32-bit offsets also where rows are wider than on average.
+/// The most bytes of a piece: far from the limit of Arrow's 32-bit offsets even if its rows are wider than the mean.
 const PIECE_BYTES: u64 = 64 << 20;
 
-/// Pieces that one step makes for each that runs at the same time.
+/// The number of pieces that a step makes for each concurrent one.
 const PIECES_PER_STEP: usize = 4;
 
-/// A searching row with more pairs than a piece holds makes a piece of up to so many pairs: to begin again inside a row
-/// costs a walk over what came before.
+/// The most matches in a piece of a single probe row. Such a piece may be longer than others, since resuming within a
+/// row repeats the walk over its preceding matches.
 const LONG_PIECE: u64 = 1 << 17;
 
-/// Steps without a refused lease after which shortened pieces grow.
+/// After this number of steps without an allocation failure, shortened pieces grow.
 const STEPS_BEFORE_GROWING: usize = 16;
 
-/// How long pieces are, and how many a step makes.
+/// The length and the number of the pieces of a step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PieceSize {
     rows: usize,
     pieces: usize,
-    /// As long, and as many, as the budget allows when nobody else uses it.
+    /// The length and the number if the whole budget is available.
     full: (usize, usize),
-    /// Rows of a piece when memory is no concern.
+    /// The length if memory does not limit it.
     most: usize,
-    /// Longest piece of a single searching row, in pieces.
+    /// The longest piece of a single probe row, as a multiple of `rows`.
     longest: u64,
-    /// Steps done since a lease was refused.
+    /// Steps since the last allocation failure.
     undisturbed: usize,
 }
 
 impl PieceSize {
-    /// Pieces of rows whose width is not known yet.
+    /// The size before the row width is known.
     pub(crate) fn new(device: &dyn Device) -> Self {
         let pieces = device.profile().concurrent_pieces * PIECES_PER_STEP;
         Self {
@@ -48,14 +49,14 @@ impl PieceSize {
         }
     }
 
-    /// Sizes pieces such that those of one step take at most a quarter of the device's budget, at `row_bytes` a row of
-    /// output.
+    /// Sets the length such that the pieces of a step take at most a quarter of the device's budget, at `row_bytes`
+    /// bytes an output row.
     pub(crate) fn fit(&mut self, device: &dyn Device, row_bytes: usize) {
         let row_bytes = row_bytes as u64 + 16;
         let share = device.budget().limit() / 4 / self.full.1 as u64;
         let most = self.most as u64;
         let rows = (share.min(PIECE_BYTES) / row_bytes).clamp(1, most) as usize;
-        // Pieces that were halved stay as they are until they may grow.
+        // Halved pieces keep their length until they may grow.
         if self.rows == self.full.0 {
             self.rows = rows;
         }
@@ -64,7 +65,7 @@ impl PieceSize {
         self.longest = (PIECE_BYTES / (most * row_bytes)).clamp(1, (LONG_PIECE / most).max(1));
     }
 
-    /// Half as long, or half as many; false when they cannot be.
+    /// Halves the length, or else the number; false if both are 1.
     pub(crate) fn halve(&mut self) -> bool {
         self.undisturbed = 0;
         if self.rows > 1 {
@@ -76,7 +77,8 @@ impl PieceSize {
         halved
     }
 
-    /// A step was done. After some of them pieces grow again: what others held may be free by now.
+    /// Called after a step that made its pieces. After some of them the size doubles, since others may have given
+    /// memory back.
     pub(crate) fn made(&mut self) {
         self.undisturbed += 1;
         if self.undisturbed >= STEPS_BEFORE_GROWING {
@@ -86,7 +88,7 @@ impl PieceSize {
         }
     }
 
-    /// The next pieces of consecutive rows `next .. rows`.
+    /// The next pieces of rows `next .. rows`.
     pub(crate) fn of_rows(&self, next: usize, rows: usize) -> Vec<Range<usize>> {
         (next..rows)
             .step_by(self.rows)
@@ -95,7 +97,7 @@ impl PieceSize {
             .collect()
     }
 
-    /// The next pieces of pairs `next .. total`, cut between searching rows where that is possible.
+    /// The next pieces of candidates `next .. total`, cut between probe rows where possible.
     pub(crate) fn of_pairs(
         &self,
         device: &dyn Device,
@@ -104,7 +106,7 @@ impl PieceSize {
         total: u64,
     ) -> Result<Vec<Range<u64>>> {
         let target = self.rows as u64;
-        // Short pieces are short for lack of memory.
+        // Shortened pieces are short for lack of memory.
         let most = match self.rows == self.most {
             true => target * self.longest,
             false => target,

@@ -1,5 +1,5 @@
-//! [`PresortedSemiJoin`]: semi and anti joins of two sides that lie on the device in the order of their keys. One walk over both keeps the right rows
-//! that come out, and neither bits nor a table of the left keys are made.
+//! [`PresortedSemiJoin`]: right semi and anti joins of two resident sides in the order of their keys. One merge of both
+//! selects the right rows, without a bitmap or a table of the left keys.
 
 use datafusion::common::JoinType;
 
@@ -13,20 +13,22 @@ use crate::ir::side::Side;
 use crate::ir::strategies::{EquiStrategy, Strategy};
 use crate::spec::join::{JoinSpec, Output};
 
+/// A join of presorted sides.
 #[derive(Debug)]
 pub(crate) struct PresortedSemiJoin {
+    /// The key columns.
     left: usize,
     right: usize,
-    /// Whether right rows with a partner come out, or those without.
+    /// Whether right rows with a match are emitted (semi), or those without (anti).
     matched: bool,
-    /// Right columns that come out.
+    /// Output columns, all of the right side.
     output: Vec<usize>,
-    /// A right chunk was walked over, so the left keys ascend.
+    /// A right chunk was merged, so the left keys are known to ascend.
     known: bool,
 }
 
 impl PresortedSemiJoin {
-    /// `None` for a join whose right rows do not come out by one equal key alone, together where they lie.
+    /// `None` unless the join emits right rows by one equal key alone, and its output stays on the device.
     pub(crate) fn of(spec: &JoinSpec) -> Option<Self> {
         let matched = match spec.kind {
             JoinType::RightSemi => true,
@@ -60,8 +62,8 @@ impl PresortedSemiJoin {
         })
     }
 
-    /// What comes out of the right chunk at hand; `None` where it, or the left side, is in parts or in another order: then those that follow
-    /// are not worth another look.
+    /// The output of the current right chunk. `None` if this chunk or the left side is in several parts, not resident
+    /// or not sorted; then later chunks need not be tried.
     pub(crate) fn keep(
         &mut self,
         matrix: &Matrix,

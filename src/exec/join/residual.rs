@@ -1,4 +1,5 @@
-//! The residual: what the device cannot decide, evaluated by DataFusion's own expressions on candidate pairs.
+//! The residual filter: the part of a join condition that is not compiled. DataFusion's own expressions evaluate it on
+//! candidate pairs, on the host.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ops::probe::RowPairs;
 
-/// Whether each pair satisfies `filter`; NULL counts as no.
+/// Whether each pair satisfies `filter`; NULL counts as false. Gathers and downloads the columns that the filter reads.
 pub(crate) fn evaluate(
     device: &dyn Device,
     filter: &JoinFilter,

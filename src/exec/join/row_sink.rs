@@ -1,4 +1,5 @@
-//! [`RowSink`]: matches become rows of the join's output.
+//! [`RowSink`]: makes output rows of the matches of a join. It chooses the path of each tile: presorted walk, key
+//! bitmap, single pass, long ranges, or candidates expanded piece by piece.
 
 use std::sync::Arc;
 
@@ -21,36 +22,39 @@ use crate::ir::side::Side;
 use crate::ir::strategies::{Materialization, Strategy};
 use crate::ops::probe::ProbeResult;
 
-/// A tile whose pairs come piece by piece, from number `next` on.
+/// A tile whose candidates are expanded piece by piece, from number `next` on.
 #[derive(Debug)]
 pub(crate) struct PairsOfTile {
     pub(crate) tile: Arc<ProbedTile>,
+    /// The number of the first candidate of each probe position.
     pub(crate) offsets: Buffer<u64>,
+    /// Candidates of the tile.
     pub(crate) total: u64,
     pub(crate) next: u64,
-    /// Sides whose matched rows are known from the pairs alone.
+    /// Whether the matches of the left and of the right side are flagged from the expanded pairs, as counts do not tell
+    /// them.
     pub(crate) flag_left: bool,
     pub(crate) flag_right: bool,
 }
 
-/// What a join's output is made with, beside the walk.
+/// The state of a join's output beside the walk.
 pub(crate) struct RowSink {
-    /// Where all pairs of a tile may be put together as they are found.
+    /// Set if tiles may be joined in a single pass.
     single_pass: Option<SinglePassJoin>,
-    /// Where one walk over both sides may tell which rows match, if they are in the order of their keys.
+    /// Set as long as the sides may be presorted.
     pub(crate) presorted: Option<PresortedSemiJoin>,
-    /// Where a bit for each key may tell which rows match.
+    /// Set if a key bitmap may tell which rows match.
     pub(crate) bitmap: Option<BitmapSemiJoin>,
-    /// Left chunks whose rows were flagged by it at the end.
+    /// Left chunks whose rows were flagged by the bitmap at the end.
     pub(crate) flagged_left: usize,
-    /// Of a NOT IN.
+    /// What a NOT IN needs to know of the right keys.
     pub(crate) right_keys: RightKeys,
 }
 
 pub(crate) type JoinRun = JoinWalk<RowSink>;
 
 impl JoinRun {
-    /// The walk that hands out the rows of the join. May block.
+    /// Makes the walk that emits the rows of the join. May block.
     pub(crate) fn of_rows(inputs: WalkInputs) -> Result<Self> {
         let spec = &inputs.spec;
         let sink = RowSink {
@@ -63,6 +67,7 @@ impl JoinRun {
         Self::new(inputs, std::iter::empty(), sink)
     }
 
+    /// Joins the next tile, or the whole current right chunk by a presorted walk or a key bitmap.
     fn join_tile(&mut self, step: &Step<'_>) -> Result<Vec<DeviceChunk>> {
         if let Some(made) = self.emit_right_presorted(step)? {
             return Ok(made);
@@ -76,7 +81,7 @@ impl JoinRun {
         let theta = &self.spec.theta;
         let emits_pairs = self.spec.emits_pairs();
         let has_rest = self.spec.unprogrammed().next().is_some();
-        // Only flags are wanted, of the probe side: one match a row is enough.
+        // The join needs flags of the probe side alone: one match a row is enough.
         let exists_only = !emits_pairs && !has_rest && !self.spec.flags_side(theta.build);
         let wanted = match exists_only {
             true => ProbeResult::Exists,
@@ -114,7 +119,7 @@ impl JoinRun {
         }
     }
 
-    /// Sets the flags that need no pairs, and says how the tile goes on.
+    /// Sets the flags that need no expanded pairs, and chooses how the tile's candidates are emitted.
     fn begin(&self, step: &Step<'_>, tile: &Arc<ProbedTile>) -> Result<StepResult> {
         let emits_pairs = self.spec.emits_pairs();
         let has_residual = !tile.filters(&self.spec).is_empty();
@@ -146,7 +151,8 @@ impl JoinRun {
         if plain && LongRanges::pay(device, tile, total) {
             match LongRanges::new(device, &self.spec, tile, total) {
                 Ok(runs) => return Ok(StepResult::LongRanges(Box::new(runs))),
-                // No memory for columns in sorted order: their rows are gathered pair by pair.
+                // Without memory for the build columns in sorted order, matches are expanded and gathered piece by
+                // piece.
                 Err(error) if step.may_shrink(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -161,7 +167,7 @@ impl JoinRun {
         })))
     }
 
-    /// Makes the pieces of one step.
+    /// Makes the pieces of one step, concurrently on devices that can. Pieces without rows are dropped.
     pub(crate) fn pieces(
         &self,
         pieces: usize,
@@ -196,7 +202,7 @@ impl MatchSink for RowSink {
         Ok(!decided)
     }
 
-    /// Fails with what the condition of a NOT IN raised, unless a right key is NULL.
+    /// Fails with the error that the condition of a NOT IN raised, unless a right key is NULL.
     fn end_right(walk: &mut JoinRun) -> Result<bool> {
         let null = walk.sink.right_keys.have_null()?;
         Ok(walk.spec.flags_side(Side::Left) && !null)
@@ -231,7 +237,7 @@ impl MatchSink for RowSink {
         walk.emit_left_end(step, chunk, next)
     }
 
-    /// Keeps what the condition of a NOT IN raised until the right side has ended. No more tiles are joined.
+    /// Keeps an error that the condition of a NOT IN raised until the right side has ended. No further tile is joined.
     fn after_step(walk: &mut JoinRun, made: Result<Vec<DeviceChunk>>) -> Result<Vec<DeviceChunk>> {
         let joins = matches!(walk.state, State::Tiles | State::Pairs(_));
         match made {
@@ -248,10 +254,10 @@ impl MatchSink for RowSink {
 
 /// How a tile goes on once its flags are set.
 enum StepResult {
-    /// Nothing comes out of it.
+    /// It emits nothing.
     Done,
-    /// All its pairs come out as runs.
+    /// Its matches are emitted as slices of the build columns.
     LongRanges(Box<LongRanges>),
-    /// Its pairs come out piece by piece.
+    /// Its candidates are expanded piece by piece.
     Pairs(Box<PairsOfTile>),
 }

@@ -1,13 +1,15 @@
-//! [`BitmapSemiJoin`]: semi, anti and mark joins of equal keys, in which a bit for each key tells which rows match.
+//! [`BitmapSemiJoin`]: semi, anti and mark joins by equal keys, in which one bit for each key tells which rows have a
+//! match.
 //!
 //! ```text
-//! left rows come out:    range of the left keys ─► bits ◄─ set by each right chunk; at the end the left chunks look at them
-//! right rows come out:   range of the left keys ─► bits ◄─ set by the left chunks; each right chunk looks at them
+//! left rows are emitted:   range of left keys ─► bitmap ◄─ set by each right chunk; probed by the left chunks at the end
+//! right rows are emitted:  range of left keys ─► bitmap ◄─ set by the left chunks; probed by each right chunk
 //! ```
 //!
-//! The bits serve all left chunks, so there are no tiles: a chunk is looked at by itself, and only its keys are. Rows that lie on the device,
-//! and stay there, are kept as they are looked at; otherwise their flags are set first. In the second case the range of a single left chunk that lies
-//! there may be a sample's ([`KeyBitmap::of`]).
+//! The bitmap serves all left chunks, so there are no tiles: a chunk is processed by itself, and only its keys are
+//! uploaded. Resident rows whose output stays on the device are selected in the pass that probes. For other rows flags
+//! are set first. If right rows are emitted and there is a single resident left chunk, the range may be a sample's
+//! ([`KeyBitmap::of`]).
 
 use std::sync::Arc;
 
@@ -26,20 +28,24 @@ use crate::ir::side::Side;
 use crate::ir::strategies::{EquiStrategy, Strategy};
 use crate::spec::join::JoinSpec;
 
+/// A join by a key bitmap, between two steps.
 #[derive(Debug)]
 pub(crate) struct BitmapSemiJoin {
-    /// Whose rows come out.
+    /// The side whose rows are emitted.
     side: Side,
     strategy: Option<EquiStrategy>,
+    /// Whether NULL keys are equal.
     null_equal: bool,
+    /// Key columns of each side.
     left: Vec<usize>,
     right: Vec<usize>,
-    /// Once the range of the left keys is known.
+    /// The bitmap, once the range of the left keys is known.
     bits: Option<KeyBitmap>,
 }
 
 impl BitmapSemiJoin {
-    /// `None` for a join that needs more than equal keys that are addresses, or more than to know whether there is a match.
+    /// `None` if the join has conditions beside equal keys, keys that cannot be addressed directly, or output that
+    /// depends on more than the existence of a match.
     pub(crate) fn of(spec: &JoinSpec) -> Option<Self> {
         use JoinType::*;
         let side = match spec.kind {
@@ -74,8 +80,9 @@ impl BitmapSemiJoin {
         })
     }
 
-    /// The right chunk at hand meets all left rows: where its rows come out, they are to be looked at. False where the left keys lie too
-    /// far apart: then tiles find the matches, of this chunk and of those to come.
+    /// Processes the current right chunk for all left rows: sets its bits, or makes the bitmap that its rows probe
+    /// afterwards. False if the range of the left keys is too wide: then tiles find the matches of this and all later
+    /// right chunks.
     pub(crate) fn probe_chunk(
         &mut self,
         step: &Step<'_>,
@@ -103,6 +110,7 @@ impl BitmapSemiJoin {
         Ok(true)
     }
 
+    /// Makes the bitmap, with the bits of the left keys if right rows are emitted; `None` if the range is too wide.
     fn made(
         &self,
         step: &Step<'_>,
@@ -118,7 +126,7 @@ impl BitmapSemiJoin {
         if let Some(batch) = resident {
             let keys = columns(&batch, &self.left)?;
             match KeyBitmap::of(device, &borrowed(&keys), self.null_equal, &is_narrow) {
-                // There may be room for parts.
+                // Parts of the chunk may fit.
                 Err(error) if error.is_divisible() => {}
                 bits => {
                     let bits = bits?;
@@ -144,7 +152,7 @@ impl BitmapSemiJoin {
         Ok(bits)
     }
 
-    /// Where the left keys lie, if that is narrow.
+    /// The range of all left keys; `None` if it is too wide.
     fn range(
         &self,
         step: &Step<'_>,
@@ -162,7 +170,7 @@ impl BitmapSemiJoin {
                 });
                 Ok(())
             })?;
-            // Those that follow make it no narrower.
+            // Further chunks can only widen the range.
             if !all.as_ref().is_some_and(is_narrow) {
                 return Ok(None);
             }
@@ -170,13 +178,13 @@ impl BitmapSemiJoin {
         Ok(all)
     }
 
-    /// Whose rows come out.
+    /// The side whose rows are emitted.
     pub(crate) fn side(&self) -> Side {
         self.side
     }
 
-    /// Sets the flags of the rows of a left chunk, once all right chunks set their bits, or of those of the right chunk at hand, which met
-    /// all left rows.
+    /// Sets the flags of a left chunk, after all right chunks have set their bits, or of the current right chunk, after
+    /// the left chunks have.
     pub(crate) fn flag(
         &self,
         step: &Step<'_>,
@@ -184,7 +192,7 @@ impl BitmapSemiJoin {
         left_chunk: usize,
         flags: &Flags,
     ) -> Result<()> {
-        // No right chunk came, so there are no bits.
+        // Without a right chunk there is no bitmap.
         let Some(bits) = &self.bits else {
             return Ok(());
         };
@@ -198,8 +206,8 @@ impl BitmapSemiJoin {
         )
     }
 
-    /// The rows of such a chunk that come out because they have a match or, if not `matched`, because they have none, with the columns
-    /// `output`; `None` where they do not all lie on the device.
+    /// The rows of a left chunk, or of the current right chunk, that have a match (`matched`) or have none, with the
+    /// columns `output`; `None` if not all rows are resident.
     pub(crate) fn keep(
         &self,
         matrix: &Matrix,
@@ -224,7 +232,7 @@ impl BitmapSemiJoin {
         Ok(Some(DeviceBatch::new(rows, columns)))
     }
 
-    /// The key columns of the rows that come out.
+    /// The key columns of the side whose rows are emitted.
     fn keys(&self) -> &[usize] {
         match self.side {
             Side::Left => &self.left,

@@ -1,4 +1,5 @@
-//! [`SinglePassJoin`]: an inner equi-join whose pairs are put together in the pass that finds them, on devices that can.
+//! [`SinglePassJoin`]: an inner equi-join that materialises its output columns in the pass that finds the matches
+//! (\[W\] 4.1), on devices that can. In: two resident sides. Out: a batch of all their matches.
 
 use std::sync::Arc;
 
@@ -18,14 +19,14 @@ use crate::ir::side::Side;
 use crate::ir::strategies::{EquiStrategy, Materialization, Strategy};
 use crate::spec::join::{JoinSpec, Output};
 
-/// What is joined, and what comes out.
+/// The output columns of such a join.
 #[derive(Debug)]
 pub(crate) struct SinglePassJoin {
     strategy: Option<EquiStrategy>,
-    /// Columns of each side that come out, each once.
+    /// The output columns of each side, each once.
     build: Vec<usize>,
     probe: Vec<usize>,
-    /// For each column that comes out, where it is among those.
+    /// For each output column its index in `build` or `probe`.
     output: Vec<Place>,
 }
 
@@ -35,20 +36,21 @@ enum Place {
     Probe(usize),
 }
 
-/// A resident side as it was prepared for further probes.
+/// How a resident build side was prepared for further probes.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum PreparedBuild {
     #[default]
     NotYet,
+    /// By an index with the build columns.
     For(Arc<EquiBuild>),
-    /// It was walked over together with the last probe: both were in the order of their keys.
+    /// It was merged with the last probe, as both were presorted.
     Walked,
-    /// Its pairs are found first, and put together piece by piece.
+    /// It cannot be joined in a single pass: matches are found first, and gathered piece by piece.
     Not,
 }
 
 impl SinglePassJoin {
-    /// `None` for a join that needs more than equal keys, or more of its pairs than their columns.
+    /// `None` if the join has conditions beside equal keys, a limit, or other output than columns of its matches.
     pub(crate) fn of(spec: &JoinSpec) -> Option<Self> {
         let Strategy::Equi(strategy) = spec.theta.strategy else {
             return None;
@@ -80,8 +82,8 @@ impl SinglePassJoin {
         Some(at_once)
     }
 
-    /// All pairs of two resident sides, the build side before the other; `None` where they are found first. Where memory is short, an
-    /// error if the step defers it.
+    /// All matches of two resident sides; `None` if they must be found first and gathered piece by piece. Fails with an
+    /// allocation failure only if the step defers it.
     pub(crate) fn join(
         &self,
         device: &dyn Device,
@@ -145,14 +147,14 @@ impl SinglePassJoin {
                     break joined;
                 }
                 (Some(Paired::SharedKeys), None) => prepare(Some(EquiStrategy::SortMerge))?,
-                // Piece by piece less memory will do, and any number of pairs.
+                // Piece by piece needs less memory, and allows any number of matches.
                 _ => PreparedBuild::Not,
             };
         };
         Ok(Some(self.put_out(joined)))
     }
 
-    /// All pairs by one walk over two sides in the order of their keys; `None` where they are not, or another strategy is asked for.
+    /// All matches by one merge of two presorted sides; `None` if they are not sorted, or the strategy is another one.
     fn merged(
         &self,
         device: &dyn Device,
@@ -175,6 +177,7 @@ impl SinglePassJoin {
         device.merge_join(keys, how, build, probe)
     }
 
+    /// The output columns in their order.
     fn put_out(&self, joined: Joined) -> DeviceBatch {
         let of_build: Vec<Arc<Column>> = joined.build.into_iter().map(Arc::new).collect();
         let of_probe: Vec<Arc<Column>> = joined.probe.into_iter().map(Arc::new).collect();
@@ -186,6 +189,7 @@ impl SinglePassJoin {
     }
 }
 
+/// The index of `column` in `columns`, to which it is added if it is missing.
 fn place_in(columns: &mut Vec<usize>, column: usize) -> usize {
     let known = columns.iter().position(|known| *known == column);
     known.unwrap_or_else(|| {
@@ -211,7 +215,8 @@ fn columns<'a>(batch: &'a DeviceBatch, which: &[usize]) -> Result<Vec<&'a Column
         .collect()
 }
 
-/// `None` after a refusal that the step does not defer: less memory will do where pairs are put together piece by piece.
+/// `None` after an allocation failure, unless the step defers it: matches that are gathered piece by piece need less
+/// memory.
 fn or_short_of_memory<T>(step: &Step<'_>, made: Result<Option<T>>) -> Result<Option<T>> {
     match made {
         Err(error) if step.may_shrink(&error) => Ok(None),

@@ -1,4 +1,6 @@
-//! Rows of one side that come out by themselves, by their flags: when their right chunk is done, or at the end of the left side.
+//! Emits rows of one side by their flags: unmatched rows of outer and anti joins, matched rows of semi joins, all rows
+//! with a mark of mark joins. Right rows are emitted when their chunk is done, left rows at the end. Rows that stay on
+//! the device are emitted as whole chunks where possible.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use crate::ir::side::Side;
 use crate::spec::join::Output;
 
 impl JoinRun {
+    /// Emits rows of the current right chunk by their flags, from row `next` on.
     pub(crate) fn emit_right_end(
         &mut self,
         step: &Step<'_>,
@@ -35,7 +38,7 @@ impl JoinRun {
         Ok(made)
     }
 
-    /// What comes out of the right chunk at hand, if it and the left side are in the order of their keys.
+    /// The output of the current right chunk by a merge, if it and the left side are presorted.
     pub(crate) fn emit_right_presorted(
         &mut self,
         step: &Step<'_>,
@@ -54,7 +57,7 @@ impl JoinRun {
         Ok(made)
     }
 
-    /// The right chunk at hand met all left rows by bits of keys.
+    /// Emits the rows of the current right chunk by the key bitmap, or sets their flags by it.
     pub(crate) fn emit_right_by_bitmap(&mut self, step: &Step<'_>) -> Result<Vec<DeviceChunk>> {
         if let (Some(bitmap), Some(flags)) = (&self.sink.bitmap, &self.right_flags) {
             if let Some(made) = self.kept_by_bitmap(step, bitmap, 0)? {
@@ -67,6 +70,7 @@ impl JoinRun {
         Ok(vec![])
     }
 
+    /// Emits rows of left chunk `chunk` by their flags, from row `next` on.
     pub(crate) fn emit_left_end(
         &mut self,
         step: &Step<'_>,
@@ -103,8 +107,8 @@ impl JoinRun {
         Ok(made)
     }
 
-    /// The next rows of a left chunk, or of the right chunk at hand, from row `next` on; and the first of those that are left, if any
-    /// are.
+    /// The next rows of a left chunk, or of the current right chunk, from row `next` on. Also returns the row to go on
+    /// from, if any is left.
     fn side_rows(
         &mut self,
         step: &Step<'_>,
@@ -140,8 +144,8 @@ impl JoinRun {
         Ok((made, (next < rows).then_some(next)))
     }
 
-    /// The rows of a semi or anti join's chunk together, kept as their keys' bits are looked at, where they lie on the device and stay
-    /// there; `None` where flags are needed.
+    /// All rows of a semi or anti join's chunk in one pass that probes the key bitmap. `None` if they are not resident,
+    /// if the output does not stay on the device, or if flags are needed.
     fn kept_by_bitmap(
         &self,
         step: &Step<'_>,
@@ -169,13 +173,13 @@ impl JoinRun {
         at_once(step, kept)
     }
 
-    /// Whether rows of a chunk come out together, if they lie on the device.
+    /// Whether rows of a resident chunk can be emitted together.
     fn output_is_one_chunk(&self) -> bool {
         self.spec.output_on_device && !self.spec.emits_pairs() && !self.sink.right_keys.any()
     }
 
-    /// The rows of a semi, anti or mark join's chunk together, where they lie on the device and stay there;
-    /// `None` where they come out piece by piece.
+    /// All rows of a semi, anti or mark join's chunk, if they are resident and the output stays on the device; `None`
+    /// if they are emitted piece by piece.
     fn side_in_one_chunk(
         &self,
         step: &Step<'_>,
@@ -194,7 +198,7 @@ impl JoinRun {
         at_once(step, flagged)
     }
 
-    /// What comes out of all rows of a chunk by their flags.
+    /// The output of all rows of a chunk by their flags.
     fn flagged(&self, batch: &DeviceBatch, flags: &Flags) -> Result<DeviceBatch> {
         use JoinType::*;
         let device = self.device.as_ref();
@@ -223,7 +227,7 @@ impl JoinRun {
         ))
     }
 
-    /// Those of the rows of a left chunk's `piece` whose key is not NULL.
+    /// The `rows` of a left chunk's `piece` whose keys are not NULL.
     fn with_key(
         &self,
         rows: Buffer<u32>,
@@ -243,7 +247,7 @@ impl JoinRun {
         Ok(rows)
     }
 
-    /// Rows of a chunk of `side`, as far as they come out without a partner.
+    /// The output of the rows `piece` of a chunk of `side` by their flags; `None` if no row is emitted.
     fn side_piece(
         &self,
         side: Side,
@@ -266,7 +270,7 @@ impl JoinRun {
         if rows.len() == 0 {
             return Ok(None);
         }
-        // Each is gathered once: of few rows the host does it, unless they are wanted on the device.
+        // Each column is gathered once. The host does it for few rows, unless the output stays on the device.
         let payload = Arc::new(Payload::default());
         let needed: Vec<Need> = (0..self.spec.input(side).columns())
             .map(
@@ -308,7 +312,8 @@ impl JoinRun {
     }
 }
 
-/// Rows that come out together; `None` where they do not, or after a refusal that the step does not defer.
+/// The result of a path that emits a whole chunk. `None` if it did not apply, or did not fit and the step may take a
+/// path with less memory.
 fn at_once(step: &Step<'_>, made: Result<Option<DeviceBatch>>) -> Result<Option<Vec<DeviceChunk>>> {
     match made {
         Ok(Some(batch)) => Ok(Some(match batch.rows() {

@@ -1,9 +1,11 @@
-//! [`JoinWalk`]: one execution of a join, a short blocking step at a time: the walk over the tiles of the join matrix, and over the rows that
-//! come out without a match. What becomes of the matches is the affair of its [`MatchSink`]: rows, or partial states of groups.
+//! [`JoinWalk`]: the blocking part of a join, a state machine of short steps. In: all left chunks, then one right chunk
+//! after the other. It walks the tiles of the join matrix, and then the rows that are emitted by their flags (unmatched
+//! rows of outer joins, rows of semi and mark joins). Its [`MatchSink`] makes output rows of the matches, or partial
+//! states of groups.
 //!
 //! ```text
 //! NextRight ─► Tiles ─► (Pairs ─► Tiles)* ─► RightEnd ─► NextRight        for each right chunk
-//! NextRight ─► LeftEnd ─► Done                                           once the right side is at its end
+//! NextRight ─► LeftEnd ─► Done                                           after the last right chunk
 //! ```
 
 use std::sync::Arc;
@@ -25,20 +27,20 @@ use crate::exec::metrics::DeviceMetrics;
 use crate::ir::side::Side;
 use crate::spec::join::JoinSpec;
 
-/// Where a walk is. `P`: a tile whose pairs come piece by piece.
+/// The state of a walk. `P` is a tile whose matches are expanded piece by piece.
 #[derive(Debug)]
 pub(crate) enum State<P> {
-    /// A right chunk is wanted.
+    /// The walk needs the next right chunk.
     NextRight,
-    /// The next tile of the right chunk at hand.
+    /// The next tile of the current right chunk.
     Tiles,
-    /// The next pairs of a tile.
+    /// The next piece of a tile's matches.
     Pairs(Box<P>),
-    /// Rows of the right chunk at hand that come out by their flags, from row `next` on.
+    /// Rows of the current right chunk that are emitted by their flags, from row `next` on.
     RightEnd {
         next: usize,
     },
-    /// Rows of left chunk `chunk` that come out by their flags, from row `next` on.
+    /// Rows of left chunk `chunk` that are emitted by their flags, from row `next` on.
     LeftEnd {
         chunk: usize,
         next: usize,
@@ -46,45 +48,45 @@ pub(crate) enum State<P> {
     Done,
 }
 
-/// What becomes of the matches of a join. Each method does a bounded amount of work and returns the output of it, if any. One that fails leaves
-/// a state of the walk from which it can be done once more, or [`State::Done`].
+/// What a join makes of its matches. Each method does a bounded amount of work and returns the output, if any. A method
+/// that fails leaves the walk in a state from which it can be retried, or in [`State::Done`].
 pub(crate) trait MatchSink: Sized + Send + 'static {
-    /// A tile whose pairs come piece by piece.
+    /// A tile whose matches are expanded piece by piece.
     type Pairs: Send;
 
-    /// Bytes that a pair takes beside the columns that are needed of both sides.
+    /// Bytes of a match beside the needed columns of both sides.
     fn pair_bytes(&self) -> usize {
         0
     }
 
-    /// Looks at a right chunk before its tiles. Whether they are wanted.
+    /// Inspects a right chunk before its tiles. Returns whether the tiles are needed.
     fn wants_tiles(_: &mut JoinWalk<Self>, _: &InputChunk) -> Result<bool> {
         Ok(true)
     }
 
-    /// After the last right chunk. Whether rows of the left side come out by their flags.
+    /// Called after the last right chunk. Returns whether rows of the left side are emitted by their flags.
     fn end_right(walk: &mut JoinWalk<Self>) -> Result<bool> {
         Ok(walk.spec.flags_side(Side::Left))
     }
 
-    /// The next tile of the right chunk at hand.
+    /// Joins the next tile of the current right chunk.
     fn next_tile(walk: &mut JoinWalk<Self>, step: &Step<'_>) -> Result<Vec<DeviceChunk>>;
 
-    /// The next pairs of a tile.
+    /// Makes the next piece of a tile's matches.
     fn next_pairs(
         walk: &mut JoinWalk<Self>,
         step: &Step<'_>,
         pairs: Box<Self::Pairs>,
     ) -> Result<Vec<DeviceChunk>>;
 
-    /// Rows of the right chunk at hand by their flags, from row `next` on.
+    /// Emits rows of the current right chunk by their flags, from row `next` on.
     fn next_right_rows(
         walk: &mut JoinWalk<Self>,
         step: &Step<'_>,
         next: usize,
     ) -> Result<Vec<DeviceChunk>>;
 
-    /// Rows of left chunk `chunk` by their flags, from row `next` on.
+    /// Emits rows of left chunk `chunk` by their flags, from row `next` on.
     fn next_left_rows(
         walk: &mut JoinWalk<Self>,
         step: &Step<'_>,
@@ -92,7 +94,7 @@ pub(crate) trait MatchSink: Sized + Send + 'static {
         next: usize,
     ) -> Result<Vec<DeviceChunk>>;
 
-    /// After each step, with what it made.
+    /// Called after each step with its result, which it may replace.
     fn after_step(
         _: &mut JoinWalk<Self>,
         made: Result<Vec<DeviceChunk>>,
@@ -100,13 +102,13 @@ pub(crate) trait MatchSink: Sized + Send + 'static {
         made
     }
 
-    /// Takes what it holds out of the memory pool.
+    /// Spills what the sink holds of the memory pool.
     fn leave_pool(_: &mut JoinWalk<Self>) -> Result<()> {
         Ok(())
     }
 }
 
-/// What a walk is made of. Making it may block.
+/// The parts of a walk. Making the walk may block.
 pub(crate) struct WalkInputs {
     pub(crate) device: Arc<dyn Device>,
     pub(crate) spec: Arc<JoinSpec>,
@@ -116,12 +118,14 @@ pub(crate) struct WalkInputs {
     pub(crate) metrics: DeviceMetrics,
 }
 
+/// One execution of a join, between two steps.
 pub(crate) struct JoinWalk<S: MatchSink> {
     pub(crate) spec: Arc<JoinSpec>,
     pub(crate) device: Arc<dyn Device>,
     pub(crate) matrix: Matrix,
     pub(crate) state: State<S::Pairs>,
-    /// A flag for each row of each left chunk, and of the right chunk at hand: it has a match. Of the sides whose flags the join needs.
+    /// Whether each row of each left chunk, and of the current right chunk, has a match. Only of the sides whose flags
+    /// the join type needs.
     pub(crate) left_flags: Vec<Flags>,
     pub(crate) right_flags: Option<Flags>,
     pub(crate) size: PieceSize,
@@ -130,7 +134,8 @@ pub(crate) struct JoinWalk<S: MatchSink> {
 }
 
 impl<S: MatchSink> JoinWalk<S> {
-    /// The walk over the left chunks and the right ones to come, of whose columns the sink reads `arguments` beside the join's output.
+    /// Makes the walk over the left chunks and the right chunks to come. The sink reads the columns `arguments` beside
+    /// those of the join's output.
     pub(crate) fn new(
         inputs: WalkInputs,
         arguments: impl Iterator<Item = (Side, usize)>,
@@ -160,7 +165,7 @@ impl<S: MatchSink> JoinWalk<S> {
             metrics.clone(),
         );
         let mut size = PieceSize::new(device.as_ref());
-        // For the case that no right chunk comes.
+        // The size that holds if no right chunk comes.
         size.fit(device.as_ref(), matrix.row_bytes(None)?);
         Ok(Self {
             spec,
@@ -175,7 +180,7 @@ impl<S: MatchSink> JoinWalk<S> {
         })
     }
 
-    /// Whether [`Self::push_right`] or [`Self::end_right`] must come before the next step.
+    /// Whether [`Self::push_right`] or [`Self::end_right`] must be called before the next step.
     pub(crate) fn wants_right(&self) -> bool {
         matches!(self.state, State::NextRight)
     }
@@ -184,12 +189,12 @@ impl<S: MatchSink> JoinWalk<S> {
         matches!(self.state, State::Done)
     }
 
-    /// Columns of the right side that the device needs.
+    /// The columns of the right side that the device needs.
     pub(crate) fn needed_right(&self) -> &[Need] {
         self.matrix.needed_right()
     }
 
-    /// Uploads what can be before a right chunk is there.
+    /// Uploads the first left chunk, if it fits, while the first right chunk is read.
     pub(crate) fn preload(&mut self) -> Result<()> {
         let device = Arc::clone(&self.device);
         step::shared(device.as_ref(), OnRefusal::Shrink, |_| {
@@ -197,6 +202,7 @@ impl<S: MatchSink> JoinWalk<S> {
         })
     }
 
+    /// Begins the tiles of the next right chunk, if the sink needs them.
     pub(crate) fn push_right(&mut self, arriving: Prefetched) -> Result<()> {
         if !S::wants_tiles(self, &arriving.chunk)? {
             return Ok(());
@@ -213,7 +219,7 @@ impl<S: MatchSink> JoinWalk<S> {
         Ok(())
     }
 
-    /// There are no more right chunks.
+    /// Called after the last right chunk.
     pub(crate) fn end_right(&mut self) -> Result<()> {
         self.state = State::Done;
         if S::end_right(self)? {
@@ -222,13 +228,13 @@ impl<S: MatchSink> JoinWalk<S> {
         Ok(())
     }
 
-    /// Takes what it can to files, as somebody else found the memory pool full.
+    /// Spills chunks and the sink's state to files, because another reader of the memory pool found it full.
     pub(crate) fn leave_pool(&mut self) -> Result<()> {
         self.matrix.leave_pool()?;
         S::leave_pool(self)
     }
 
-    /// Does a bounded amount of work; returns the output that it made, if any.
+    /// Does a bounded amount of work and returns its output, if any.
     pub(crate) fn step(&mut self) -> Result<Vec<DeviceChunk>> {
         let device = Arc::clone(&self.device);
         let made = step::retried(device.as_ref(), self, Self::try_step, |walk| {
@@ -237,8 +243,9 @@ impl<S: MatchSink> JoinWalk<S> {
         self.after_step(made)
     }
 
-    /// The same while the reader works on the output of the last step. Where there is no memory for both, nothing comes out: the next step does
-    /// it, with what the reader gives back, before anything is cut or evicted.
+    /// A step that runs while the consumer still holds the previous output. If device memory does not suffice for both,
+    /// it ends without output. The next step then repeats the work with the memory that the consumer gave back, before
+    /// anything is cut or evicted.
     pub(crate) fn step_concurrently(&mut self) -> Result<Vec<DeviceChunk>> {
         let device = Arc::clone(&self.device);
         let made = step::shared(device.as_ref(), OnRefusal::Defer, |step| {
@@ -259,7 +266,7 @@ impl<S: MatchSink> JoinWalk<S> {
         S::after_step(self, made)
     }
 
-    /// One that fails leaves a state from which it can be done once more, or [`State::Done`].
+    /// Does the work of the current state. A failure leaves a state from which it can be retried, or [`State::Done`].
     fn try_step(&mut self, step: &Step<'_>) -> Result<Vec<DeviceChunk>> {
         match std::mem::replace(&mut self.state, State::Done) {
             State::NextRight => {
@@ -283,7 +290,7 @@ impl<S: MatchSink> JoinWalk<S> {
         }
     }
 
-    /// The right chunk at hand met all left rows.
+    /// Called when the current right chunk has been joined with all left rows.
     pub(crate) fn end_tiles(&mut self) {
         match self.spec.flags_side(Side::Right) {
             true => self.state = State::RightEnd { next: 0 },
@@ -291,14 +298,14 @@ impl<S: MatchSink> JoinWalk<S> {
         }
     }
 
-    /// The right chunk at hand is done.
+    /// Ends the current right chunk.
     pub(crate) fn end_right_chunk(&mut self) {
         self.right_flags = None;
         self.matrix.take_right();
         self.state = State::NextRight;
     }
 
-    /// The flags of `side`'s chunk, and the flag of the tile's first row.
+    /// The flags of the tile's chunk of `side`, and the index of the flag of the tile's first row.
     pub(crate) fn flags(&self, side: Side, tile: &ProbedTile) -> Result<(&Flags, usize)> {
         let flags = match side {
             Side::Left => self.left_flags.get(tile.left_chunk),
@@ -308,8 +315,8 @@ impl<S: MatchSink> JoinWalk<S> {
         Ok((flags, tile.first(side)))
     }
 
-    /// Answers a refusal of the pieces of a step, of which nothing was made then (`None`): they are shorter from now on, or something was
-    /// evicted.
+    /// Answers an allocation failure of a step's pieces: later pieces are shorter, or rows were evicted or spilled.
+    /// Returns `None` in that case, in which the step made no output.
     pub(crate) fn or_shorter<T>(&mut self, step: &Step<'_>, made: Result<T>) -> Result<Option<T>> {
         match made {
             Err(error) if step.may_shrink(&error) => {

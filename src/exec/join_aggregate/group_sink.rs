@@ -1,14 +1,14 @@
-//! [`GroupSink`]: matches become partial states of groups.
-//!
-//! For each tile of the join matrix partial states are made and merged into DataFusion's own accumulators, which then
-//! finish them: overflow, NULL and the result types are DataFusion's. Three ways lead to the states, the first that serves
-//! all aggregates is taken:
+//! [`GroupSink`]: makes partial states of the matches of each tile, and merges them into DataFusion's own accumulators.
+//! These finish the groups, so overflow, NULLs and result types are DataFusion's. An aggregate of a tile is computed in
+//! one of three ways:
 //!
 //! | argument on | how | cost of a tile |
 //! |---|---|---|
-//! | the side whose rows are grouped (or nothing is) | each value weighed by the number of its row's matches | O(n + m) |
-//! | the other side, when that is sorted and nothing is tested | folded over each row's range | O(n + m) |
-//! | anywhere | pair by pair: arguments only are gathered | O(pairs) |
+//! | the grouped side (or nothing is grouped by), whose matches are counted | weighted: each value times the number of its row's matches | O(n + m) |
+//! | the build side, if the probe side is grouped and nothing is tested | folded over each probe row's range | O(n + m) |
+//! | any side | by matches: matches are expanded, and only the arguments are gathered | O(matches) |
+//!
+//! If one aggregate needs expanded matches, all aggregates of the tile use them.
 
 use std::sync::Arc;
 
@@ -29,18 +29,22 @@ use crate::exec::memory::step::Step;
 use crate::ir::side::Side;
 use crate::spec::join_aggregate::{GroupSide, JoinAggregateSpec};
 
+/// A tile whose candidates are expanded piece by piece, from number `next` on.
 #[derive(Debug)]
 pub(crate) struct PairsOfTile {
     pub(crate) tile: ProbedTile,
+    /// The number of the first candidate of each probe position.
     pub(crate) offsets: Buffer<u64>,
+    /// Candidates of the tile.
     pub(crate) total: u64,
     pub(crate) next: u64,
-    /// Group of each row of the grouped side, once it is known.
+    /// The group of each row of the grouped side, once it was looked up.
     pub(crate) groups: Vec<Option<usize>>,
+    /// The reservation for `groups`.
     _lease: Lease,
 }
 
-/// What groups are made with, beside the walk.
+/// The state of the aggregation beside the walk.
 pub(crate) struct GroupSink {
     pub(crate) spec: Arc<JoinAggregateSpec>,
     pub(crate) table: GroupTable,
@@ -49,7 +53,7 @@ pub(crate) struct GroupSink {
 pub(crate) type AggregateRun = JoinWalk<GroupSink>;
 
 impl AggregateRun {
-    /// The walk that aggregates the join of `spec`; the table of groups is reserved by `reservation`. May block.
+    /// Makes the walk that aggregates the join of `spec`. `reservation` is for the table of groups. May block.
     pub(crate) fn of_groups(
         inputs: WalkInputs,
         spec: Arc<JoinAggregateSpec>,
@@ -71,12 +75,13 @@ impl AggregateRun {
         Self::new(inputs, arguments, sink)
     }
 
-    /// The next groups, once the walk is done; `None` when all came out.
+    /// The next groups, after the walk; `None` at the end.
     pub(crate) fn next_groups(&mut self) -> Result<Option<RecordBatch>> {
         let device = Arc::clone(&self.device);
         self.sink.table.next(&|| device.check_cancelled())
     }
 
+    /// Spills the groups. Group numbers change, so those of the current tile's rows are forgotten.
     fn spill_groups(&mut self) -> Result<()> {
         self.sink.table.spill()?;
         if let State::Pairs(pairs) = &mut self.state {
@@ -85,6 +90,7 @@ impl AggregateRun {
         Ok(())
     }
 
+    /// Computes the partial states of the next tile, or begins to expand its matches.
     fn join_tile(&mut self, step: &Step<'_>) -> Result<()> {
         let wanted = self.wanted();
         let Some(tile) = self.matrix.next(step, wanted)? else {
@@ -105,7 +111,7 @@ impl AggregateRun {
         let by_pairs = !tile.filters(&self.spec).is_empty()
             || methods.contains(&FoldMethod::Pairs)
             || flagged.is_some_and(|side| !tile.search.counts_side(side))
-            // Groups without aggregates still need to know which rows have a match.
+            // Without aggregates it must still be known which rows have a match.
             || matches!(self.sink.spec.group_side, GroupSide::Side(side) if !tile.search.counts_side(side));
         let begun = match by_pairs {
             true => self.begin_pairs(&tile).map(StepResult::Pairs),
@@ -115,7 +121,7 @@ impl AggregateRun {
         };
         match begun {
             Ok(StepResult::States(states)) => {
-                // Some of them are in when others are not.
+                // After a failure some states are merged and others are not, so it cannot be retried.
                 self.state = State::Done;
                 self.merge_states(&tile, states)?;
                 self.state = State::Tiles;
@@ -138,6 +144,7 @@ impl AggregateRun {
         }
     }
 
+    /// Merges the states of a tile's rows into the table.
     fn merge_states(&mut self, tile: &ProbedTile, sides: Vec<SideStates>) -> Result<()> {
         for SideStates {
             side,
@@ -153,7 +160,7 @@ impl AggregateRun {
         Ok(())
     }
 
-    /// Groups of rows of the tile, which have a match.
+    /// The groups of `rows` of the tile's side. They are added to the table, so each row must have a match.
     pub(crate) fn groups_of(
         &mut self,
         side: Side,
@@ -175,7 +182,7 @@ impl AggregateRun {
         self.sink.table.intern(&columns, rows.len())
     }
 
-    /// Groups of the rows of a chunk without a match, from row `next` on.
+    /// Adds the unmatched rows of a chunk to the groups, from row `next` on.
     fn merge_unmatched(&mut self, side: Side, left_chunk: usize, next: &mut usize) -> Result<()> {
         let (chunk, flags) = match side {
             Side::Left => (
@@ -246,7 +253,7 @@ impl MatchSink for GroupSink {
         Ok(vec![])
     }
 
-    /// Reserves what the groups take, or spills them.
+    /// Reserves the memory of the groups in the pool, or else spills them.
     fn after_step(
         walk: &mut AggregateRun,
         made: Result<Vec<DeviceChunk>>,
@@ -266,9 +273,9 @@ impl MatchSink for GroupSink {
     }
 }
 
-/// How a tile begins.
+/// What the first step of a tile made.
 enum StepResult {
     States(Vec<SideStates>),
-    /// Offsets and number of its pairs, if any.
+    /// The offsets, the number and the reservation of its candidates; `None` if it has none.
     Pairs(Option<(Buffer<u64>, u64, Lease)>),
 }

@@ -1,13 +1,14 @@
-//! [`FoldMethod`]: how the aggregates of a tile are computed.
+//! [`Way`]: how an aggregate of a tile is computed.
 
 use crate::ir::side::Side;
 
-/// How the aggregates of a tile are computed.
+/// How an aggregate of a tile is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FoldMethod {
-    /// Weights of the rows of this side.
+    /// Values of the rows of this side, weighted by match counts.
     Weighed(Side),
     /// Folds over the ranges of the grouped side's rows.
     Folded,
+    /// Arguments of expanded matches.
     Pairs,
 }

@@ -1,4 +1,5 @@
-//! [`JoinAggregateOperator`]: an aggregation over a join on a device, without the join's pairs.
+//! [`JoinAggregateOperator`]: an aggregation fused with the join below it. In: device chunks of both inputs. Out:
+//! chunks of groups, once all tiles were walked.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,8 +25,8 @@ use crate::spec::join_aggregate::JoinAggregateSpec;
 
 /// Computes COUNT, SUM, AVG, MIN and MAX over a join, grouped by nothing or by columns of one side (\[T\] section 4).
 ///
-/// It walks the join matrix as [`JoinOperator`](crate::exec::join::node::JoinOperator) does, but merges partial states of each tile into DataFusion's own
-/// accumulators instead of writing pairs. All groups come out at the end.
+/// It walks the join matrix as [`JoinOperator`](crate::exec::join::node::JoinOperator) does, but merges partial states
+/// of each tile into DataFusion's own accumulators instead of writing matches. All groups are emitted at the end.
 #[derive(Debug)]
 pub(crate) struct JoinAggregateOperator(pub(crate) Arc<JoinAggregateSpec>);
 
@@ -53,7 +54,7 @@ impl DeviceOperator for JoinAggregateOperator {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
                 write!(f, "gby=[{groups}], aggr=[{aggregates}], ")?;
                 fmt_join(&spec.join, device, f)?;
-                // By DataFusion's accumulators.
+                // DataFusion's accumulators finish the groups.
                 match spec.output_on_device {
                     true => write!(f, ", finish=host"),
                     false => Ok(()),
@@ -115,7 +116,7 @@ impl DeviceOperator for JoinAggregateOperator {
     }
 }
 
-/// The walk at its end: nothing comes out before.
+/// Runs the walk to its end. It emits no chunk.
 async fn walked(mut driver: Driver<GroupSink>) -> Result<AggregateRun> {
     match driver.next().await? {
         None => driver.into_walk(),
@@ -125,7 +126,7 @@ async fn walked(mut driver: Driver<GroupSink>) -> Result<AggregateRun> {
     }
 }
 
-/// Groups on their way out.
+/// The groups of a walk while they are emitted.
 struct Groups {
     walk: AggregateRun,
     output: GroupOutput,

@@ -1,4 +1,5 @@
-//! Aggregates of a tile that need its pairs.
+//! Aggregates a tile by its expanded matches, piece by piece. In: a counted tile. Out: arguments, added to the
+//! accumulators of their rows' groups.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::ir::side::Side;
 use crate::spec::join_aggregate::GroupSide;
 
 impl AggregateRun {
-    /// Rows of the tile on the grouped side.
+    /// The number of rows of the tile on the grouped side; 0 if nothing is grouped by.
     pub(crate) fn grouped_rows(&self, tile: &ProbedTile) -> usize {
         match self.sink.spec.group_side {
             GroupSide::Nothing => 0,
@@ -25,7 +26,8 @@ impl AggregateRun {
         }
     }
 
-    /// Offsets and number of the tile's pairs, and a lease for their rows' groups; `None` when it has none.
+    /// The offsets and the number of the tile's candidates, and a reservation for the groups of its rows; `None` if it
+    /// has no candidate.
     pub(crate) fn begin_pairs(
         &self,
         tile: &ProbedTile,
@@ -40,6 +42,7 @@ impl AggregateRun {
         Ok((total > 0).then_some((offsets, total, lease)))
     }
 
+    /// Makes the next pieces of a tile's matches and adds them to the groups.
     pub(crate) fn merge_pairs(
         &mut self,
         step: &Step<'_>,
@@ -50,7 +53,7 @@ impl AggregateRun {
         let made = self.values_of_pairs(&pairs);
         let made = self.or_shorter(step, made);
         if let Ok(Some((values, end))) = &made {
-            // Where one fails, some of them are in: the state stays Done.
+            // After a failure some values are added and others are not, so the state stays `Done`.
             for values in values {
                 self.accumulate(&mut pairs, values)?;
             }
@@ -63,7 +66,8 @@ impl AggregateRun {
         made.map(|_| ())
     }
 
-    /// The next pairs with the arguments of the aggregates, piece by piece, and the number of the pair after them.
+    /// The next matches with the arguments of all aggregates, piece by piece, and the number of the candidate after
+    /// them.
     fn values_of_pairs(&self, pairs: &PairsOfTile) -> Result<(Vec<PairValues>, u64)> {
         let (device, join, spec) = (self.device.as_ref(), &self.spec, &self.sink.spec);
         let pieces = self
@@ -84,6 +88,7 @@ impl AggregateRun {
         Ok((values, end))
     }
 
+    /// Adds a piece of matches to the groups, and sets the flags of its rows.
     fn accumulate(&mut self, pairs: &mut PairsOfTile, made: &PairValues) -> Result<()> {
         let device = Arc::clone(&self.device);
         let device = device.as_ref();

@@ -1,4 +1,5 @@
-//! What an aggregation over a join takes from the device: partial states of rows, or arguments on pairs.
+//! What a fused aggregation downloads from the device: partial states of rows, or arguments of expanded matches. Both
+//! are brought to the form that DataFusion's accumulators take.
 
 use std::sync::Arc;
 
@@ -18,20 +19,23 @@ use crate::ops::probe::RowPairs;
 use crate::spec::aggregate::AggregateFunction;
 use crate::spec::join_aggregate::{AggregateSpec, JoinAggregateSpec};
 
-/// Partial states for the rows of one side that have a match, by aggregate.
+/// Partial states of the rows of one side that have a match, by aggregate.
 pub(crate) struct SideStates {
     pub side: Side,
+    /// The rows with a match.
     pub matched: UInt32Array,
+    /// The number of an aggregate, and its states for these rows.
     pub states: Vec<(usize, Vec<ArrayRef>)>,
 }
 
-/// Pairs, and each aggregate's argument on them.
+/// Matches, and each aggregate's argument for them.
 pub(crate) struct PairValues {
     pub rows: RowPairs,
     pub values: Vec<ArrayRef>,
 }
 
 impl PairValues {
+    /// Gathers and downloads the arguments of matches.
     pub(crate) fn gather(
         device: &dyn Device,
         spec: &JoinAggregateSpec,
@@ -46,7 +50,7 @@ impl PairValues {
                     let column = tile.of(side).column(column)?;
                     device.download(&device.gather(column, rows.of(side))?)
                 }
-                // COUNT(*) counts rows: any array without NULLs.
+                // COUNT(*) counts rows: any array without NULLs will do.
                 None => Ok(Arc::new(UInt32Array::from(vec![0; rows.len()])) as ArrayRef),
             })
             .collect::<Result<_>>()?;
@@ -54,7 +58,7 @@ impl PairValues {
     }
 }
 
-/// The states of the matched rows as DataFusion's accumulators merge them.
+/// Downloads the states of the matched rows, in the form that DataFusion's accumulators merge.
 pub(crate) fn aggregate_states(
     device: &dyn Device,
     aggregate: &AggregateSpec,
@@ -68,7 +72,7 @@ pub(crate) fn aggregate_states(
     mergeable_states(aggregate.function, &aggregate.aggregate, states)
 }
 
-/// States as DataFusion's accumulators merge them.
+/// Converts states to the form that DataFusion's accumulators merge.
 pub(crate) fn mergeable_states(
     function: AggregateFunction,
     aggregate: &AggregateFunctionExpr,
@@ -87,7 +91,7 @@ pub(crate) fn mergeable_states(
             states[0] = nullif(&states[0], &nothing)?;
         }
         AggregateFunction::Variance => {
-            // DataFusion goes by the counts, and takes no NULLs.
+            // DataFusion reads the counts, and expects no NULLs in the other states.
             for state in &mut states[1..] {
                 *state = zero_for_null(state)?;
             }
@@ -102,7 +106,7 @@ fn zero_for_null(state: &ArrayRef) -> Result<ArrayRef> {
     Ok(zip(&there, state, &Float64Array::new_scalar(0.0))?)
 }
 
-/// The same words under the type of DataFusion's state: a decimal's precision, or an unsigned count.
+/// The same words under the type of DataFusion's state: another precision of a decimal, or a count with another sign.
 fn relabel(state: ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     if state.data_type() == data_type {
         return Ok(state);

@@ -1,4 +1,4 @@
-//! The ways from a tile to partial states without pairs: rows weighed by their matches, and folds over ranges.
+//! Partial states of a tile without expanding its matches: values weighted by match counts, and folds over ranges.
 
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use crate::spec::aggregate::AggregateFunction;
 use crate::spec::join_aggregate::{AggregateSpec, GroupSide};
 
 impl AggregateRun {
+    /// How an aggregate of a tile is computed.
     pub(crate) fn method_of(&self, aggregate: &AggregateSpec, tile: &ProbedTile) -> FoldMethod {
         let weighed = |side: Side| match tile.search.counts_side(side) {
             true => FoldMethod::Weighed(side),
@@ -37,8 +38,7 @@ impl AggregateRun {
         }
     }
 
-    /// What must be known of a tile. Where all aggregates are made of the number of each row's matches, nobody needs to know which
-    /// these are.
+    /// What must be known of a tile. If match counts of rows suffice for all aggregates, matches are never expanded.
     pub(crate) fn wanted(&self) -> ProbeResult {
         let join = &self.spec;
         let tested = !join.theta.comparisons.is_empty() || !join.residual.is_empty();
@@ -61,8 +61,8 @@ impl AggregateRun {
         }
     }
 
-    /// The partial states of all aggregates, for the rows of each side that have a match. Nothing is merged yet, so a
-    /// refused lease can be answered by a smaller tile.
+    /// The partial states of all aggregates, for the rows of each side that have a match. Nothing is merged yet, so
+    /// after an allocation failure the tile can be cut.
     pub(crate) fn states_of_tile(
         &self,
         tile: &ProbedTile,
@@ -123,7 +123,7 @@ impl AggregateRun {
         Ok(sides)
     }
 
-    /// Whether the device adds the rows' states to one: without groups, and when all of them are sums.
+    /// Whether the device adds up the states of all rows: without groups, and if all aggregates are sums.
     fn adds_to_one_row(&self, aggregates: &[usize]) -> bool {
         use crate::spec::aggregate::AggregateFunction::Avg;
         use crate::spec::aggregate::AggregateFunction::Count;
@@ -134,7 +134,7 @@ impl AggregateRun {
                 .all(|i| matches!(self.sink.spec.aggregates[*i].function, Count | Sum | Avg))
     }
 
-    /// Partial states for each row of `side`, from the number of its matches.
+    /// Partial states for each row of `side`: its value weighted by the number of its matches.
     fn weighed(
         &self,
         aggregate: &AggregateSpec,
@@ -161,13 +161,13 @@ impl AggregateRun {
                 count()?,
                 Arc::new(device.weigh(argument()?, weights)?),
             ]),
-            // An extreme does not depend on how often a value occurs.
+            // A minimum or maximum does not depend on how often a value occurs.
             AggregateFunction::Min | AggregateFunction::Max => Ok(vec![Arc::clone(argument()?)]),
             other => Err(not_fused(other)),
         }
     }
 
-    /// Partial states for each row of the grouped side, over the matches of its range.
+    /// Partial states for each row of the grouped side: a fold over the build rows of its range.
     fn folded(&self, aggregate: &AggregateSpec, tile: &ProbedTile) -> Result<Vec<Arc<Column>>> {
         let device = self.device.as_ref();
         let (side, column) = aggregate
@@ -192,7 +192,7 @@ impl AggregateRun {
     }
 }
 
-/// The rule keeps such a function apart from its join.
+/// An internal error: the rule does not fuse this function with a join.
 fn not_fused(function: AggregateFunction) -> BowtieError {
     BowtieError::Internal(format!("{function:?} over the ranges of a join"))
 }

@@ -1,4 +1,4 @@
-//! [`compact_views`]: a few rows of a chunk, without what the others refer to.
+//! [`compact_views`]: copies views, so that a few rows do not keep all buffers of their chunk alive.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use arrow::datatypes::DataType;
 
 use crate::error::Result;
 
-/// Views that share no bytes with others: those of a few groups would keep a whole chunk's.
+/// The array with views that share no buffers with others, at any depth.
 pub(crate) fn compact_views(array: ArrayRef) -> Result<ArrayRef> {
     Ok(match array.data_type() {
         DataType::Utf8View => Arc::new(array.as_string_view().gc()),
@@ -23,7 +23,7 @@ pub(crate) fn compact_views(array: ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-/// Whether there are views at any depth.
+/// Whether the type has views at any depth.
 pub(crate) fn has_views(data_type: &DataType) -> bool {
     match data_type {
         DataType::Utf8View | DataType::BinaryView => true,

@@ -1,11 +1,11 @@
-//! Eviction from a join matrix: rows leave the device for the host, and the host for files.
+//! Evicts chunks of a join: from the device to the host, and from the host to files.
 
 use crate::error::Result;
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::join::tiles::matrix::Matrix;
 
 impl Matrix {
-    /// Takes rows that are on the device alone to the host; false where there are none.
+    /// Downloads rows that are only on the device; false if there are none.
     pub(crate) fn evict(&mut self) -> bool {
         let mut evicted = false;
         for chunk in self.left.iter_mut().chain(&mut self.right) {
@@ -18,7 +18,7 @@ impl Matrix {
         evicted
     }
 
-    /// Takes left chunks but this one out of the memory pool, where it is nearly full.
+    /// Spills all left chunks except `left_chunk` if the memory pool is nearly full.
     pub(crate) fn relieve_pool(&mut self, left_chunk: usize) -> Result<()> {
         let spilling = self.spilling.as_ref();
         let Some(spilling) = spilling.filter(|spilling| spilling.pool_is_tight()) else {
@@ -32,7 +32,7 @@ impl Matrix {
         Ok(())
     }
 
-    /// Takes all chunks out of the memory pool; false where none was there.
+    /// Spills all chunks; false if none took memory of the pool.
     pub(crate) fn leave_pool(&mut self) -> Result<bool> {
         let Some(spilling) = &self.spilling else {
             return Ok(false);
@@ -42,14 +42,14 @@ impl Matrix {
             left |= chunk.leave_host(spilling)?;
         }
         if left {
-            // Their late columns are on the host.
+            // Their lazy columns refer to the spilled rows.
             self.resident_left = None;
             self.resident_right = None;
         }
         Ok(left)
     }
 
-    /// The same after the pool refused; false where it was done before since the last success.
+    /// Spills all chunks after the pool refused memory; false if that was done before, since the last success.
     pub(crate) fn leave_pool_once(&mut self) -> Result<bool> {
         match std::mem::replace(&mut self.left_pool, true) {
             true => Ok(false),
@@ -57,7 +57,7 @@ impl Matrix {
         }
     }
 
-    /// Reads a left chunk that is in a file, if the pool has room for all of it.
+    /// Reads a spilled left chunk, if the pool has memory for all of it.
     pub(crate) fn load_left(&mut self, left_chunk: usize) -> Result<()> {
         self.unload_but(left_chunk);
         let load = |matrix: &Self| matrix.left.get(left_chunk).map_or(Ok(()), InputChunk::load);
@@ -71,7 +71,7 @@ impl Matrix {
         }
     }
 
-    /// Gives the memory of left chunks back that are in files, but for this one, which is worked on.
+    /// Frees the memory of spilled left chunks, except of `left_chunk`, which is in use.
     pub(crate) fn unload_but(&self, left_chunk: usize) {
         let others = self.left.iter().enumerate();
         for (_, chunk) in others.filter(|(i, _)| *i != left_chunk) {

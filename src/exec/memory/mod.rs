@@ -1,4 +1,4 @@
-//! What happens when memory is short: attempt, evict, shrink, spill, retry.
+//! What happens if memory is short: a step is attempted, evicts, works on fewer rows, spills, and is retried.
 
 pub(crate) mod compact_views;
 pub(crate) mod evict;

@@ -1,25 +1,27 @@
-//! [`by_halves`]: work on the rows of a chunk, all together where memory allows it, otherwise on halves, and on halves of these.
+//! [`by_halves`]: work on the rows of a chunk. If memory does not suffice for all rows, it is done on their halves, and
+//! on halves of these.
 
 use std::ops::Range;
 
 use crate::error::{BowtieError, Result};
 
-/// What follows an error of the work on some rows.
+/// The answer to a failure of the work on some rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The same rows again: something was evicted.
+    /// Repeat the work on the same rows: something was evicted.
     Repeat,
-    /// Their halves, one after the other; the error, where they cannot be halved.
+    /// Work on their halves, one after the other. Fail if the rows cannot be halved.
     Halve,
+    /// Fail.
     Fail,
 }
 
-/// Rows that are halved.
+/// How far, and where, rows are halved.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Halving {
-    /// No more rows than these are halved: memory that does not hold them holds nothing useful.
+    /// Ranges of at most this number of rows are not halved. If memory does not hold them, nothing useful fits.
     pub(crate) least: usize,
-    /// The second half begins at a multiple of so many rows after the first.
+    /// The second half begins a multiple of this number of rows after the first.
     pub(crate) aligned: usize,
 }
 
@@ -31,15 +33,16 @@ impl Halving {
     }
 }
 
-/// Some of the rows of a chunk.
+/// Some rows of a chunk.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) rows: Range<usize>,
-    /// They cannot be halved: an error of the work on them ends it.
+    /// The rows cannot be halved: a failure of the work on them is final.
     pub(crate) is_last: bool,
 }
 
-/// Does `work` on all `rows`, in their order. `answer` says what follows an error, after which nothing of that attempt may be left.
+/// Runs `work` on all `rows`, part by part in row order. `answer` decides what follows a failure. A failed attempt must
+/// leave no effect.
 pub(crate) fn by_halves<R: ?Sized>(
     run: &mut R,
     rows: Range<usize>,
@@ -84,7 +87,7 @@ mod tests {
         }
     }
 
-    /// The parts on which work is done, where there is memory for `most` rows.
+    /// The parts on which the work succeeds, if memory suffices for `most` rows.
     fn done(rows: Range<usize>, halving: Halving, most: usize) -> Result<Vec<(usize, usize)>> {
         let mut parts = vec![];
         let work = |parts: &mut Vec<_>, part: &Part| match part.rows.len() <= most {

@@ -1,4 +1,4 @@
-//! [`Spilling`]: what DataFusion's memory pool has no room for, in files of its disk manager.
+//! [`Spilling`]: writes to files of DataFusion's disk manager what its memory pool refuses, and reads it back.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -17,12 +17,12 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
 use futures::StreamExt;
 use tokio::runtime::Handle;
 
-/// Rows of a batch in a file.
+/// The most rows of a batch in a file.
 pub(crate) const SPILLED_ROWS: usize = 8192;
-/// Bytes of one, about: what a thread holds beside the pool while it writes or reads.
+/// About the most bytes of a batch in a file: what a thread holds outside the pool while it writes or reads.
 const SPILLED_BYTES: usize = 4 << 20;
 
-/// Rows of a batch in a file, of so many bytes each.
+/// Rows of a batch in a file, at `row_bytes` bytes a row.
 pub(crate) fn spilled_rows(row_bytes: usize) -> usize {
     (SPILLED_BYTES / row_bytes.max(1)).clamp(1, SPILLED_ROWS)
 }
@@ -32,12 +32,12 @@ pub(crate) fn spilled_rows(row_bytes: usize) -> usize {
 pub(crate) struct Spilling {
     env: Arc<RuntimeEnv>,
     set: ExecutionPlanMetricsSet,
-    /// Made when something is spilled.
+    /// Created when something is spilled for the first time.
     metrics: Arc<OnceLock<SpillMetrics>>,
     compression: datafusion::common::config::SpillCompression,
-    /// What is no file of this machine is read asynchronously, by threads that may block.
+    /// The runtime on which spill files that are not local are read, by threads that may block.
     handle: Handle,
-    /// Bytes that a node keeps in the pool, at most: half of it, as what it reads and writes needs room too.
+    /// The most bytes that a node keeps in the pool: half of it, since its inputs and outputs need memory too.
     pub most: usize,
 }
 
@@ -50,7 +50,7 @@ impl std::fmt::Debug for Spilling {
 }
 
 impl Spilling {
-    /// `None` where the session allows no files.
+    /// `None` if the session allows no files.
     pub(crate) fn of(context: &TaskContext, set: &ExecutionPlanMetricsSet) -> Option<Self> {
         let env = context.runtime_env();
         let handle = Handle::try_current().ok()?;
@@ -67,23 +67,24 @@ impl Spilling {
         })
     }
 
-    /// Whether those who share the pool hold so much of it that who can spill had better.
+    /// Whether more than half of the pool is reserved, so that nodes that can spill should.
     pub(crate) fn pool_is_full(&self) -> bool {
         self.env.memory_pool.reserved() > self.most
     }
 
-    /// Whether so little of the pool is left that only what is worked on should stay in it.
+    /// Whether more than three quarters of the pool are reserved, so that only chunks in use should stay in memory.
     pub(crate) fn pool_is_tight(&self) -> bool {
         self.env.memory_pool.reserved() > self.most.saturating_add(self.most / 2)
     }
 
+    /// DataFusion's reader and writer of spill files.
     fn manager(&self, schema: &SchemaRef) -> SpillManager {
         let metrics = self.metrics.get_or_init(|| SpillMetrics::new(&self.set, 0));
         let (env, schema) = (Arc::clone(&self.env), Arc::clone(schema));
         SpillManager::new(env, metrics.clone(), schema).with_compression_type(self.compression)
     }
 
-    /// A file for batches of `schema`.
+    /// Creates a file for batches of `schema`.
     pub(crate) fn create(&self, schema: &SchemaRef, what: &str) -> Result<SpillWriter> {
         let mut file = self.manager(schema).create_in_progress_file(what)?;
         Ok(SpillWriter(Box::new(move |batch| match batch {
@@ -92,14 +93,15 @@ impl Spilling {
         })))
     }
 
-    /// The batches of a file, in their order. Not for a thread that may not block.
+    /// The batches of a file, in their order. Blocks.
     pub(crate) fn read(
         &self,
         schema: &SchemaRef,
         file: &Arc<dyn SpillFile>,
     ) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
         let file = Arc::clone(file);
-        // This thread reads itself what is a file: a stream of one waits for another thread, of which there may be none.
+        // This thread reads a local file itself. A stream of it would wait for another blocking thread, and there may
+        // be none.
         let local = match file.path() {
             Some(path) => {
                 let opened = BufReader::new(File::open(path)?);
@@ -124,10 +126,10 @@ impl Spilling {
     }
 }
 
-/// What appends a batch; without one, what ends the file.
+/// Appends a batch, or without one finishes the file.
 type Append = dyn FnMut(Option<&RecordBatch>) -> Result<Option<Arc<dyn SpillFile>>> + Send;
 
-/// A file that is being written. DataFusion does not export the type of its own.
+/// A file that is being written. DataFusion does not export the type of its own writer.
 pub(crate) struct SpillWriter(Box<Append>);
 
 impl SpillWriter {
@@ -135,7 +137,7 @@ impl SpillWriter {
         (self.0)(Some(batch)).map(|_| ())
     }
 
-    /// `None` where nothing was written.
+    /// Finishes the file; `None` if nothing was written.
     pub(crate) fn finish(mut self) -> Result<Option<Arc<dyn SpillFile>>> {
         (self.0)(None)
     }

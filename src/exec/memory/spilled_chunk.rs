@@ -1,4 +1,5 @@
-//! [`SpilledChunk`]: a chunk in a file, which comes back when its turn comes, such as in the walk of a join's matrix.
+//! [`SpilledChunk`]: a chunk in a file, which is read when it is needed, such as in a join's walk over tiles.
+//! [`ChunkWriter`] writes it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,44 +16,45 @@ use crate::exec::memory::spill::{SpillWriter, Spilling, spilled_rows};
 use crate::exec::transfer::sizes::{array_bytes, batch_bytes};
 use crate::exec::transfer::staged_chunk::{ChunkShape, Failures, StagedChunk};
 
-/// Rows in a file, and in memory as long as somebody works on them.
+/// A chunk in a file. Its rows are also in memory while they are used.
 pub(crate) struct SpilledChunk {
     rows: usize,
     schema: SchemaRef,
     file: Arc<dyn SpillFile>,
     shape: ChunkShape,
     failures: Vec<(usize, Arc<DataFusionError>)>,
+    /// The number of its hash partition.
     part: u32,
-    /// By column.
+    /// Mean bytes of a value of each column.
     mean_bytes: Vec<u64>,
     /// Bytes of all rows.
     bytes: usize,
     spilling: Spilling,
-    /// Of nothing.
+    /// An empty reservation of the chunk's consumer, from which those of loaded rows are made.
     reservation: Arc<MemoryReservation>,
     loaded: Mutex<Option<Loaded>>,
 }
 
-/// Rows that are in memory; all of them, unless the memory pool had no room for so many.
+/// The rows in memory: all of them, or only some if the memory pool refused more.
 #[derive(Clone)]
 struct Loaded {
     rows: Range<usize>,
     chunk: Arc<StagedChunk>,
 }
 
-/// A file of a chunk that is being written.
+/// The file of a chunk while it is written.
 pub(crate) struct ChunkWriter {
     schema: SchemaRef,
     shape: ChunkShape,
     writer: SpillWriter,
     rows: usize,
-    /// By column of the schema: those of the shape that are arrays.
+    /// Bytes so far of each column of the file. The shape tells which of the chunk's columns these are.
     bytes: Vec<usize>,
     spilling: Spilling,
 }
 
 impl ChunkWriter {
-    /// For columns of these types; `None` where there are none, as then there is nothing to write.
+    /// A file for columns of these types; `None` without columns, as there is nothing to write.
     pub(crate) fn create(
         types: impl Iterator<Item = DataType>,
         spilling: &Spilling,
@@ -65,7 +67,7 @@ impl ChunkWriter {
         }
     }
 
-    /// For rows such as those of a chunk.
+    /// A file for rows like those of a chunk.
     pub(crate) fn of(chunk: &StagedChunk, spilling: &Spilling) -> Result<Self> {
         let shape = chunk.shape();
         let stored = chunk.stored(&shape, 0..0)?.into_iter();
@@ -87,6 +89,7 @@ impl ChunkWriter {
         })
     }
 
+    /// Appends a batch.
     pub(crate) fn append(&mut self, columns: Vec<ArrayRef>) -> Result<()> {
         for (bytes, array) in self.bytes.iter_mut().zip(&columns) {
             *bytes += array_bytes(array);
@@ -96,7 +99,7 @@ impl ChunkWriter {
         Ok(self.writer.append(&batch)?)
     }
 
-    /// Rows of a chunk of the same shape.
+    /// Appends the rows of a chunk of the same shape, in batches of limited size.
     pub(crate) fn append_chunk(&mut self, chunk: &StagedChunk) -> Result<()> {
         let mut row_bytes = 0;
         for column in 0..self.shape.columns() {
@@ -118,7 +121,7 @@ impl ChunkWriter {
         self.bytes.iter().sum()
     }
 
-    /// The chunk, reserved like `reservation` when it is loaded; `None` where it has no rows.
+    /// The chunk, or `None` if it has no rows. Loaded rows are reserved for the consumer of `reservation`.
     pub(crate) fn finish(
         self,
         failures: Vec<(usize, Arc<DataFusionError>)>,
@@ -148,7 +151,7 @@ impl ChunkWriter {
 }
 
 impl SpilledChunk {
-    /// `None` where there is nothing to write.
+    /// Writes a chunk to a file; `None` if it has no rows or no columns.
     pub(crate) fn write(chunk: &StagedChunk, spilling: &Spilling) -> Result<Option<Self>> {
         let shape = chunk.shape();
         if shape.columns() == 0 || chunk.rows() == 0 {
@@ -160,6 +163,7 @@ impl SpilledChunk {
         Ok(spilled.map(|spilled| spilled.of_part(chunk.part)))
     }
 
+    /// The chunk as a chunk of hash partition `part`.
     pub(crate) fn of_part(self, part: u32) -> Self {
         Self { part, ..self }
     }
@@ -168,7 +172,7 @@ impl SpilledChunk {
         self.part
     }
 
-    /// Bytes of all rows, about.
+    /// Bytes of all rows, approximately.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -185,19 +189,20 @@ impl SpilledChunk {
         self.mean_bytes[column]
     }
 
-    /// What is reserved for the rows, as long as they are in memory.
+    /// The reservation of the rows in memory; an empty one if there are none.
     pub(crate) fn reservation(&self) -> Arc<MemoryReservation> {
         let loaded = self.loaded.lock();
         let reserved = loaded.as_ref().map(|loaded| &loaded.chunk.reservation);
         Arc::clone(reserved.unwrap_or(&self.reservation))
     }
 
-    /// The rows, read if they are not there. Not for a thread that may not block.
+    /// All rows, read if they are not in memory. Blocks.
     pub(crate) fn chunk(&self) -> Result<Arc<StagedChunk>> {
         self.part(&(0..self.rows)).map(|(chunk, _)| chunk)
     }
 
-    /// Rows among which are `rows`, as these are counted there. All are read where the memory pool has room for them.
+    /// A chunk that includes `rows`, and their range in it. All rows are read if the memory pool has memory for them,
+    /// otherwise only `rows`.
     pub(crate) fn part(&self, rows: &Range<usize>) -> Result<(Arc<StagedChunk>, Range<usize>)> {
         let mut loaded = self.loaded.lock();
         let covers = |l: &Loaded| l.rows.start <= rows.start && rows.end <= l.rows.end;
@@ -218,7 +223,7 @@ impl SpilledChunk {
         Ok((at_hand.chunk, rows.start - first..rows.end - first))
     }
 
-    /// Hands all rows to `take`, at most about so many bytes at a time, for which nothing is reserved.
+    /// Calls `take` with all rows, about `bytes` bytes at a time, for which nothing is reserved.
     pub(crate) fn each(
         &self,
         bytes: usize,
@@ -250,6 +255,7 @@ impl SpilledChunk {
         }
     }
 
+    /// Reads and reserves some rows.
     fn read(&self, rows: Range<usize>) -> Result<Loaded> {
         let reservation = self.reservation.new_empty();
         let share = rows.len() as f64 / self.rows.max(1) as f64;
@@ -280,7 +286,7 @@ impl SpilledChunk {
         })
     }
 
-    /// Gives the memory of the rows back, once nobody works on them any more; false where they took none.
+    /// Drops the rows in memory, which is freed once nobody uses them; false if there are none.
     pub(crate) fn unload(&self) -> bool {
         self.loaded.lock().take().is_some()
     }

@@ -1,5 +1,5 @@
-//! [`SpilledGroups`]: partial states of groups for which the memory pool has no room, in files by the hashes of their keys: those of
-//! a group are in one of them, so the groups of a file are merged and finished without the others.
+//! [`SpilledGroups`]: partial states of groups in files by the hashes of their keys. All states of a group are in the
+//! same file, so the groups of a file are merged and finished without the others.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use datafusion::execution::spill_file::SpillFile;
 use crate::error::Result;
 use crate::exec::memory::spill::{SPILLED_ROWS, SpillWriter, Spilling};
 
-/// Files of a level have so many bits of the hashes in common; what does not fit then is spilled again, by the next bits.
+/// The bits of the hash that choose a file at each level. A file that does not fit is spilled again by the next bits.
 const BITS: u32 = 5;
 const FILES: usize = 1 << BITS;
-/// Levels at most.
+/// The number of levels.
 const LEVELS: u32 = 6;
 
-/// Files that are being written.
+/// The files of a level while they are written.
 pub(crate) struct SpilledGroups {
     spilling: Spilling,
     /// Keys, then the states of each aggregate.
@@ -28,7 +28,7 @@ pub(crate) struct SpilledGroups {
     level: u32,
 }
 
-/// A file of groups that no other file has.
+/// A finished file. Its groups are in no other file of its level.
 pub(crate) struct GroupFile {
     file: Arc<dyn SpillFile>,
     level: u32,
@@ -45,6 +45,7 @@ impl SpilledGroups {
         }
     }
 
+    /// Writes groups, as columns of `schema`, to their files.
     pub(crate) fn write(&mut self, columns: Vec<ArrayRef>) -> Result<()> {
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns)?;
         let mut hashes = vec![0; batch.num_rows()];
@@ -69,6 +70,7 @@ impl SpilledGroups {
         Ok(())
     }
 
+    /// Finishes all files that were written to.
     pub(crate) fn finish(self) -> Result<Vec<GroupFile>> {
         let mut files = vec![];
         for writer in self.files.into_iter().flatten() {
@@ -94,7 +96,7 @@ impl GroupFile {
         Ok(batches.map(|batch| Ok(batch?)))
     }
 
-    /// The level at which its groups are spilled again; `None` where their hashes have no bits left.
+    /// The level at which the groups are spilled again; `None` after the last one.
     pub(crate) fn next_level(&self) -> Option<u32> {
         (self.level + 1 < LEVELS).then_some(self.level + 1)
     }

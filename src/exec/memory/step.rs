@@ -1,15 +1,15 @@
-//! [`Step`]: a bounded amount of work on a device, and what becomes of it where memory is short.
+//! [`Step`]: a bounded amount of work on a device, and how it answers an allocation failure.
 //!
-//! Nodes of a plan, and queries, work on a device at the same time, each with the memory that the others leave. Most leases of a step end
-//! with it. So a refusal may be transient, and is answered in this order:
+//! Nodes of a plan, and queries, use a device at the same time. Most reservations of a step end with it, so a refused
+//! reservation may be transient. It is answered in this order:
 //!
 //! | answer | by | when |
 //! |---|---|---|
-//! | defer | [`Step::may_shrink`] is false | the step runs beside the reader of its operator's last output, which gives memory back |
+//! | defer | [`Step::may_shrink`] is false | the step runs while the consumer reads its operator's last output, which frees memory |
 //! | evict, shrink | `evict.rs`, `shrink.rs`, in the step | always otherwise |
-//! | retry | [`retried`] | nothing was left to evict or to shrink: with exclusive use of the device, and after others gave memory back |
+//! | retry | [`retried`] | nothing is left to evict or to shrink: with exclusive use of the device, and after others gave memory back |
 //!
-//! A thread is in one step at a time: a step that waited for another one would wait for itself.
+//! A thread is in one step at a time: a step that waited for another one on the same thread would wait forever.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -20,33 +20,33 @@ use crate::device::data::structures::Flags;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 
-/// How often a thread that waits looks whether its query was cancelled.
+/// How often a waiting thread checks whether its query was cancelled.
 const LOOK: Duration = Duration::from_millis(50);
-/// Without a release for so long, the last attempt is made.
+/// The last attempt is made after this time without a release.
 const QUIET: Duration = Duration::from_millis(250);
-/// Attempts after releases end after so long.
+/// Attempts after releases end after this time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 thread_local! {
     static IN_STEP: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What a step does about a transient refusal.
+/// How a step answers a transient refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnRefusal {
-    /// Evicts and shrinks.
+    /// By eviction and smaller work.
     Shrink,
-    /// Ends with the refusal as its error. It will be done again.
+    /// By the refusal as its error. The work is repeated later.
     Defer,
 }
 
-/// The device's work lock, held as long as the step runs.
+/// The device's work lock, held while the step runs.
 enum Use<'a> {
     Shared(#[expect(dead_code, reason = "a guard")] RwLockReadGuard<'a, ()>),
     Exclusive(#[expect(dead_code, reason = "a guard")] RwLockWriteGuard<'a, ()>),
 }
 
-/// A running step.
+/// A running step. It holds the work lock until it is dropped.
 pub(crate) struct Step<'a> {
     on_refusal: OnRefusal,
     _use: Use<'a>,
@@ -63,9 +63,9 @@ impl<'a> Step<'a> {
         })
     }
 
-    /// A step beside those of others.
+    /// A step that shares the device with others.
     fn shared(device: &'a dyn Device, on_refusal: OnRefusal) -> Result<Self> {
-        // Without this, a step within a step could wait forever for who waits for exclusive use.
+        // Otherwise a step within a step could wait forever for a thread that waits for exclusive use.
         if IN_STEP.get() {
             return Err(BowtieError::Internal("a step began within a step".into()));
         }
@@ -77,7 +77,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// A step while no other runs on the device; `None` if the others do not end before `deadline`.
+    /// A step with exclusive use of the device; `None` if other steps do not end before `deadline`.
     fn exclusive(device: &'a dyn Device, deadline: Instant) -> Result<Option<Self>> {
         while Instant::now() < deadline {
             device.check_cancelled()?;
@@ -100,7 +100,7 @@ impl Drop for Step<'_> {
     }
 }
 
-/// Does `work` as a step beside those of others.
+/// Runs `work` as a step that shares the device with others.
 pub(crate) fn shared<T>(
     device: &dyn Device,
     on_refusal: OnRefusal,
@@ -110,8 +110,8 @@ pub(crate) fn shared<T>(
     work(&step)
 }
 
-/// Does `work` as a step beside those of others, and where its end is a transient refusal, again with exclusive use of the device, as long as
-/// `again` says that the failed attempt left `run` as it was.
+/// Runs `work` as a step that shares the device with others. After a transient refusal it is retried with exclusive use
+/// of the device, if `again` says that the failed attempt left `run` unchanged.
 pub(crate) fn retried<R, T>(
     device: &dyn Device,
     run: &mut R,
@@ -146,7 +146,7 @@ pub(crate) fn retried<R, T>(
     }
 }
 
-/// Flags of `rows` rows.
+/// Flags of `rows` rows, none of them set.
 pub(crate) fn flags(device: &dyn Device, rows: usize) -> Result<Flags> {
     retried(device, &mut (), |(), _| device.flags(rows), |()| true)
 }
@@ -166,7 +166,7 @@ mod tests {
         let others = device.budget().child();
         let (tell_leased, leased) = mpsc::channel();
         let (tell_refused, refused) = mpsc::channel();
-        // The lease of another step, which goes on for a while, and then of another query between its steps.
+        // The reservation of another step, which runs for a while, and then of another query between its steps.
         let other = thread::spawn(move || {
             let work = others.share_within(LOOK).unwrap();
             let lease = others.lease(60, "the work of others").unwrap();

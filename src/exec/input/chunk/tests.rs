@@ -19,7 +19,7 @@ fn pool() -> Arc<dyn MemoryPool> {
     Arc::new(GreedyMemoryPool::new(1 << 20))
 }
 
-/// Pieces of so many rows, whose values count on.
+/// The state of coalescing pieces of these numbers of rows, whose values are consecutive.
 fn gathering(
     device: &Arc<dyn Device>,
     pool: &Arc<dyn MemoryPool>,
@@ -64,7 +64,7 @@ fn device(limit: u64) -> Arc<dyn Device> {
     Arc::new(HostDevice::new(Budget::new(limit)).unwrap())
 }
 
-/// Rows of each chunk, whether it is on the device, and all values.
+/// The rows of each chunk, whether it is resident, and all values.
 async fn all(mut gathering: Gathering) -> (Vec<(usize, bool)>, Vec<i64>) {
     let (mut chunks, mut values) = (vec![], vec![]);
     while let Some(chunk) = gathering.next().await.unwrap() {
@@ -121,7 +121,7 @@ async fn where_half_of_the_budget_is_taken_pieces_go_to_the_host() {
     assert_eq!((device.budget().in_use(), pool.reserved()), (0, 0));
 }
 
-/// Words that pieces share with what they were gathered from are not counted with them, but with what is put together.
+/// Buffers that pieces share with the batch from which they were gathered are counted only in the coalesced chunk.
 #[tokio::test]
 async fn a_chunk_that_is_longer_than_its_pieces_leaves_half_of_the_budget() {
     let (device, pool) = (device(10_000), pool());
@@ -204,7 +204,7 @@ async fn an_evicted_chunk_goes_to_a_file_where_the_pool_has_no_room() {
     assert!(chunk.evict(Some(&spilling(&pool))));
     assert!(matches!(chunk, InputChunk::Spilled(_)));
     assert_eq!((device.budget().in_use(), pool.reserved()), (0, 0));
-    // All rows have no room, but some of them do.
+    // The pool has no memory for all rows, but for some of them.
     assert!(chunk.whole(0).unwrap_err().is_out_of_host_memory());
     let metrics = DeviceMetrics::new(&Default::default());
     for from in [10, 40, 0] {

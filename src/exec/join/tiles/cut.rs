@@ -1,4 +1,4 @@
-//! How tiles are cut, and cut again when a step ran out of device memory.
+//! Cuts tiles that do not fit the device: in halves, or in several parts of the probe side.
 
 use crate::error::{BowtieError, Result};
 use crate::exec::join::tiles::matrix::Matrix;
@@ -8,11 +8,11 @@ use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
 
 impl Matrix {
-    /// Puts back a tile of which nothing came out yet, after `error`: in parts where its probe asks for more than there is, whole where other
-    /// rows can be evicted, otherwise in two halves.
+    /// Puts back a tile that has emitted nothing yet, after `error`: in parts of the probe side if its probe requested
+    /// more than the whole budget, whole if rows were evicted, otherwise in halves.
     ///
     /// # Errors
-    /// `error`, where none of these helps, or the step may not; the tile is put back whole.
+    /// `error`, if none of these helps or the step must defer. The tile is put back whole.
     pub(crate) fn put_back(
         &mut self,
         step: &Step<'_>,
@@ -38,7 +38,8 @@ impl Matrix {
         Err(error)
     }
 
-    /// Cuts the probe side of a tile, whose index stays; false where there is none, or too few rows.
+    /// Cuts the probe side of a tile, and keeps the index of its build side. False if there is no index, or too few
+    /// rows.
     fn cut_probe(&mut self, tile: &Tile, parts: u64) -> bool {
         let probe = self.spec.theta.build.other();
         let most = tile.rows(probe).len() / self.least_rows();
@@ -50,7 +51,7 @@ impl Matrix {
         true
     }
 
-    /// Whether the build side is on the device with its index.
+    /// Whether the build side is resident with its index.
     fn has_index(&self) -> bool {
         let build = match self.spec.theta.build {
             Side::Left => &self.resident_left,
@@ -59,7 +60,7 @@ impl Matrix {
         build.as_ref().is_some_and(|r| r.index.is_some())
     }
 
-    /// A side of a tile with so many rows is not cut.
+    /// The number of rows down to which the side of a tile is halved.
     fn least_rows(&self) -> usize {
         match self.spec.theta.strategy {
             Strategy::Set(_) => LEAST_SETS,
@@ -67,6 +68,7 @@ impl Matrix {
         }
     }
 
+    /// Puts back the two halves of a tile; false if it is too small.
     pub(crate) fn halve(&mut self, tile: &Tile) -> bool {
         let Some((first, second)) = tile.halves(self.least_rows()) else {
             return false;
@@ -75,8 +77,8 @@ impl Matrix {
         let has_index = self.has_index();
         self.resident_left = None;
         self.resident_right = None;
-        // Where there was no room for the index, tiles of the same rows are cut likewise, so that the index of a half serves all of
-        // them.
+        // If the index did not fit, all tiles of the same build rows are cut likewise, so that the index of a half
+        // serves all of them.
         let (others, rest) = match has_index || first.rows(side) == tile.rows(side) {
             true => (vec![], std::mem::take(&mut self.tiles)),
             false => self.tiles.drain(..).partition(|other| {
@@ -93,7 +95,7 @@ impl Matrix {
         true
     }
 
-    /// Whether nothing but a program says which pairs match.
+    /// Whether the compiled filter alone decides which pairs match.
     pub(crate) fn tests_every_pair(&self) -> bool {
         let theta = &self.spec.theta;
         self.spec.program.is_some()

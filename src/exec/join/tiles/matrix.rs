@@ -1,18 +1,19 @@
-//! The join matrix: the left side's chunks, gathered, by the right side's chunks, streamed.
+//! [`Matrix`]: the join matrix, the gathered left chunks by the streamed right chunks. In: chunks. Out: joined or
+//! counted tiles.
 //!
 //! ```text
-//!               right chunk 1   right chunk 2   …          a tile is a rectangle of the matrix that fits the device:
-//! left chunk 1  ┌─────────────┬─────────────┐              one left chunk by one right chunk, unless a lease is
-//!               │    tile     │    tile     │              refused: then the longer side is halved, and again, until
-//! left chunk 2  ├─────────────┼─────────────┤              it fits ([T] 3.3.1); or its searching side is cut at once
+//!               right chunk 1   right chunk 2   …          A tile is a rectangle of the matrix that fits the device:
+//! left chunk 1  ┌─────────────┬─────────────┐              one left chunk by one right chunk. After a refused
+//!               │    tile     │    tile     │              reservation its longer side is halved until it fits
+//! left chunk 2  ├─────────────┼─────────────┤              ([T] 3.3.1), or its probe side is cut into several parts.
 //!               │    tile     │    tile     │
 //!               └─────────────┴─────────────┘
 //! ```
 //!
-//! Where both sides are in parts by their keys (`partition/grace_join.rs`), there are tiles of the same part alone.
+//! If both sides are hash-partitioned (`partition/grace_join.rs`), there are only tiles of the same partition.
 //!
-//! The right chunk at hand meets every left chunk before the next right chunk is asked for, so its unmatched rows are
-//! known when it is done; the left side's are known at the end.
+//! A right chunk is joined with every left chunk before the next one is read. So its unmatched rows are known when it
+//! is done, and those of the left side at the end.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,33 +37,37 @@ use crate::ops::build_index::BuildIndex;
 use crate::ops::probe::ProbeResult;
 use crate::spec::join::JoinSpec;
 
-/// Rows of one side on the device, kept while the next tile needs them too.
+/// Resident rows of one side, kept while the next tile needs them too.
 #[derive(Debug)]
 pub(crate) struct Resident {
     pub(crate) chunk: usize,
     pub(crate) rows: Range<usize>,
     pub(crate) batch: DeviceBatch,
-    /// With and without comparisons indexed.
+    /// The index of these rows, and whether it covers comparisons or, for the whole filter, equalities alone.
     pub(crate) index: Option<(bool, Arc<BuildIndex>)>,
+    /// The rows as the build side of a single-pass join.
     pub(crate) prepared: PreparedBuild,
 }
 
+/// The chunks of both sides, and the rest of the walk over their tiles.
 #[derive(Debug)]
 pub(crate) struct Matrix {
     pub(crate) device: Arc<dyn Device>,
     pub(crate) spec: Arc<JoinSpec>,
     needed: NeededColumns,
     pub(crate) left: Vec<InputChunk>,
+    /// The current right chunk.
     pub(crate) right: Option<InputChunk>,
+    /// Right chunks so far, which is also the number of the current one.
     pub(crate) right_chunks: usize,
-    /// Tiles of the right chunk at hand, the next one last.
+    /// Tiles of the current right chunk, the next one last.
     pub(crate) tiles: Vec<Tile>,
     pub(crate) resident_left: Option<Resident>,
     pub(crate) resident_right: Option<Resident>,
-    /// Whether the guards hold of a left and a right chunk; tiles of the same chunks do not ask again.
+    /// The left and the right chunk for which guards were last evaluated, and whether they hold.
     pub(crate) guarded: Option<((usize, usize), bool)>,
     pub(crate) spilling: Option<Spilling>,
-    /// Since the last success, all that could left the memory pool.
+    /// All chunks were spilled since the last success, so that spilling again does not help.
     pub(crate) left_pool: bool,
     pub(crate) metrics: DeviceMetrics,
 }
@@ -93,7 +98,7 @@ impl Matrix {
         }
     }
 
-    /// Mean bytes of a row of the needed columns of both sides: of the widest left chunk, and of `right` if there is one.
+    /// Mean bytes of a row of the needed columns: of the widest left chunk, plus those of `right` if there is one.
     pub(crate) fn row_bytes(&self, right: Option<&InputChunk>) -> Result<usize> {
         let mut widest = 0;
         for chunk in &self.left {
@@ -113,16 +118,16 @@ impl Matrix {
         self.right.as_ref()
     }
 
-    /// Columns of the right side that tiles need on the device.
+    /// The columns of the right side that tiles need on the device.
     pub(crate) fn needed_right(&self) -> &[Need] {
         match self.left.is_empty() {
-            // There is no tile.
+            // Without left chunks there is no tile.
             true => &[],
             false => &self.needed.right,
         }
     }
 
-    /// Uploads the first left chunk, if there is room, before a right chunk is there.
+    /// Uploads the first left chunk while the first right chunk is read, if memory allows.
     pub(crate) fn preload(&mut self) -> Result<()> {
         let rows = match self.left.first() {
             Some(chunk) => 0..chunk.rows(),
@@ -139,13 +144,13 @@ impl Matrix {
                 });
                 Ok(())
             }
-            // Its turn comes with that of its tile.
+            // Its tile uploads it later.
             Err(error) if error.is_divisible() || error.is_out_of_host_memory() => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Rows of left chunk `left_chunk`, or of the right chunk at hand, on the device.
+    /// Uploads `rows` of left chunk `left_chunk` or of the current right chunk.
     pub(crate) fn upload(
         &self,
         side: Side,
@@ -163,13 +168,13 @@ impl Matrix {
         chunk.upload(self.device.as_ref(), rows, needed, &self.metrics)
     }
 
-    /// Counts the columns that were uploaded since, as enough of their rows came out.
+    /// Counts the bytes of columns that were uploaded lazily since the last call.
     pub(crate) fn count_lazy_uploads(&self) {
         let bytes = self.needed.take_lazy_bytes();
         self.metrics.uploaded_bytes.add(bytes as usize);
     }
 
-    /// Begins the next right chunk.
+    /// Begins the next right chunk: lists its tiles, and takes over its prefetched columns.
     pub(crate) fn push_right(&mut self, arriving: Prefetched) -> Result<()> {
         let Prefetched { chunk, uploaded } = arriving;
         let tiles: Vec<Tile> = self
@@ -196,7 +201,8 @@ impl Matrix {
             tile.cut(probe, parts.max(1) as usize)
         };
         let mut tiles: Vec<Tile> = tiles.into_iter().flat_map(tiles_of).collect();
-        // Go on with the left chunk that is still resident: down one column of the matrix, up the next.
+        // The first tile has the left chunk that is still resident: the walk goes down one column of the matrix and up
+        // the next.
         if self.right_chunks.is_multiple_of(2) {
             tiles.reverse();
         }
@@ -216,14 +222,14 @@ impl Matrix {
         Ok(())
     }
 
-    /// Ends the right chunk at hand, whether or not all of its tiles were joined.
+    /// Ends the current right chunk, whether or not all of its tiles were joined.
     pub(crate) fn take_right(&mut self) -> Option<InputChunk> {
         self.tiles.clear();
         self.resident_right = None;
         self.right.take()
     }
 
-    /// The next tile of the right chunk at hand, searched; `None` when it is done.
+    /// The next tile of the current right chunk, probed and counted; `None` when the chunk is done.
     pub(crate) fn next(
         &mut self,
         step: &Step<'_>,
@@ -238,7 +244,8 @@ impl Matrix {
         }
     }
 
-    /// The next tile of the right chunk at hand, joined at once where it can be; `None` when the chunk is done.
+    /// The next tile of the current right chunk, joined in a single pass if `at_once` allows it; `None` when the chunk
+    /// is done.
     pub(crate) fn next_step(
         &mut self,
         step: &Step<'_>,
@@ -254,7 +261,7 @@ impl Matrix {
                     return Ok(Some(done));
                 }
                 Err(error) if error.is_out_of_host_memory() => {
-                    // Half of a tile is read from files by half of their rows.
+                    // Half of a tile needs only half of its spilled rows in memory.
                     match self.leave_pool_once()? {
                         true => self.tiles.push(tile),
                         false if self.halve(&tile) => {}

@@ -1,4 +1,5 @@
-//! Tiles of build and probe chunks: the walk over them, how they are cut, and what one step does.
+//! Tiles of the join matrix, one left chunk by one right chunk each: the walk over them, their cuts, and the step that
+//! joins one.
 
 pub(crate) mod cut;
 pub(crate) mod matrix;

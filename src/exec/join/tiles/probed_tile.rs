@@ -1,4 +1,4 @@
-//! [`ProbedTile`]: a tile whose matches are counted.
+//! [`ProbedTile`]: a resident tile whose matches are counted. [`TileStep`]: what a step makes of a tile.
 
 use std::sync::Arc;
 
@@ -15,16 +15,18 @@ use crate::ir::side::Side;
 use crate::ops::probe::{Probe, RowPairs};
 use crate::spec::join::JoinSpec;
 
-/// A tile on the device, searched and counted.
+/// A resident tile, probed and counted.
 #[derive(Debug)]
 pub(crate) struct ProbedTile {
     pub left: DeviceBatch,
     pub right: DeviceBatch,
+    /// The ranges and counts of its probe side.
     pub search: Probe,
-    /// The source's whole filter must be evaluated on the pairs, since an expression of it failed on a row.
+    /// The source's whole filter must be evaluated on the candidates, since one of its expressions failed on a row, or
+    /// a guard does not hold.
     pub whole_filter: bool,
     pub left_chunk: usize,
-    /// The pool's reservations of the chunks that it shares arrays with.
+    /// The memory pool's reservations of the chunks whose arrays the tile shares.
     pub reservations: Vec<Arc<MemoryReservation>>,
     pub(crate) tile: Tile,
 }
@@ -37,7 +39,7 @@ impl ProbedTile {
         }
     }
 
-    /// The pairs that ranges and tests let through, numbered `from .. from + len`, without those that fail the residual.
+    /// Expands candidates `from .. from + len` and keeps those that satisfy the filters.
     pub(crate) fn matching_pairs(
         &self,
         device: &dyn Device,
@@ -60,7 +62,7 @@ impl ProbedTile {
         Ok(pairs)
     }
 
-    /// What is evaluated on the tile's pairs.
+    /// The filters that DataFusion evaluates on the tile's candidates.
     pub(crate) fn filters<'a>(&self, join: &'a JoinSpec) -> Vec<&'a JoinFilter> {
         match (self.whole_filter, self.search.is_programmed()) {
             (true, _) => join.whole_filter.iter().collect(),
@@ -69,7 +71,7 @@ impl ProbedTile {
         }
     }
 
-    /// Row of the chunk that is row 0 of the tile.
+    /// The row of the chunk that is row 0 of the tile.
     pub(crate) fn first(&self, side: Side) -> usize {
         match side {
             Side::Left => self.tile.left.start,
@@ -78,11 +80,11 @@ impl ProbedTile {
     }
 }
 
-/// A tile, as far as it was done.
+/// The result of a step on a tile.
 #[derive(Debug)]
 pub(crate) enum TileStep {
-    /// Its pairs are known, and still to be put together.
+    /// Its matches are counted, and still to be expanded.
     Searched(Box<ProbedTile>),
-    /// What comes out of it.
+    /// The output rows of all its matches.
     Joined(DeviceBatch),
 }

@@ -1,4 +1,4 @@
-//! One tile: its sides uploaded, joined in a single pass or indexed and probed.
+//! Joins one tile: uploads its sides, then joins them in a single pass or indexes one and probes with the other.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use crate::ops::build_index::BuildIndex;
 use crate::ops::probe::{Probe, ProbeResult};
 
 impl Matrix {
+    /// Whether all guards hold for the columns `parts` of two chunks.
     fn guards_hold(&self, parts: impl Fn(Side, usize) -> Result<Parts>) -> Result<bool> {
         for guard in &self.spec.guards {
             if !guard.holds(&parts)? {
@@ -26,7 +27,8 @@ impl Matrix {
         Ok(true)
     }
 
-    /// An error if a key of an equality failed on some row of the chunk: DataFusion's own join evaluates the keys on every row too.
+    /// Fails if a key of an equality failed on some row of the chunk, as DataFusion's own join evaluates the keys on
+    /// every row too.
     pub(crate) fn keys_have_values(&self, side: Side, chunk: &InputChunk) -> Result<()> {
         let is_key = |column: usize| {
             let mut keys = self.spec.theta.equalities.iter();
@@ -42,6 +44,7 @@ impl Matrix {
         }
     }
 
+    /// Joins a tile in a single pass, if `at_once` is set and allows it, or probes it for the use `wanted`.
     pub(crate) fn step(
         &mut self,
         step: &Step<'_>,
@@ -60,9 +63,10 @@ impl Matrix {
             .map(|tile| TileStep::Searched(Box::new(tile)))
     }
 
-    /// Brings a tile's sides to the device. Whether the whole filter must be evaluated on its pairs.
+    /// Uploads the sides of a tile that are not resident. Returns whether the whole filter must be evaluated on its
+    /// candidates.
     fn bring(&mut self, tile: &Tile) -> Result<bool> {
-        // What is not of this tile goes first: its memory is wanted.
+        // Rows of other tiles are dropped first, to free their memory.
         let keep = |resident: &mut Option<Resident>, chunk: usize, rows: &Range<usize>| {
             resident.take_if(|r| r.chunk != chunk || r.rows != *rows);
         };
@@ -109,7 +113,7 @@ impl Matrix {
         Ok(whole_filter)
     }
 
-    /// The resident tile's pairs, put together at once where they can be.
+    /// All matches of the resident tile by a single pass; `None` if they must be found by ranges.
     fn join(&mut self, step: &Step<'_>, at_once: &SinglePassJoin) -> Result<Option<DeviceBatch>> {
         let (Some(left), Some(right)) = (&mut self.resident_left, &mut self.resident_right) else {
             return Err(BowtieError::Internal("a tile without its sides".into()));
@@ -125,7 +129,7 @@ impl Matrix {
         at_once.join(device, &self.metrics, step, &self.spec, prepared, sides)
     }
 
-    /// Indexes a resident tile's sorted side, and searches it.
+    /// Indexes the build side of the resident tile, unless it has its index, and probes with the other side.
     fn search(
         &mut self,
         tile: &Tile,

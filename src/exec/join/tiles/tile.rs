@@ -4,13 +4,14 @@ use std::ops::Range;
 
 use crate::ir::side::Side;
 
-/// A side of a tile no longer than this is not halved: memory that does not hold it holds nothing useful.
+/// The number of rows down to which the side of a tile is halved. If device memory does not hold these rows, nothing
+/// useful fits.
 pub(crate) const LEAST_ROWS: usize = 64;
 
-/// The same where rows are sets, one of which may have millions of elements.
+/// The same for rows with sets, one of which may have millions of elements.
 pub(crate) const LEAST_SETS: usize = 1;
 
-/// Rows of a left chunk by rows of the right chunk at hand, to be done.
+/// Some rows of a left chunk by some rows of the current right chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tile {
     pub left_chunk: usize,
@@ -19,7 +20,7 @@ pub(crate) struct Tile {
 }
 
 impl Tile {
-    /// The tile cut across its longer side; `None` where that has `least` rows.
+    /// The tile cut across its longer side; `None` if that has at most `least` rows.
     pub(crate) fn halves(&self, least: usize) -> Option<(Self, Self)> {
         let (left, right) = (self.left.len(), self.right.len());
         if left.max(right) <= least {
@@ -36,7 +37,7 @@ impl Tile {
         ))
     }
 
-    /// The tile cut across `side` into parts of equal length, but for the last: at most `parts`, of which none is empty unless
+    /// The tile cut across `side` into at most `parts` parts, equally long except for the last. None is empty, unless
     /// the tile is.
     pub(crate) fn cut(&self, side: Side, parts: usize) -> Vec<Self> {
         let rows = self.rows(side);
@@ -57,7 +58,7 @@ impl Tile {
         }
     }
 
-    /// The same with other rows of `side`.
+    /// The tile with other rows of `side`.
     pub(crate) fn with(&self, side: Side, rows: Range<usize>) -> Self {
         let mut tile = self.clone();
         match side {
