@@ -114,7 +114,7 @@ impl GroupTable {
     }
 
     /// The next groups: all of them if none were spilled, otherwise those of one file; `None` at the end. The caller
-    /// reserves their memory. `go_on` fails when the query was cancelled.
+    /// reserves their memory. `check_cancelled` fails when the query was cancelled.
     pub(crate) fn next(&mut self, check_cancelled: CancelCheck<'_>) -> Result<Option<RecordBatch>> {
         let files = match std::mem::replace(&mut self.finishing, Finishing::Done) {
             Finishing::Done => return Ok(None),

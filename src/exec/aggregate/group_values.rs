@@ -1,4 +1,4 @@
-//! [`Groups`]: DataFusion's group values and accumulators, of which a [`GroupTable`](super::group_table::GroupTable)
+//! [`GroupStates`]: DataFusion's group values and accumulators, of which a [`GroupTable`](super::group_table::GroupTable)
 //! consists. [`Partial`]: partial states of groups.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! [`Way`]: how an aggregate of a tile is computed.
+//! [`FoldMethod`]: how an aggregate of a tile is computed.
 
 use crate::ir::side::Side;
 
