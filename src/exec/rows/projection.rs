@@ -112,7 +112,7 @@ fn select(chunk: DeviceChunk, columns: &[Projected]) -> Result<DeviceChunk> {
         DeviceChunk::Resident(batch) => DeviceChunk::Resident(batch.select(&columns)),
         DeviceChunk::LongRanges(_) => {
             return Err(DataFusionError::Internal(
-                "long ranges were passed to a device node".into(),
+                "bowtie: long ranges were passed to a device node".into(),
             ));
         }
     })

@@ -59,17 +59,17 @@ impl StrategyRun<'_> {
         strategy: Option<GroupStrategy>,
     ) -> Result<GroupResults<'k>> {
         let (ids, range) = (direct.ids(), direct.range);
-        let direct_ways = self.without_rows();
+        let direct_run = self.without_rows();
         let strategy = match strategy {
             Some(strategy) => strategy,
-            None if direct_ways.needs_no_sample(range) => GroupStrategy::HashShared,
+            None if direct_run.needs_no_sample(range) => GroupStrategy::HashShared,
             None => {
                 let keys = GroupKeys::Plain(ids.words, KeyWidth::B32);
                 let profile = match range <= FEW_IDS {
                     true => self.queue.profile_of_ids(ids, range, self.rows)?,
                     false => self.queue.profile(&keys, self.rows)?,
                 };
-                let choice = choose(&direct_ways.choice_input(&keys, &profile, Some(range)));
+                let choice = choose(&direct_run.choice_input(&keys, &profile, Some(range)));
                 if !choice.direct {
                     let folded = self.by_keys(&keys, &profile, choice.strategy)?;
                     return Ok(folded.with_words(|words| direct.members(words)));
@@ -78,18 +78,18 @@ impl StrategyRun<'_> {
             }
         };
         let folded = match strategy {
-            GroupStrategy::HashShared => match direct_ways.by_ids_in_teams(ids, range)? {
+            GroupStrategy::HashShared => match direct_run.by_ids_in_teams(ids, range)? {
                 Some(folded) => folded,
-                None => direct_ways.by_ids(ids, range, true)?,
+                None => direct_run.by_ids(ids, range, true)?,
             },
-            GroupStrategy::HashGlobal => direct_ways.by_ids_in_global(ids, range)?,
-            GroupStrategy::Partition => direct_ways.by_partitioned_ids(ids, range)?,
+            GroupStrategy::HashGlobal => direct_run.by_ids_in_global(ids, range)?,
+            GroupStrategy::Partition => direct_run.by_partitioned_ids(ids, range)?,
             GroupStrategy::Sort | GroupStrategy::SortDictionary => {
-                direct_ways.by_sorted_ids(ids.words, range, GroupStrategy::Sort)?
+                direct_run.by_sorted_ids(ids.words, range, GroupStrategy::Sort)?
             }
         };
-        let kept = direct_ways.kept(&folded, ids)?;
-        direct_ways.of_ids(folded, direct.into_keys(), kept)
+        let kept = direct_run.kept(&folded, ids)?;
+        direct_run.of_ids(folded, direct.into_keys(), kept)
     }
 
     /// Aggregates by a guessed range: that of a sample, or a little more at both ends. `None` where a key is outside of

@@ -120,9 +120,9 @@ fn dotted(version: i32) -> String {
 /// The error of a call that should not fail.
 pub(crate) fn failed(what: &str, error: DriverError) -> BowtieError {
     let failed = format!("{what} failed on the GPU: {}", text(error));
-    BowtieError::Device(match sticky_error::pinned_word(error, &failed) {
+    BowtieError::Device(match sticky_error::record(error, &failed) {
         true => format!(
-            "{failed}; this process will not use that GPU again: restart it, and please report this"
+            "{failed}. This process stops using the GPU: restart the process, and please report this"
         ),
         false => failed,
     })

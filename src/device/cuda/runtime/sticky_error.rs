@@ -31,17 +31,14 @@ pub(crate) fn know(context: usize, ordinal: u32) {
         .insert(context, ordinal);
 }
 
-/// Whether an error is sticky; if so, it is noted for the context of the calling thread.
-pub(crate) fn pinned_word(error: DriverError, what: &str) -> bool {
+/// Whether an error is sticky; if so, it is recorded for the context of the calling thread.
+pub(crate) fn record(error: DriverError, what: &str) -> bool {
     let sticky = is_sticky(error);
     if sticky {
         // The driver reads the current context from the thread's own state, which works after the error, too.
         let context = result::ctx::get_current().ok().flatten();
         let context = context.map(|context| context as usize);
-        CARDS
-            .lock()
-            .get_or_insert_default()
-            .pinned_word(context, what);
+        CARDS.lock().get_or_insert_default().record(context, what);
     }
     sticky
 }
@@ -56,7 +53,7 @@ pub(crate) fn check_not_lost(ordinal: u32) -> Result<()> {
 }
 
 impl Cards {
-    fn pinned_word(&mut self, context: Option<usize>, what: &str) {
+    fn record(&mut self, context: Option<usize>, what: &str) {
         let ordinal = context.and_then(|context| self.ordinals.get(&context));
         match ordinal {
             Some(ordinal) => {
@@ -106,14 +103,14 @@ mod tests {
     fn a_sticky_error_gives_up_its_card_alone() {
         let mut cards = Cards::default();
         cards.ordinals.extend([(100, 0), (200, 1)]);
-        cards.pinned_word(Some(200), "b failed");
-        cards.pinned_word(Some(200), "c failed");
+        cards.record(Some(200), "b failed");
+        cards.record(Some(200), "c failed");
         cards.check(0).unwrap();
         let told = cards.check(1).unwrap_err().to_string();
         assert!(told.contains("cuda:1"), "{told}");
         assert!(told.contains("since b failed: restart"), "{told}");
         // The card is unknown.
-        cards.pinned_word(None, "d failed");
+        cards.record(None, "d failed");
         let told = cards.check(0).unwrap_err().to_string();
         assert!(told.contains("since d failed"), "{told}");
     }
