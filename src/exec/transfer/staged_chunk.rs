@@ -74,10 +74,9 @@ fn width_of(to: &DataType) -> u64 {
     to.primitive_width().unwrap_or(8) as u64
 }
 
-/// A column of a staged chunk.
+/// A column of a staged chunk: stored as arrays, or a cast.
 #[derive(Debug)]
 pub(crate) enum StagedColumn {
-    /// A stored column.
     Arrays(Mutex<Parts>),
     /// A cast of another column, which the device computes in the upload.
     Widened {
