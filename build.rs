@@ -1,4 +1,5 @@
-//! Embeds the kernels.
+//! Embeds the kernels, which the feature `cuda` needs, and writes a typed constant for each
+//! (`src/device/cuda/runtime/kernels.rs`), whose parameters it reads from the PTX.
 //!
 //! By default the PTX in `kernels/ptx`, which the driver translates for the card at hand: no CUDA toolkit is needed, to
 //! build or to run. With `BOWTIE_CUDA_ARCHS` (such as `sm_80,sm_90`) and an nvcc (`NVCC`, or on the path) the kernels are
@@ -11,10 +12,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use ptx_entries::{PtxEntry, PtxParameter, entries};
+
+#[path = "src/device/cuda/runtime/ptx_entries.rs"]
+mod ptx_entries;
+
 /// What PTX is made for, but where a family's source names a newer one: Turing, and every later architecture.
 const LEAST_ARCH: &str = "compute_75";
 
 fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    if env::var_os("CARGO_FEATURE_CUDA").is_none() {
+        return;
+    }
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let out = PathBuf::from(env::var("OUT_DIR").expect("cargo sets it"));
     let archs = env::var("BOWTIE_CUDA_ARCHS")
@@ -22,31 +32,137 @@ fn main() {
         .filter(|archs| !archs.is_empty());
     println!("cargo:rerun-if-env-changed=BOWTIE_CUDA_ARCHS");
     println!("cargo:rerun-if-env-changed=NVCC");
-    println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=kernels");
+    println!("cargo:rerun-if-changed=src/device/cuda/runtime/ptx_entries.rs");
 
-    let mut families = String::from(
-        "/// The kernel families: PTX text, or machine code for some architectures.\n",
-    );
-    families.push_str("static FAMILIES: &[(&str, &[u8])] = &[\n");
-    for (family, source) in kernel_families(&root.join("kernels")) {
-        let image = match &archs {
-            Some(archs) => compile(&root, &out, &family, &source, archs),
-            None => copy(&root, &out, &family),
-        };
+    let families: Vec<Family> = kernel_families(&root.join("kernels"))
+        .into_iter()
+        .map(|(name, source)| Family {
+            image: match &archs {
+                Some(archs) => compile(&root, &out, &name, &source, archs),
+                None => copy(&root, &out, &name),
+            },
+            // Machine code has the parameters of the PTX, which is of the same sources.
+            entries: ptx_of(&root, &name),
+            name,
+        })
+        .collect();
+    let build = archs.map_or("PTX".into(), |archs| format!("SASS for {archs}"));
+    let constants = constants(&families, &build).expect("writing to a string");
+    fs::write(out.join("kernels.rs"), constants).expect("the build directory can be written");
+}
+
+/// The kernels of one source file: one image, which the driver loads as one module.
+struct Family {
+    name: String,
+    /// The name of the image's file in OUT_DIR.
+    image: String,
+    entries: Vec<PtxEntry>,
+}
+
+/// The entries of a family's PTX in the repository.
+fn ptx_of(root: &Path, family: &str) -> Vec<PtxEntry> {
+    let path = root.join(format!("kernels/ptx/{family}.ptx"));
+    let text = fs::read_to_string(&path)
+        .unwrap_or_else(|e| panic!("{}: {e}; scripts/ptx.sh makes it", path.display()));
+    let entries = entries(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    assert!(!entries.is_empty(), "{} has no kernel", path.display());
+    entries
+}
+
+/// The generated part of `kernels.rs`: the families with their images, and a constant for each entry. Constants that are
+/// not used are dead code, which the compiler names.
+fn constants(families: &[Family], build: &str) -> Result<String, std::fmt::Error> {
+    let mut variants = String::new();
+    let mut names = String::new();
+    let mut images = String::new();
+    let mut kernels = String::new();
+    let mut all = String::new();
+    let mut index = 0;
+    for Family {
+        name,
+        image,
+        entries,
+    } in families
+    {
+        let variant = camel_case(name);
+        writeln!(variants, "    {variant},")?;
+        writeln!(names, "            Self::{variant} => {name:?},")?;
         // By way of OUT_DIR: a checkout may move and keep what was built.
         writeln!(
-            families,
-            "    ({family:?}, include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{image}\"))),"
-        )
-        .expect("writing to a string");
+            images,
+            "            Self::{variant} => include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{image}\")),"
+        )?;
+        for PtxEntry {
+            name: kernel,
+            parameters,
+        } in entries
+        {
+            let constant = kernel.to_uppercase();
+            let arguments: Vec<String> = parameters.iter().map(argument).collect();
+            let arguments = arguments.join(", ");
+            writeln!(
+                kernels,
+                "\n/// `{kernel}` of `{name}.cu`.\npub(crate) const {constant}: Kernel<({arguments},)> =\n    Kernel::new(Family::{variant}, {index}, {kernel:?});"
+            )?;
+            writeln!(all, "    ({constant}.entry, arguments_of({constant})),")?;
+            index += 1;
+        }
     }
-    families.push_str("];\n\n/// What the kernels were built as.\n");
-    let build = archs.map_or("PTX".into(), |archs| format!("SASS for {archs}"));
-    writeln!(families, "pub(crate) const KERNEL_BUILD: &str = {build:?};")
-        .expect("writing to a string");
-    fs::write(out.join("kernel_families.rs"), families)
-        .expect("the build directory can be written");
+    let count = families.len();
+    Ok(format!(
+        "/// A family of kernels: one source file, which the driver loads as one module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Family {{
+{variants}}}
+
+/// The number of families.
+pub(crate) const FAMILIES: usize = {count};
+
+/// The number of kernels of all families.
+pub(crate) const ENTRIES: usize = {index};
+
+/// What the kernels were built as.
+pub(crate) const KERNEL_BUILD: &str = {build:?};
+
+impl Family {{
+    /// The name of its source file.
+    pub(crate) fn name(self) -> &'static str {{
+        match self {{
+{names}        }}
+    }}
+
+    /// PTX text, or machine code for some architectures.
+    pub(crate) fn image(self) -> &'static [u8] {{
+        match self {{
+{images}        }}
+    }}
+}}
+{kernels}
+/// All kernels, with bytes and alignment of each parameter.
+#[cfg(test)]
+static ALL: [(Entry, &[(usize, usize)]); ENTRIES] = [
+{all}];
+"
+    ))
+}
+
+/// A parameter as an element of the tuple of a kernel's arguments.
+fn argument(parameter: &PtxParameter) -> String {
+    match parameter {
+        PtxParameter::U32 => "U32".into(),
+        PtxParameter::U64 => "U64".into(),
+        PtxParameter::ByValue { bytes, align } => format!("ByValue<'static, {bytes}, {align}>"),
+    }
+}
+
+/// `group_part` as `GroupPart`.
+fn camel_case(name: &str) -> String {
+    let word = |word: &str| {
+        let (first, rest) = word.split_at(word.len().min(1));
+        first.to_uppercase() + rest
+    };
+    name.split('_').map(word).collect()
 }
 
 /// The kernel families: the name of each file `*.cu` in the folders below `directory`, and its path; sorted by name.

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Packs everything that a GPU machine without Rust needs into one archive: tests, benches, and a script that runs them.
 #   scripts/gpu-bundle.sh [archive [bench…]]         default: target/gpu-bundle.tar.xz theta
-# There:  tar xf gpu-bundle.tar.xz && gpu-bundle/run.sh [results directory]
+# There:  tar xf gpu-bundle.tar.xz && gpu-bundle/run.sh [--tests | --benches | --sanitizer] [results directory]
+# It needs Python 3.8 or newer there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,12 +24,13 @@ for line in sys.stdin:
         print(message["target"]["kind"][0], message["executable"])'
 }
 
-executables test --no-run --lib --test it | while read -r kind path; do
+# Optimised, with debug assertions: see Cargo.toml.
+executables test --locked --workspace --no-run --profile gpu-tests --lib --test it | while read -r kind path; do
     case "$kind" in lib) name=unit-tests ;; *) name=integration-tests ;; esac
     strip -o "$bundle/$name" "$path"
 done
 for bench in "${benches[@]}"; do
-    executables build --release --bench "$bench" | while read -r _ path; do
+    executables build --locked --release --features measure --bench "$bench" | while read -r _ path; do
         strip -o "$bundle/bench-$bench" "$path"
     done
 done
@@ -42,30 +44,51 @@ for package in json.load(sys.stdin)["packages"]:
 mkdir "$bundle/slt"
 cp -r "$slt/test_files" "$bundle/slt/"
 
+cp scripts/test_shards.py "$bundle/"
 cat > "$bundle/run.sh" <<'RUN'
 #!/usr/bin/env bash
-# Runs the twin tests, the integration tests on the GPU, and the benches; fails when one fails or skips for want of a GPU.
+# Runs the tests on the GPU, then the benches; fails when one fails, and where there is no GPU.
+#   run.sh [--tests | --benches | --sanitizer] [results directory]
+# --tests, --benches: these alone. --sanitizer: the tests of few rows alone, under compute-sanitizer's memcheck.
+# BOWTIE_JOBS: processes with tests at once, as many as cores if it is not set. BOWTIE_TIMES: the times.csv of an earlier run, so that
+# the longest tests start first.
 set -uo pipefail
 cd "$(dirname "$0")"
+mode=
+case "${1:-}" in --tests | --benches | --sanitizer) mode=$1 && shift ;; esac
 results=$(realpath -m "${1:-results}")
 mkdir -p "$results"
 export BOWTIE_REQUIRE_CUDA=1 BOWTIE_TEST_DEVICE=cuda BOWTIE_SLT_DIR=$PWD/slt
 failed=0
-./unit-tests 2>&1 | tee "$results/unit-tests.log" || failed=1
-./integration-tests 2>&1 | tee "$results/integration-tests.log" || failed=1
-grep -l "^skipped:" "$results"/*.log && failed=1
-for bench in ./bench-*; do
-    # Sizes for a GPU are those of theta anyway.
-    large=--large
-    [ "$bench" = ./bench-theta ] && large=
-    "$bench" --device cuda $large --limit 3 --repeat 5 --out "$results" 2>&1 | tee "$results/${bench#./}.log" || failed=1
-done
+
+if [ "$mode" = --sanitizer ]; then
+    sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | tail -1)
+    [ -n "$sanitizer" ] || { echo "compute-sanitizer, a part of the CUDA toolkit, is not here" >&2; exit 1; }
+    # One test makes the driver refuse memory on purpose, which is no error here.
+    "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 1 ./unit-tests cuda::tests::few --test-threads 1 2>&1 |
+        tee "$results/sanitizer.log" || failed=1
+    exit $failed
+fi
+if [ "$mode" != --benches ]; then
+    # The driver translates the kernels once, before processes beside each other ask for them.
+    ./unit-tests cuda::tests::few >"$results/first-use.log" 2>&1 || failed=1
+    ./test_shards.py --results "$results" --jobs "${BOWTIE_JOBS:-$(nproc)}" ${BOWTIE_TIMES:+--times "$BOWTIE_TIMES"} \
+        --first slt:: --first tpch:: --first fuzz:: ./unit-tests ./integration-tests 2>&1 | tee "$results/tests.log" || failed=1
+fi
+if [ "$mode" != --tests ]; then
+    for bench in ./bench-*; do
+        # Sizes for a GPU are those of theta anyway.
+        large=--large
+        [ "$bench" = ./bench-theta ] && large=
+        "$bench" --device cuda $large --limit 3 --repeat 5 --out "$results" 2>&1 | tee "$results/${bench#./}.log" || failed=1
+    done
+fi
 exit $failed
 RUN
 chmod +x "$bundle/run.sh"
 
-# A window that reaches over all executables: they share most of their code.
-tar -C "$staging" -cf - gpu-bundle | xz -T1 --lzma2=preset=6,dict=512MiB > "$archive"
+# A window that reaches over all executables, which share most of their code; calls by their absolute addresses, which repeat.
+tar -C "$staging" -cf - gpu-bundle | xz -T1 --x86 --lzma2=preset=6,dict=512MiB > "$archive"
 size=$(stat -c %s "$archive")
 printf '%s: %d MiB\n' "$archive" $((size >> 20))
 test "$size" -le $((60 << 20)) || { echo "the archive is larger than 60 MiB" >&2; exit 1; }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Set joins by DuckDB, beside `cargo bench --bench sets`: same tables, same answers, same cores.
+"""Set joins by DuckDB, beside `cargo bench --features measure --bench sets`: same tables, same answers, same cores.
 
-    cargo bench --bench sets -- --export target/bench/tables      # the tables, as Parquet files
+    cargo bench --features measure --bench sets -- --export target/bench/tables      # the tables, as Parquet files
     pip install duckdb==2.0.0 pyarrow==26.0.1                     # requirements; the crate depends on none of them
     python3 scripts/rivals_sets.py --tables target/bench/tables
 

@@ -37,7 +37,7 @@ pub(crate) enum BowtieError {
     DataFusion(Arc<DataFusionError>),
     /// A program met a row or a candidate that DataFusion's own expressions have to evaluate. The caller evaluates with
     /// them instead, so users never see this.
-    NeedsHost,
+    NeedsDataFusion,
     /// The stream was dropped while a step ran; users never see this.
     Cancelled,
     /// A defect of this crate.
@@ -47,11 +47,11 @@ pub(crate) enum BowtieError {
 pub(crate) type Result<T, E = BowtieError> = std::result::Result<T, E>;
 
 /// A part may need more than the mean by this share of it.
-const PARTS_DIFFER_BY: u64 = 4;
+const SKEW_MARGIN: u64 = 4;
 /// Whatever is in use, this share of the limit counts as free: some of what is in use is given back before the parts ask.
 const LEAST_FREE_SHARE: u64 = 8;
 /// Parts at most; one that still needs too much is cut again.
-const MOST_PARTS: u64 = 64;
+const MOST_SPLITS: u64 = 64;
 
 impl BowtieError {
     /// Whether the same work may succeed on fewer rows.
@@ -79,7 +79,7 @@ impl BowtieError {
 
     /// The number of equal parts of the rows, one of which may fit beside what is in use; `None` where the error does not tell that they
     /// must be cut: it [is transient](Self::is_transient), or not divisible.
-    pub(crate) fn parts_that_fit(&self) -> Option<u64> {
+    pub(crate) fn splits_that_fit(&self) -> Option<u64> {
         let (size, free) = match *self {
             Self::OutOfDeviceMemory {
                 requested,
@@ -93,8 +93,8 @@ impl BowtieError {
             Self::MustSplit { size, most, .. } => (size, most),
             _ => return None,
         };
-        let largest = size.saturating_add(size / PARTS_DIFFER_BY);
-        Some(largest.div_ceil(free.max(1)).min(MOST_PARTS))
+        let largest = size.saturating_add(size / SKEW_MARGIN);
+        Some(largest.div_ceil(free.max(1)).min(MOST_SPLITS))
     }
 
     /// An expression of the query failed on some row.
@@ -153,7 +153,9 @@ impl fmt::Display for BowtieError {
             Self::Device(message) => write!(f, "bowtie: {message}"),
             Self::Arrow(e) => write!(f, "{e}"),
             Self::DataFusion(e) => write!(f, "{e}"),
-            Self::NeedsHost => f.write_str("bowtie: a pair is left to DataFusion's expressions"),
+            Self::NeedsDataFusion => {
+                f.write_str("bowtie: DataFusion has to evaluate this expression")
+            }
             Self::Cancelled => f.write_str("bowtie: the query was cancelled"),
             Self::Internal(message) => write!(
                 f,
@@ -191,7 +193,7 @@ impl From<BowtieError> for DataFusionError {
                 Ok(e) => e,
                 Err(shared) => DataFusionError::Shared(shared),
             },
-            BowtieError::Device(_) | BowtieError::NeedsHost | BowtieError::Cancelled => {
+            BowtieError::Device(_) | BowtieError::NeedsDataFusion | BowtieError::Cancelled => {
                 DataFusionError::Execution(e.to_string())
             }
             BowtieError::Internal(_) => DataFusionError::Internal(e.to_string()),
@@ -228,7 +230,7 @@ mod tests {
                 in_use,
                 limit,
             };
-            error.parts_that_fit()
+            error.splits_that_fit()
         };
         let parts = |requested, limit| beside(0, requested, limit);
         assert_eq!(parts(100, 100), None);
@@ -241,7 +243,7 @@ mod tests {
         assert_eq!(beside(40, 400, 100), Some(9));
         assert_eq!(beside(100, 400, 100), Some(42));
         assert_eq!(beside(40, 100, 100), None);
-        assert_eq!(BowtieError::NeedsHost.parts_that_fit(), None);
+        assert_eq!(BowtieError::NeedsDataFusion.splits_that_fit(), None);
     }
 
     #[test]
@@ -254,7 +256,7 @@ mod tests {
         };
         let error = text(5 << 30);
         assert!(error.is_divisible() && !error.is_transient());
-        assert_eq!(error.parts_that_fit(), Some(4));
+        assert_eq!(error.splits_that_fit(), Some(4));
         assert_eq!(
             error.to_string(),
             "bowtie: one column of text on a GPU holds at most 2.0 GB, not 5.0 GB; lower bowtie.chunk_rows, or SET bowtie.offload = \

@@ -34,6 +34,8 @@
 
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
+// What every device shares has parts that the CUDA backend alone uses.
+#![cfg_attr(not(feature = "cuda"), allow(dead_code))]
 
 mod device;
 mod error;
@@ -44,6 +46,7 @@ mod list_sets;
 mod ops;
 mod options;
 mod plan;
+#[cfg(feature = "measure")]
 #[doc(hidden)]
 pub mod rates;
 mod runtime;

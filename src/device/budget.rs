@@ -82,14 +82,14 @@ impl Budget {
 
     /// Bytes of the limit that are not available now: reserved in this budget, or by others in a parent.
     pub(crate) fn in_use_by_all(&self) -> u64 {
-        self.limit - self.room()
+        self.limit - self.available()
     }
 
     /// Bytes that can still be reserved.
-    pub(crate) fn room(&self) -> u64 {
+    pub(crate) fn available(&self) -> u64 {
         let own = self.limit.saturating_sub(self.in_use());
         match &self.parent {
-            Some(parent) => own.min(parent.room()),
+            Some(parent) => own.min(parent.available()),
             None => own,
         }
     }
@@ -268,15 +268,18 @@ mod tests {
         let (session, other) = (root.child_of(60), root.child_of(1_000));
         assert_eq!((session.limit(), other.limit()), (60, 100));
         let operator = session.child();
-        assert_eq!((operator.room(), operator.in_use_by_all()), (60, 0));
+        assert_eq!((operator.available(), operator.in_use_by_all()), (60, 0));
         let of_others = other.lease(70, "others").unwrap();
-        assert_eq!((operator.room(), operator.in_use_by_all()), (30, 30));
+        assert_eq!((operator.available(), operator.in_use_by_all()), (30, 30));
         let own = operator.lease(30, "own").unwrap();
-        assert_eq!((operator.room(), other.room(), root.peak()), (0, 0, 100));
+        assert_eq!(
+            (operator.available(), other.available(), root.peak()),
+            (0, 0, 100)
+        );
         // The root refuses what the session's limit allows.
         let refused = operator.lease(20, "more").unwrap_err().to_string();
         assert!(refused.contains("100.0 B of 100.0 B"), "{refused}");
         drop((of_others, own));
-        assert_eq!((session.room(), root.in_use()), (60, 0));
+        assert_eq!((session.available(), root.in_use()), (60, 0));
     }
 }

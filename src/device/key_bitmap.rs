@@ -2,7 +2,7 @@
 //! sampled.
 
 use crate::device::data::column::Column;
-use crate::device::data::key_bitmap::{KeyBitmap, KeyRange, Places, ROOM_SHARE};
+use crate::device::data::key_bitmap::{BitNumbering, KeyBitmap, KeyRange, MEMORY_SHARE};
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 
@@ -13,8 +13,8 @@ impl KeyBitmap {
         range: &KeyRange,
         null_equal: bool,
     ) -> Result<Option<Self>> {
-        let room = device.budget().limit() / ROOM_SHARE;
-        let places = Places::of(range, null_equal).filter(|places| places.count / 8 <= room);
+        let room = device.budget().limit() / MEMORY_SHARE;
+        let places = BitNumbering::of(range, null_equal).filter(|places| places.count / 8 <= room);
         let Some(places) = places else {
             return Ok(None);
         };

@@ -7,20 +7,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Statistics of a payload column across the chunks of one execution.
 #[derive(Debug, Default)]
 pub(crate) struct Payload {
-    pays: AtomicBool,
+    is_worthwhile: AtomicBool,
     uploaded: AtomicU64,
 }
 
 impl Payload {
     /// Whether an earlier chunk's column was uploaded in the end: the following ones are then uploaded with their
     /// chunks.
-    pub(crate) fn pays(&self) -> bool {
-        self.pays.load(Ordering::Relaxed)
+    pub(crate) fn is_worthwhile(&self) -> bool {
+        self.is_worthwhile.load(Ordering::Relaxed)
     }
 
     /// Records that a chunk's column was uploaded in the end.
     pub(crate) fn uploaded(&self, bytes: u64) {
-        self.pays.store(true, Ordering::Relaxed);
+        self.is_worthwhile.store(true, Ordering::Relaxed);
         self.uploaded.fetch_add(bytes, Ordering::Relaxed);
     }
 
@@ -37,7 +37,7 @@ pub(crate) enum Need {
     Never,
     Now,
     /// Deferred until enough of its rows are gathered.
-    Late(Arc<Payload>),
+    Lazy(Arc<Payload>),
 }
 
 impl Need {
@@ -50,7 +50,7 @@ impl Need {
         match self {
             Self::Never => false,
             Self::Now => true,
-            Self::Late(payload) => payload.pays(),
+            Self::Lazy(payload) => payload.is_worthwhile(),
         }
     }
 }

@@ -4,8 +4,10 @@
 //! `u64`. Nothing here depends on SQL or plans.
 
 pub(crate) mod budget;
+#[cfg(feature = "cuda")]
 pub(crate) mod cuda;
 pub(crate) mod data;
+pub(crate) mod gpu_info;
 pub(crate) mod host;
 pub(crate) mod key_bitmap;
 pub(crate) mod lazy_column;

@@ -80,13 +80,13 @@ impl DeviceMetrics {
     }
 
     /// Counts the hash partitions of a node's input.
-    pub(crate) fn in_parts(&self, parts: u32) {
-        self.count("parts".into(), parts.into());
+    pub(crate) fn in_partitions(&self, parts: u32) {
+        self.count("partitions".into(), parts.into());
     }
 
     /// Time to copy rows to partitions, added up over all threads.
-    pub(crate) fn parting_time(&self) -> Time {
-        MetricBuilder::new(&self.set).subset_time("parting_time", 0)
+    pub(crate) fn partition_time(&self) -> Time {
+        MetricBuilder::new(&self.set).subset_time("partition_time", 0)
     }
 
     /// Adds the candidates and the verified pairs of a set join's probe.

@@ -22,6 +22,7 @@ use futures::StreamExt;
 
 use crate::device::primitives::device::Device;
 use crate::exec::chunk::DeviceStream;
+use crate::runtime::planned_device::PlannedDevice;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -35,10 +36,10 @@ pub(crate) trait DeviceOperator: Any + fmt::Debug + Send + Sync {
         Some(1)
     }
 
-    /// What EXPLAIN shows of it.
+    /// Writes the EXPLAIN text of the node. `device` is the name of its device.
     fn display(
         &self,
-        device: &dyn Device,
+        device: &str,
         t: DisplayFormatType,
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result;
@@ -113,7 +114,7 @@ impl<'a> Execution<'a> {
 pub(crate) struct DeviceNode {
     operator: Arc<dyn DeviceOperator>,
     inputs: Vec<Plan>,
-    device: Arc<dyn Device>,
+    device: Arc<PlannedDevice>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -124,7 +125,7 @@ impl DeviceNode {
     pub(crate) fn try_new(
         operator: Arc<dyn DeviceOperator>,
         inputs: Vec<Plan>,
-        device: Arc<dyn Device>,
+        device: Arc<PlannedDevice>,
     ) -> Result<Self> {
         if let Some(arity) = operator.arity()
             && arity != inputs.len()
@@ -155,7 +156,7 @@ impl DeviceNode {
     pub(crate) fn of(plan: &Plan) -> Result<&Self> {
         plan.downcast_ref::<Self>().ok_or_else(|| {
             DataFusionError::Internal(format!(
-                "bowtie: {} stands below a device node, but its batches are the host's",
+                "bowtie: {} is the input of a device node, but returns host batches",
                 plan.name()
             ))
         })
@@ -166,14 +167,6 @@ impl DeviceNode {
         let node = plan.downcast_ref::<Self>()?;
         let operator: &dyn Any = &*node.operator;
         Some((node, operator.downcast_ref()?))
-    }
-
-    pub(crate) fn device(&self) -> &Arc<dyn Device> {
-        &self.device
-    }
-
-    pub(crate) fn inputs(&self) -> &[Plan] {
-        &self.inputs
     }
 
     /// The same node with another operator.
@@ -191,7 +184,7 @@ impl DeviceNode {
         })
     }
 
-    /// Starts the only partition for a node above that reads the rows on `device`, a handle of this node's device.
+    /// Starts the only output partition for a node above that reads it on `device`, a handle of this node's opened device.
     pub(crate) fn execute_on(
         &self,
         device: Arc<dyn Device>,
@@ -205,10 +198,14 @@ impl DeviceNode {
         })
     }
 
-    /// The same for the host, on a queue of its own. The nodes below share it.
-    pub(crate) fn execute_device(&self, context: Arc<TaskContext>) -> Result<DeviceStream> {
+    /// Starts the only output partition for a download, on a new stream of `device`, which the nodes below share. Dropping
+    /// the output cancels their work.
+    pub(crate) fn execute_device(
+        &self,
+        device: &Arc<dyn Device>,
+        context: Arc<TaskContext>,
+    ) -> Result<DeviceStream> {
         let cancel = CancelOnDrop::default();
-        let device = &self.device;
         let device = device.attach(device.budget().child(), Arc::clone(&cancel.0))?;
         let chunks = self.execute_on(device, context)?;
         Ok(chunks
@@ -237,7 +234,7 @@ impl DisplayAs for DeviceNode {
             }
             DisplayFormatType::TreeRender => {}
         }
-        self.operator.display(self.device.as_ref(), t, f)
+        self.operator.display(self.device.name(), t, f)
     }
 }
 
@@ -272,7 +269,7 @@ impl ExecutionPlan for DeviceNode {
 
     fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         Err(DataFusionError::Internal(format!(
-            "bowtie: {} makes device batches: only a BowtieDownloadExec can run it",
+            "bowtie: {} returns device batches, which only BowtieDownloadExec can read",
             self.operator.name()
         )))
     }

@@ -197,7 +197,7 @@ impl SetTest {
     }
 
     /// The prefix length of a probe set, for candidates of at least `least_size` elements.
-    pub(crate) fn searching_prefix(&self, size: u64, least_size: u64) -> u64 {
+    pub(crate) fn probe_prefix(&self, size: u64, least_size: u64) -> u64 {
         match self.least_overlap(size, least_size) {
             Some(least) => size + 1 - least.max(1).min(size),
             None => size,
@@ -355,7 +355,7 @@ mod tests {
                     let others: Vec<u64> = (1..60).filter(|o| test.may_hold(size, *o)).collect();
                     assert!(others.windows(2).all(|pair| pair[0] + 1 == pair[1]));
                     if let Some(least) = others.first() {
-                        let prefix = test.searching_prefix(size, *least);
+                        let prefix = test.probe_prefix(size, *least);
                         for other in &others {
                             let needed = test.least_overlap(size, *other).unwrap();
                             assert!(prefix >= size + 1 - needed, "{test:?} {size} {other}");

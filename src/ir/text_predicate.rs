@@ -1,14 +1,13 @@
-//! Predicates on a column of text or binary values, evaluated to a Boolean column before a row program runs; and
-//! substrings.
+//! What a program asks of text before it runs: tests of a column of text or binary values, each of which gives a Boolean column.
 
 use crate::ir::comparison::Comparison;
 
-/// A substring, by characters.
+/// Some characters of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TextSlice {
-    /// The number of characters before it.
+    /// Characters before them.
     pub skip: u32,
-    /// The most characters; [`TextSlice::ALL`]: to the end.
+    /// Characters at most; [`TextSlice::ALL`] for all that follow.
     pub take: u32,
 }
 
@@ -16,12 +15,12 @@ impl TextSlice {
     pub(crate) const ALL: u32 = u32::MAX;
 }
 
-/// A predicate on a value. Values are compared byte by byte.
+/// What is asked of a value. Values are compared byte by byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TextPredicate {
-    /// TRUE for every value that is not NULL.
+    /// Nothing: true of every value that is not NULL.
     Present,
-    /// Whether the value is one of these, which ascend and are distinct.
+    /// Whether it is one of these, which ascend and differ.
     Among(Vec<Vec<u8>>),
     /// `value OP constant`.
     Compare(Comparison, Vec<u8>),
@@ -30,17 +29,31 @@ pub(crate) enum TextPredicate {
     Column(Comparison, usize),
 }
 
-/// A predicate on the values of a column, or on substrings of them.
+/// A test of the values of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TextTest {
     pub column: usize,
-    /// The substring that is tested; `None`: the whole value.
+    /// What is tested of each value; `None`: all of it.
     pub slice: Option<TextSlice>,
     pub predicate: TextPredicate,
 }
 
 impl TextTest {
-    /// The other column of a comparison of two columns.
+    /// The same test over an input that has column `i` at `place(i)`.
+    pub(crate) fn over(&self, place: &dyn Fn(usize) -> usize) -> Self {
+        Self {
+            column: place(self.column),
+            slice: self.slice,
+            predicate: match &self.predicate {
+                TextPredicate::Column(comparison, other) => {
+                    TextPredicate::Column(*comparison, place(*other))
+                }
+                constant => constant.clone(),
+            },
+        }
+    }
+
+    /// The other column that it reads.
     pub(crate) fn other(&self) -> Option<usize> {
         match self.predicate {
             TextPredicate::Column(_, other) => Some(other),
@@ -49,18 +62,18 @@ impl TextTest {
     }
 }
 
-/// A pattern as the segments between its `%`. The text begins with the first segment and ends with the last; those
-/// between occur in order. A single segment is the whole text. Only the first and the last may be empty.
+/// A pattern in segments: what stands between its `%`. The first begins the text, the last ends it, and those between are found one
+/// after the other; one alone is the whole text. Only the first and the last may be empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LikePattern {
     pub segments: Vec<Vec<u8>>,
 }
 
 impl LikePattern {
-    /// In a segment: any one character. It is not a byte of UTF-8.
+    /// In a segment: any one character. No byte of UTF-8 is it.
     pub(crate) const ANY: u8 = 0xFF;
 
-    /// `%` stands for any characters, `_` for one; after a backslash a character stands for itself.
+    /// `%` stands for any characters, `_` for one, and a backslash makes a plain character of the next one.
     pub(crate) fn of_like(pattern: &str) -> Self {
         let (mut segments, mut segment) = (vec![], vec![]);
         let mut characters = pattern.chars();
@@ -74,7 +87,7 @@ impl LikePattern {
                     segment.push(Self::ANY);
                     continue;
                 }
-                // At the end of the pattern, a backslash stands for itself.
+                // The last one is itself.
                 '\\' => characters.next().unwrap_or('\\'),
                 plain => plain,
             };
@@ -84,8 +97,7 @@ impl LikePattern {
         Self::new(segments)
     }
 
-    /// The pattern of texts that contain `text`: with any characters before it (`before`) and after it (`behind`), or
-    /// none.
+    /// Of texts that have this one in them, with others `before` and `behind` it, or without.
     pub(crate) fn of_part(before: bool, text: &[u8], behind: bool) -> Self {
         let mut segments = vec![];
         if before {

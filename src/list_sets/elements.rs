@@ -236,7 +236,7 @@ impl Elements {
             ));
         }
         let words = words(values.as_ref()).ok_or_else(|| {
-            BowtieError::Internal(format!("elements of {} as words", values.data_type()))
+            BowtieError::Internal(format!("{} elements do not fit words", values.data_type()))
         })?;
         Ok(Self::Words {
             words,

@@ -23,7 +23,7 @@ use crate::spec::join::MatchSpec;
 
 /// What a probe is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum ProbeResult {
     /// Any use, including matches.
     Pairs,
     /// The number of matches of each probe row, without tests.
@@ -57,7 +57,7 @@ pub(crate) struct Probe {
 impl Probe {
     /// Finds the range of every row of `batch`, and counts its matches exactly.
     ///
-    /// Matches can be expanded only if `wanted` is [`Wanted::Pairs`]. `program`, with which the index was built, also
+    /// Matches can be expanded only if `wanted` is [`ProbeResult::Pairs`]. `program`, with which the index was built, also
     /// tests the candidates. If DataFusion has to evaluate one of them, the program is dropped, and all candidates that
     /// pass the other conditions are counted.
     pub(crate) fn new(
@@ -66,7 +66,7 @@ impl Probe {
         program: Option<&Program>,
         index: Arc<BuildIndex>,
         batch: &DeviceBatch,
-        wanted: Wanted,
+        wanted: ProbeResult,
     ) -> Result<Self> {
         let side = spec.build.other();
         if index.sets().is_some() {
@@ -75,7 +75,9 @@ impl Probe {
         let bound_keys = index.keys_of(device, &index.bounds, batch)?;
         let test_keys = index.keys_of(device, &index.tests, batch)?;
         let (probe, ranges) = match &index.order {
-            Order::Sets(_) => return Err(BowtieError::Internal("sets without lists".into())),
+            Order::Sets(_) => {
+                return Err(BowtieError::Internal("a set probe without lists".into()));
+            }
             Order::Equi(of_keys) => {
                 device.equi_search(of_keys, &equality_columns(spec, side, batch)?)?
             }
@@ -124,7 +126,7 @@ impl Probe {
             let columns = columns_at(device, program, side, batch, &search.probe)?;
             search.program = Some((program.clone(), columns));
         }
-        search.count(device, program, wanted == Wanted::Exists)?;
+        search.count(device, program, wanted == ProbeResult::Exists)?;
         Ok(search)
     }
 
@@ -141,7 +143,7 @@ impl Probe {
             search.with_matches(|matches| device.count_matches(matches, first_only))
         };
         self.counts = match count(self, first_only) {
-            Err(BowtieError::NeedsHost) => {
+            Err(BowtieError::NeedsDataFusion) => {
                 self.program = None;
                 count(self, false)?
             }
@@ -156,7 +158,7 @@ impl Probe {
         listed
             .and_then(|listed| listed.matches.as_ref())
             .or(self.index.ordered_rows())
-            .ok_or_else(|| BowtieError::Internal("a search without an order".into()))
+            .ok_or_else(|| BowtieError::Internal("a probe without an order".into()))
     }
 
     /// The work of a set join.
@@ -305,7 +307,9 @@ impl Probe {
                 matches: Some(matches),
                 ..
             }) => device.occurrences(&matches.rows, rows),
-            Some(_) => Err(BowtieError::Internal("counts that were not wanted".into())),
+            Some(_) => Err(BowtieError::Internal(
+                "counts that were not computed".into(),
+            )),
         }
         .map(Arc::new)
     }

@@ -11,7 +11,7 @@ use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::pair_program::Program;
 use crate::ops::build_index::{BuildIndex, SetOrder, columns_at, equality_columns, gathered};
-use crate::ops::probe::{Probe, Wanted};
+use crate::ops::probe::{Probe, ProbeResult};
 use crate::ops::set_lists::Listed;
 use crate::spec::join::MatchSpec;
 
@@ -23,11 +23,13 @@ impl Probe {
         program: Option<&Program>,
         index: Arc<BuildIndex>,
         batch: &DeviceBatch,
-        wanted: Wanted,
+        wanted: ProbeResult,
     ) -> Result<Self> {
         let side = spec.build.other();
         let (Some(SetOrder { sets, groups, .. }), Some(set)) = (index.sets(), spec.set) else {
-            return Err(BowtieError::Internal("a search of no sets".into()));
+            return Err(BowtieError::Internal(
+                "a set probe without a set predicate".into(),
+            ));
         };
         let lists = batch.column(set.column(side))?;
         let groups = match groups {
@@ -52,10 +54,10 @@ impl Probe {
             index: Arc::clone(&index),
         };
         let counting = match wanted {
-            Wanted::Pairs => None,
-            Wanted::ProbeCounts => Some(SetCounting::Probe),
-            Wanted::Counts => Some(SetCounting::Both),
-            Wanted::Exists => Some(SetCounting::Exists),
+            ProbeResult::Pairs => None,
+            ProbeResult::ProbeCounts => Some(SetCounting::Probe),
+            ProbeResult::Counts => Some(SetCounting::Both),
+            ProbeResult::Exists => Some(SetCounting::Exists),
         };
         if let Some(counting) = counting.filter(|_| index.tests.is_empty() && program.is_none()) {
             let counted = device.set_count(sets, lists, groups.as_ref(), counting)?;
@@ -97,7 +99,7 @@ impl Probe {
         search.probe = found.probe;
         search.ranges = found.ranges;
         search.listed = Some(listed);
-        search.count(device, program, wanted == Wanted::Exists)?;
+        search.count(device, program, wanted == ProbeResult::Exists)?;
         Ok(search)
     }
 }

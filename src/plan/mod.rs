@@ -1,9 +1,12 @@
 //! The physical optimizer rule: recognise a node, choose where it runs, replace it, explain it.
 
+#[cfg(test)]
+pub(crate) mod calls;
 pub(crate) mod choose;
 pub(crate) mod compile;
 pub(crate) mod device_plan;
 pub(crate) mod explain;
 pub(crate) mod recognise;
+pub(crate) mod rewrite;
 pub(crate) mod rule;
 pub(crate) mod transfers;

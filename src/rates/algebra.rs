@@ -9,14 +9,12 @@ use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::{KeyBitmap, KeyRange};
 use crate::device::data::matches::Matches;
 use crate::device::data::structures::Flags;
-use crate::device::presorted::Ascending;
+use crate::device::presorted::PresortedKeys;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::pair_program::{Kind, Op};
 use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram, RowSource};
-use crate::options::DeviceChoice;
-use crate::rates::{Rate, numbers, permuted, scattered, timed};
-use crate::runtime::session_devices::SessionDevices;
+use crate::rates::{Rate, numbers, open, permuted, scattered, timed};
 
 /// An operator of \[D\] table 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,7 +130,7 @@ impl AlgebraRows {
         ascending: bool,
         rows: usize,
     ) -> datafusion::error::Result<Self> {
-        let device = SessionDevices::default().open(device.parse::<DeviceChoice>()?, None)?;
+        let device = open(device)?;
         let half = (rows / 2) as u64;
         let (left, right) = match operator {
             // The output has as many rows as the inputs of other operators.
@@ -266,7 +264,7 @@ impl AlgebraRows {
         let device = self.device.as_ref();
         let (left, right) = ([self.left.as_ref()], [self.right.as_ref()]);
         let rows = self.left.rows();
-        let keys = Ascending {
+        let keys = PresortedKeys {
             build: right[0],
             probe: left[0],
             known: false,

@@ -7,9 +7,7 @@ use arrow::array::{ArrayRef, Decimal128Array};
 
 use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
-use crate::options::DeviceChoice;
-use crate::rates::{Rate, numbers, scattered, timed};
-use crate::runtime::session_devices::SessionDevices;
+use crate::rates::{Rate, numbers, open, scattered, timed};
 
 /// A kind of transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +74,7 @@ impl BorderRows {
     /// # Errors
     /// If there is no such device.
     pub fn new(device: &str, crossing: Crossing, rows: usize) -> datafusion::error::Result<Self> {
-        let device = SessionDevices::default().open(device.parse::<DeviceChoice>()?, None)?;
+        let device = open(device)?;
         let batches = |rows_of: usize| {
             let rows_from = |from: usize| {
                 let rows = rows_of.min(rows - from);

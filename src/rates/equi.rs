@@ -7,13 +7,12 @@ use rayon::prelude::*;
 use crate::device::data::column::Column;
 use crate::device::data::matches::FirstProbe;
 use crate::device::data::results::Paired;
-use crate::device::presorted::Ascending;
+use crate::device::presorted::PresortedKeys;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::strategies::EquiStrategy;
-use crate::options::{DeviceChoice, JoinStrategy, MaterializationChoice};
-use crate::rates::{Rate, Zipf, fraction, numbers, permuted, scattered, timed};
-use crate::runtime::session_devices::SessionDevices;
+use crate::options::{JoinStrategy, MaterializationChoice};
+use crate::rates::{Rate, Zipf, fraction, numbers, open, permuted, scattered, timed};
 
 /// An equi-join of sweeps after \[W\] 5.1: unique build keys in random order, of which a share is probed; or of sorted
 /// relations, as in \[D\].
@@ -105,7 +104,7 @@ impl EquiSides {
     /// # Errors
     /// If there is no such device, or not enough memory.
     pub fn new(device: &str, case: EquiCase) -> datafusion::error::Result<Self> {
-        let device = SessionDevices::default().open(device.parse::<DeviceChoice>()?, None)?;
+        let device = open(device)?;
         let side = |rows: usize, columns: usize, key: &(dyn Fn(u64) -> u64 + Sync)| {
             let keys = numbers(rows, case.key_bytes, key);
             let values = (0..columns).map(|c| {
@@ -152,7 +151,7 @@ impl EquiSides {
             match joined == self.expected {
                 true => Ok(by),
                 false => Err(BowtieError::Internal(format!(
-                    "{by} made {joined} pairs, not {}: {:?}",
+                    "{by} returned {joined} matches, not {}: {:?}",
                     self.expected, self.case
                 ))),
             }
@@ -175,7 +174,7 @@ impl EquiSides {
         let probe: Vec<&Column> = self.probe.iter().map(AsRef::as_ref).collect();
         let (keys, of_build) = build.split_at(1);
         if let JoinStrategy(None | Some(EquiStrategy::SortMerge)) = strategy {
-            let keys = Ascending {
+            let keys = PresortedKeys {
                 build: build[0],
                 probe: probe[0],
                 known: false,

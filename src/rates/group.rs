@@ -6,9 +6,8 @@ use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
 use crate::ir::fold::Fold;
-use crate::options::{DeviceChoice, GroupStrategy};
-use crate::rates::{Rate, Zipf, numbers, permuted, scattered, timed};
-use crate::runtime::session_devices::SessionDevices;
+use crate::options::GroupStrategy;
+use crate::rates::{Rate, Zipf, numbers, open, permuted, scattered, timed};
 
 /// Sums by a key: sweeps after \[W\] 5.2, which has MAX of two columns.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +61,7 @@ impl GroupRows {
     /// # Errors
     /// If there is no such device, or not enough memory.
     pub fn new(device: &str, case: GroupCase) -> datafusion::error::Result<Self> {
-        let device = SessionDevices::default().open(device.parse::<DeviceChoice>()?, None)?;
+        let device = open(device)?;
         let keys = numbers(case.rows, case.key_bytes, |i| case.key(i));
         let keys = device.upload(&[keys])?;
         let values = (0..case.sums)

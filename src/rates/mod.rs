@@ -15,6 +15,8 @@ use rayon::prelude::*;
 
 use crate::device::primitives::device::Device;
 use crate::error::Result;
+use crate::options::DeviceChoice;
+use crate::runtime::session_devices::SessionDevices;
 
 pub use crate::rates::algebra::{AlgebraRows, Operator};
 pub use crate::rates::border::{BorderRows, Crossing};
@@ -31,6 +33,13 @@ pub struct Rate {
     pub rows: usize,
     /// The strategy that ran, where the device chose it.
     pub strategy: String,
+}
+
+/// The device that `bowtie.device` names so.
+fn open(device: &str) -> datafusion::error::Result<Arc<dyn Device>> {
+    let choice = device.parse::<DeviceChoice>()?;
+    let chosen = SessionDevices::choose(choice)?;
+    Ok(SessionDevices::default().open(choice, chosen, None)?)
 }
 
 /// A first run of at least this number of seconds is the measurement.

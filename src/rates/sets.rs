@@ -13,9 +13,8 @@ use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate};
 use crate::ir::side::Side;
-use crate::options::{DeviceChoice, SetStrategy};
-use crate::rates::{Rate, Zipf, fraction, scattered, timed};
-use crate::runtime::session_devices::SessionDevices;
+use crate::options::SetStrategy;
+use crate::rates::{Rate, Zipf, fraction, open, scattered, timed};
 
 /// Sets like those of a data set of \[B\]: their number, their mean size, and the size of their universe. Sizes have a
 /// geometric distribution, frequencies Zipf's. Some sets are planted: subsets of others, and near-duplicates. The same
@@ -47,7 +46,8 @@ pub enum SetQuery {
 
 impl SetQuery {
     fn predicate(self) -> Result<SetPredicate> {
-        let no_threshold = || crate::error::BowtieError::Internal("a threshold of no use".into());
+        let no_threshold =
+            || crate::error::BowtieError::Internal("a threshold that every pair meets".into());
         match self {
             Self::Contained => Ok(SetPredicate::Contains(Side::Left)),
             Self::Overlap(least) => Ok(SetPredicate::Overlap(least)),
@@ -186,7 +186,7 @@ impl SetSides {
     /// # Errors
     /// If there is no such device.
     pub fn new(device: &str, case: SetCase) -> datafusion::error::Result<Self> {
-        let device = SessionDevices::default().open(device.parse::<DeviceChoice>()?, None)?;
+        let device = open(device)?;
         let lists = case.lists();
         Ok(Self {
             elements: lists.values().len(),

@@ -1,7 +1,6 @@
 //! The available devices, without opening one.
 
-use crate::device::cuda::runtime::driver::gpus;
-use crate::device::cuda::runtime::gpu::KERNEL_BUILD;
+use crate::runtime::gpus::{KERNELS, gpus};
 use crate::runtime::host_memory::host_memory;
 
 /// A device as `bowtie_devices()` shows it.
@@ -32,13 +31,13 @@ pub(crate) fn list() -> Vec<DeviceInfo> {
         kernels: "Rust".into(),
     }];
     match gpus() {
-        Ok(gpus) => devices.extend(gpus.into_iter().map(|gpu| DeviceInfo {
+        Ok(gpus) => devices.extend(gpus.iter().cloned().map(|gpu| DeviceInfo {
             device: format!("cuda:{}", gpu.ordinal),
             name: gpu.name,
             memory_bytes: Some(gpu.total_bytes),
             compute_capability: Some(gpu.compute_capability),
             driver: Some(gpu.driver),
-            kernels: KERNEL_BUILD.into(),
+            kernels: KERNELS.into(),
         })),
         Err(reason) => devices.push(DeviceInfo {
             device: "cuda".into(),
@@ -46,7 +45,7 @@ pub(crate) fn list() -> Vec<DeviceInfo> {
             memory_bytes: None,
             compute_capability: None,
             driver: None,
-            kernels: KERNEL_BUILD.into(),
+            kernels: KERNELS.into(),
         }),
     }
     devices

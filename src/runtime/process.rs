@@ -1,16 +1,16 @@
 //! [`BowtieRuntime`]: the devices' memory and state that the sessions of a process share.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
 use crate::device::budget::Budget;
-use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::runtime::gpu::Gpu;
 use crate::device::host::device::HostDevice;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
+use crate::runtime::gpus;
 use crate::runtime::host_memory::{default_host_budget, host_memory};
 
 /// A device of the process.
@@ -19,6 +19,16 @@ pub(crate) enum DeviceId {
     Host,
     /// A GPU, by its ordinal.
     Cuda(u32),
+}
+
+impl fmt::Display for DeviceId {
+    /// As `bowtie.device` takes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host => f.write_str("host"),
+            Self::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
+        }
+    }
 }
 
 /// The memory of each device that the sessions of a process share, and the order in which steps wait for the device.
@@ -87,10 +97,7 @@ impl BowtieRuntime {
         let mut devices: Vec<_> = budgets.iter().collect();
         devices.sort_by_key(|(device, _)| **device);
         let memory = devices.into_iter().map(|(device, budget)| DeviceMemory {
-            device: match device {
-                DeviceId::Host => "host".into(),
-                DeviceId::Cuda(ordinal) => format!("cuda:{ordinal}"),
-            },
+            device: device.to_string(),
             limit: budget.limit(),
             in_use: budget.in_use(),
             peak: budget.peak(),
@@ -118,10 +125,10 @@ impl BowtieRuntime {
                 Ok(Arc::new(HostDevice::new(budget)?))
             }
             DeviceId::Cuda(ordinal) => {
-                let gpu = Gpu::open(ordinal)?;
-                let budget = self.budget(device, || Arc::clone(&gpu.budget));
-                let budget = budget.child_of(limit.unwrap_or(u64::MAX));
-                Ok(Arc::new(CudaDevice::under(gpu, ordinal, budget)?))
+                let limit = limit.unwrap_or(u64::MAX);
+                gpus::open(ordinal, |card| {
+                    self.budget(device, || Arc::clone(card)).child_of(limit)
+                })
             }
         }
     }
@@ -160,8 +167,8 @@ mod tests {
         assert_eq!(a.budget().limit(), 1 << 20);
         assert_eq!(b.budget().limit(), 3 << 18);
         let held = a.budget().lease(1 << 19, "a").unwrap();
-        assert_eq!(b.budget().room(), 1 << 19);
-        assert_eq!(other.budget().room(), 1 << 20);
+        assert_eq!(b.budget().available(), 1 << 19);
+        assert_eq!(other.budget().available(), 1 << 20);
         assert!(b.budget().lease((1 << 19) + 1, "b").is_err());
         let [memory] = &one.device_memory()[..] else {
             panic!("one device")

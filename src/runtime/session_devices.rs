@@ -1,22 +1,25 @@
-//! [`SessionDevices`]: the devices of one session, opened when a query first needs them.
+//! [`SessionDevices`]: the devices of one session, opened when the first query runs on them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::device::cuda::runtime::driver::{GpuInfo, gpus};
-use crate::device::cuda::runtime::sticky_error::check_not_lost;
+use crate::device::gpu_info::GpuInfo;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::options::DeviceChoice;
+use crate::runtime::gpus::{check_not_lost, gpu, gpus};
 use crate::runtime::process::{BowtieRuntime, DeviceId};
 
-/// The opened devices, by device and requested limit.
+/// A device under each limit that was asked for.
 type Opened = HashMap<(DeviceId, Option<u64>), Arc<dyn Device>>;
 
-/// The devices of a session, shared by the rule and its plans. There is one handle for each device and limit, so that
-/// all queries of the session with the same limit share a budget, which is a child of the runtime's.
+/// GPUs that did not open in this process, with the reason. `auto` passes them over from then on; who names one tries it again.
+static FAILED: Mutex<BTreeMap<u32, String>> = Mutex::new(BTreeMap::new());
+
+/// The devices of a session, shared by the rule and everything it plans. There is one handle for each device and limit that was asked
+/// for, so all queries of the session under one limit share its budget, which is a part of the runtime's.
 #[derive(Debug)]
 pub(crate) struct SessionDevices {
     runtime: Arc<BowtieRuntime>,
@@ -37,42 +40,68 @@ impl SessionDevices {
         }
     }
 
-    /// Opens the chosen device. `limit`: the most bytes that it may reserve (`None`: half of the host's memory, nine
-    /// tenths of a GPU's free memory).
+    /// The device that the choice stands for. The driver is asked, which starts once in the process; no device is opened.
     ///
     /// # Errors
-    /// If a GPU was asked for that cannot be used. `Auto` is the first usable GPU, or the host.
-    pub(crate) fn open(&self, choice: DeviceChoice, limit: Option<u64>) -> Result<Arc<dyn Device>> {
+    /// When a GPU was named that cannot be used. `Auto` is the first GPU that can be used, or the host.
+    pub(crate) fn choose(choice: DeviceChoice) -> Result<DeviceId> {
         match choice {
-            DeviceChoice::Host => self.opened(DeviceId::Host, limit),
+            DeviceChoice::Host => Ok(DeviceId::Host),
             DeviceChoice::Cuda(ordinal) => {
-                check_not_lost(ordinal)?;
-                self.opened(DeviceId::Cuda(ordinal), limit)
+                check_usable(gpu(ordinal)?)?;
+                Ok(DeviceId::Cuda(ordinal))
             }
-            DeviceChoice::Auto => {
-                let gpu =
-                    usable_gpu().and_then(|gpu| self.opened(DeviceId::Cuda(gpu.ordinal), limit));
-                gpu.or_else(|reason| {
-                    log::info!("bowtie.device = 'auto' takes the host: {reason}");
-                    self.opened(DeviceId::Host, limit)
-                })
-            }
+            DeviceChoice::Auto => Ok(match first_usable_gpu() {
+                Ok(gpu) => DeviceId::Cuda(gpu.ordinal),
+                Err(reason) => {
+                    log::info!("bowtie.device = 'auto' is the host: {reason}");
+                    DeviceId::Host
+                }
+            }),
         }
     }
 
-    /// The device memory that queries may use on the chosen GPU; `None` for the host, and for a GPU that does not
-    /// exist, is too old, or was given up after an error. Opens nothing, so a GPU that cannot be opened for another
-    /// reason still has a value.
-    pub(crate) fn gpu_memory(&self, choice: DeviceChoice, limit: Option<u64>) -> Option<u64> {
+    /// The device that was [chosen](Self::choose) for `choice`. Under `Auto` the host stands in for a GPU that does not open. `limit` bounds
+    /// the memory that it reserves (`None`: half of the host's memory, nine tenths of what a GPU had free).
+    ///
+    /// # Errors
+    /// When a GPU was named that cannot be used.
+    pub(crate) fn open(
+        &self,
+        choice: DeviceChoice,
+        device: DeviceId,
+        limit: Option<u64>,
+    ) -> Result<Arc<dyn Device>> {
+        let DeviceId::Cuda(ordinal) = device else {
+            return self.opened(device, limit);
+        };
+        let opened = check_not_lost(ordinal).and_then(|()| self.opened(device, limit));
+        match (opened, choice) {
+            (Ok(opened), _) => {
+                FAILED.lock().remove(&ordinal);
+                Ok(opened)
+            }
+            (Err(reason), DeviceChoice::Auto) => {
+                log::warn!(
+                    "bowtie.device = 'auto' runs on the host, as the GPU {device} does not open: {reason}; \
+                     SET bowtie.device = '{device}' tries it again"
+                );
+                FAILED.lock().insert(ordinal, reason.to_string());
+                self.opened(DeviceId::Host, limit)
+            }
+            (Err(reason), _) => Err(reason),
+        }
+    }
+
+    /// The memory that work may take of the GPU which the choice stands for; `None` where that is the host, or no GPU that can be used.
+    /// No device is opened.
+    pub(crate) fn gpu_memory(choice: DeviceChoice, limit: Option<u64>) -> Option<u64> {
         let gpu = match choice {
             DeviceChoice::Host => return None,
-            DeviceChoice::Auto => usable_gpu().ok()?,
-            DeviceChoice::Cuda(ordinal) => {
-                check_not_lost(ordinal).ok()?;
-                let is_asked_for = |gpu: &GpuInfo| gpu.ordinal == ordinal && gpu.takes_kernels;
-                gpus().ok()?.into_iter().find(is_asked_for)?
-            }
+            DeviceChoice::Auto => first_usable_gpu().ok()?,
+            DeviceChoice::Cuda(ordinal) => gpu(ordinal).ok()?,
         };
+        check_usable(gpu).ok()?;
         let all = gpu.total_bytes / 10 * 9;
         Some(limit.map_or(all, |limit| limit.min(all)))
     }
@@ -88,18 +117,30 @@ impl SessionDevices {
     }
 }
 
-/// The first GPU that the kernels run on and that was not given up, or the reason why there is none.
-fn usable_gpu() -> Result<GpuInfo> {
+/// # Errors
+/// When the GPU is too old for the kernels, or was given up.
+fn check_usable(gpu: &GpuInfo) -> Result<()> {
+    if !gpu.takes_kernels {
+        return Err(BowtieError::Device(format!(
+            "the GPU cuda:{} has compute capability {}, which is too old for the kernels",
+            gpu.ordinal, gpu.compute_capability
+        )));
+    }
+    check_not_lost(gpu.ordinal)
+}
+
+/// The first GPU that can be used, or why there is none.
+fn first_usable_gpu() -> Result<&'static GpuInfo> {
     let mut reason = None;
     for gpu in gpus()? {
-        let checked = match gpu.takes_kernels {
-            true => check_not_lost(gpu.ordinal),
-            false => Err(BowtieError::Device(format!(
-                "the GPU cuda:{} has compute capability {}, which is too old for the kernels",
-                gpu.ordinal, gpu.compute_capability
+        let usable = check_usable(gpu).and_then(|()| match FAILED.lock().get(&gpu.ordinal) {
+            Some(reason) => Err(BowtieError::Device(format!(
+                "the GPU cuda:{} did not open: {reason}",
+                gpu.ordinal
             ))),
-        };
-        match checked {
+            None => Ok(()),
+        });
+        match usable {
             Ok(()) => return Ok(gpu),
             Err(error) => reason = reason.or(Some(error)),
         }

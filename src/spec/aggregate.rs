@@ -1,4 +1,4 @@
-//! Aggregates: over a join, computed without making its pairs (\[T\] section 4), and over groups of rows (\[W\] section 3.2).
+//! Aggregates: over a join, computed without materialising its matches (\[T\] section 4), and over groups of rows (\[W\] section 3.2).
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) enum AggregateFunction {
     BitAnd,
     BitOr,
     BitXor,
-    /// VAR_SAMP, VAR_POP, STDDEV_SAMP and STDDEV_POP, which differ in how they are finished.
+    /// VAR_SAMP, VAR_POP, STDDEV_SAMP and STDDEV_POP: DataFusion's accumulators finish them differently.
     Variance,
     Median,
     /// PERCENTILE_CONT, which DataFusion finishes by its second argument.
@@ -32,7 +32,7 @@ pub(crate) enum AggregateFunction {
 }
 
 impl AggregateFunction {
-    /// The states of DataFusion's accumulator, in its order; none where they are no folds.
+    /// The states of DataFusion's accumulator, in its order; none where the states are not folds.
     pub(crate) fn folds(self) -> &'static [Fold] {
         match self {
             Self::Count => &[Fold::Count],
@@ -49,27 +49,27 @@ impl AggregateFunction {
     }
 }
 
-/// What an aggregate keeps of a group's rows.
+/// The partial state of an aggregate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum GroupState {
     /// The folds of its function.
     Folds,
-    /// A list of its values that differ.
+    /// A list of its distinct values.
     DistinctValues,
     /// A list of all its values.
     Values,
-    /// The value of one row, and what orders it.
+    /// The value of one row, and its sort keys.
     Row(RowOrder),
 }
 
-/// Which row of a group: of those that tie, the first.
+/// A row of each group by an order: of rows that tie, the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RowOrder {
     /// Columns of the input.
     pub by: Vec<(usize, SortOptions)>,
     /// The last one in this order, not the first one.
     pub last: bool,
-    /// The column that is true for the rows that count; `None`: all do.
+    /// The Boolean column of its filter; `None`: all rows.
     pub filter: Option<usize>,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct GroupAggregate {
 }
 
 impl GroupAggregate {
-    /// Whether folds make one state of several: not of lists, nor of means.
+    /// Whether a fold merges several of its states: not lists, nor means.
     pub(crate) fn merges_on_device(&self) -> bool {
         self.state == GroupState::Folds && self.function != AggregateFunction::Variance
     }
@@ -103,11 +103,11 @@ impl GroupAggregate {
 pub(crate) struct GroupingSet {
     /// Which of the keys are NULL in it.
     pub nulls: Vec<bool>,
-    /// What it says in the column of grouping ids, if there is one.
+    /// Its grouping id, if the output has a column of these.
     pub id: Option<u64>,
 }
 
-/// Rows, grouped by nothing or by some columns, and aggregates over each group.
+/// A grouped aggregation; without keys, of all rows.
 #[derive(Debug, Clone)]
 pub(crate) struct GroupSpec {
     pub input: SideInput,
@@ -115,7 +115,7 @@ pub(crate) struct GroupSpec {
     pub keys: Vec<usize>,
     pub sets: Vec<GroupingSet>,
     pub aggregates: Vec<GroupAggregate>,
-    /// `None`: the device chooses, by what it sees of the keys.
+    /// `None`: the device chooses, by a sample of the keys.
     pub strategy: Option<GroupStrategy>,
     /// Keys, the grouping id if there is one, then one column for each aggregate.
     pub schema: SchemaRef,
@@ -127,7 +127,7 @@ pub(crate) struct GroupSpec {
 }
 
 impl GroupSpec {
-    /// How it groups, as `EXPLAIN` shows it; `None` where there is nothing to group by.
+    /// The strategy as EXPLAIN shows it; `None` without keys.
     pub(crate) fn strategy(&self) -> Option<&'static str> {
         let name = self.strategy.map_or("auto", GroupStrategy::name);
         (!self.keys.is_empty()).then_some(name)

@@ -1,4 +1,4 @@
-//! Guards: what must hold of a tile's values for a rewritten condition to be exact.
+//! Guards: conditions on a tile's values under which a rewritten condition is exact.
 
 use arrow::array::{ArrayRef, AsArray, downcast_integer};
 use arrow::compute::{cast, max, min};
@@ -25,7 +25,7 @@ pub(crate) enum Guard {
 const LARGEST_FLOAT: f64 = 1e300;
 
 impl Guard {
-    /// Whether it holds, given the parts of the chunks' columns.
+    /// Whether it holds for the columns of two chunks.
     pub(crate) fn holds<Parts: AsRef<[ArrayRef]>, E>(
         &self,
         parts: impl Fn(Side, usize) -> Result<Parts, E>,
@@ -48,7 +48,7 @@ impl Guard {
                         a + c >= low && b + d <= high
                     }
                     (Extremes::Unknown, _) | (_, Extremes::Unknown) => false,
-                    // A side of NULLs alone has no pair at all.
+                    // A side of NULLs alone has no match.
                     _ => true,
                 }
             }
@@ -68,7 +68,7 @@ impl Guard {
 
 enum Extremes {
     Of(i128, i128),
-    /// No value but NULL.
+    /// All values are NULL.
     Nothing,
     Unknown,
 }

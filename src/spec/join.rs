@@ -1,4 +1,4 @@
-//! A join: which rows of two sides match, and what comes out.
+//! A join: its inputs, its condition, its output.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,12 +19,12 @@ use crate::ir::side::Side;
 use crate::ir::strategies::{EquiStrategy, Materialization, Strategy};
 use crate::spec::guard::Guard;
 
-/// What a side brings to the device: the columns of its plan, then one column for each expression.
+/// The columns of a side on the device: those of its plan, then one column for each expression.
 #[derive(Debug, Clone)]
 pub(crate) struct SideInput {
-    /// The plan below.
+    /// The schema of the plan below.
     plan: SchemaRef,
-    /// Evaluated once a row, by DataFusion's own expressions.
+    /// DataFusion's own expressions, evaluated once a row.
     pub expressions: Vec<Arc<dyn PhysicalExpr>>,
     fields: Vec<FieldRef>,
 }
@@ -115,17 +115,17 @@ impl ColumnComparison {
     }
 }
 
-/// The part of a condition that the device's theta primitives decide.
+/// The part of a condition that a device's join primitives evaluate.
 #[derive(Debug, Clone)]
 pub(crate) struct MatchSpec {
     pub strategy: Strategy,
-    /// The side that is sorted; the other one searches.
+    /// The build side; the other one is the probe side.
     pub build: Side,
     /// Columns that must be equal, by index in each side's input.
     pub equalities: Vec<(usize, usize)>,
     pub null_equality: NullEquality,
     pub comparisons: Vec<ColumnComparison>,
-    /// What the strategy [`Strategy::Set`] finds pairs by.
+    /// The predicate of the strategy [`Strategy::Set`].
     pub set: Option<SetSpec>,
     /// Of equi-joins; `None`: the device chooses.
     pub materialization: Option<Materialization>,
@@ -152,7 +152,7 @@ impl MatchSpec {
     }
 }
 
-/// One column that comes out.
+/// One output column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Output {
     Column(Side, usize),
@@ -160,23 +160,22 @@ pub(crate) enum Output {
     Mark,
 }
 
-/// A join, whole.
+/// A join.
 #[derive(Debug, Clone)]
 pub(crate) struct JoinSpec {
     pub kind: JoinType,
-    /// A left anti join of one key that answers NOT IN: nothing comes out when a right key is NULL, whatever the condition says or
-    /// raises on other rows, and no row whose key is NULL unless there is no right row.
+    /// A left anti join of one key for NOT IN: it has no output when a right key is NULL, whatever the condition says or raises on other
+    /// rows, and a left row whose key is NULL is output only when there is no right row.
     pub null_aware: bool,
-    /// That DataFusion's node gives its schema.
+    /// Metadata of the output schema.
     pub metadata: HashMap<String, String>,
     pub theta: MatchSpec,
-    /// Where one of them fails, the whole filter is evaluated too.
+    /// Where one of them fails, the whole filter is evaluated instead of the comparisons.
     pub guards: Vec<Guard>,
-    /// What comparisons cannot decide, evaluated on candidates by DataFusion's own expressions where no program does:
-    /// conjuncts, each on the pairs that the ones before it let through, so that none fails on a pair that another one
-    /// guards it from.
+    /// The residual filter: conjuncts that are not comparisons, evaluated on candidates, by `program` or by DataFusion's own expressions. Each
+    /// is evaluated on the candidates that satisfy those before it, so that none fails on a candidate that another one rejects.
     pub residual: Vec<JoinFilter>,
-    /// The same for some conjuncts of the residual, for the device.
+    /// The conjuncts of the residual filter that are compiled.
     pub program: Option<Program>,
     /// The conjuncts of the source's whole filter. They replace comparisons and residual where one of their expressions
     /// fails on a row, so that an error arises only where DataFusion's own join would raise it.
@@ -199,9 +198,9 @@ pub(crate) struct ConditionDisplay {
     pub theta: Vec<String>,
     /// The predicate on sets.
     pub set: Option<String>,
-    /// What the device decides of the residual.
+    /// The compiled conjuncts of the residual filter.
     pub program: Option<String>,
-    /// What it leaves.
+    /// The conjuncts that DataFusion evaluates.
     pub residual: Option<String>,
 }
 
@@ -213,14 +212,14 @@ impl JoinSpec {
         }
     }
 
-    /// The conjuncts of the residual that no program decides.
+    /// The conjuncts of the residual filter that are not compiled.
     pub(crate) fn unprogrammed(&self) -> impl Iterator<Item = &JoinFilter> {
         let covers = self.program.as_ref().map_or(&[][..], |p| &p.covers);
         let rest = self.residual.iter().enumerate();
         rest.filter(|(i, _)| !covers.contains(i)).map(|(_, c)| c)
     }
 
-    /// Whether matching pairs come out, and not only rows of one side.
+    /// Whether its output has columns of both sides.
     pub(crate) fn emits_pairs(&self) -> bool {
         matches!(
             self.kind,
@@ -255,21 +254,23 @@ pub(crate) fn join_columns(kind: JoinType, left: usize, right: usize) -> Vec<Out
 }
 
 impl JoinSpec {
-    /// What serves the join, in words.
-    pub(crate) fn why(&self) -> String {
+    /// The algorithm in words, for `bowtie_explain`.
+    pub(crate) fn algorithm(&self) -> String {
         let build = self.theta.build;
         let inside = match self.theta.equalities.is_empty() {
             true => "",
-            false => " inside each key's group",
+            false => " within equal keys",
         };
         match self.theta.strategy {
-            Strategy::Equi(None) => "equal keys find each other, as the device chooses".into(),
+            Strategy::Equi(None) => "an equi-join by the algorithm that the device chooses".into(),
             Strategy::Equi(Some(strategy)) => match strategy {
                 EquiStrategy::Direct if self.emits_pairs() || !self.whole_filter.is_empty() => {
-                    format!("keys of the {build} side are addresses")
+                    format!("keys of the {build} side are array indexes")
                 }
                 EquiStrategy::Direct => {
-                    format!("keys of the {build} side are addresses, of bits where they lie close")
+                    format!(
+                        "keys of the {build} side are array indexes, into a bitmap where they are dense"
+                    )
                 }
                 EquiStrategy::Hash => format!("one hash table of the {build} side's keys"),
                 EquiStrategy::PartitionedHash => {
@@ -278,18 +279,20 @@ impl JoinSpec {
                 EquiStrategy::SortMerge => "both sides are sorted by their keys and merged".into(),
             },
             Strategy::Range => {
-                format!("one sorted column of the {build} side serves all inequalities{inside}")
+                format!(
+                    "the {build} side is sorted by one column, in which all inequalities are ranges{inside}"
+                )
             }
             Strategy::Dominance => format!(
-                "the {build} side is sorted by its most selective column{inside}, the other comparisons are tested by zone maps"
+                "the {build} side is sorted by its most selective column{inside}, and zone maps test the other comparisons"
             ),
             Strategy::Tiles if self.theta.comparisons.is_empty() && self.program.is_some() => {
-                format!("every pair{inside} is tested by a program")
+                format!("all pairs{inside} are tested by a compiled filter")
             }
-            Strategy::Tiles => format!("every pair{inside} is tested that zone maps cannot decide"),
+            Strategy::Tiles => format!("all pairs{inside} that zone maps cannot decide are tested"),
             Strategy::Set(technique) => {
                 let how = match technique {
-                    None => "by the technique that the device chooses".to_string(),
+                    None => "the device chooses the technique".to_string(),
                     Some(technique) => format!("by the technique {technique}"),
                 };
                 format!("sets of the {build} side are indexed{inside}, {how}")

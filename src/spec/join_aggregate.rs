@@ -22,7 +22,7 @@ pub(crate) struct AggregateSpec {
 /// The side whose columns are grouped by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupSide {
-    /// No GROUP BY: one row comes out, also when nothing matches.
+    /// No GROUP BY: one row of output, also when nothing matches.
     Nothing,
     /// Columns of this side, by index in its input.
     Side(Side),

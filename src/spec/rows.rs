@@ -4,41 +4,82 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::error::Result as DataFusionResult;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
 
 use crate::ir::row_program::RowProgram;
 use crate::ir::text_predicate::TextSlice;
 
-/// Expressions over the rows of an input, and the same for the device.
+/// Expressions over the rows of an input, as DataFusion's and compiled for a device.
 #[derive(Debug, Clone)]
 pub(crate) struct RowExpressions {
     pub input: SchemaRef,
-    /// DataFusion's own, which decide where the program cannot.
+    /// DataFusion's own, evaluated where the program needs the host.
     pub expressions: Vec<Arc<dyn PhysicalExpr>>,
     pub program: RowProgram,
-    /// Where the column of each expression comes from.
-    pub made: Vec<MadeBy>,
+    /// How each expression's column is computed.
+    pub columns: Vec<ExpressionColumn>,
 }
 
-/// What makes the column of an expression.
+impl RowExpressions {
+    /// The same expressions over an input with the same columns at other places: column `i` at `place(i)`.
+    ///
+    /// # Errors
+    /// When DataFusion cannot rebuild an expression.
+    pub(crate) fn over(
+        &self,
+        input: SchemaRef,
+        place: &dyn Fn(usize) -> usize,
+    ) -> DataFusionResult<Self> {
+        let expressions = self.expressions.iter().map(|expression| {
+            let moved = Arc::clone(expression).transform(|node| {
+                Ok(match node.downcast_ref::<Column>() {
+                    Some(column) => {
+                        let column = Column::new(column.name(), place(column.index()));
+                        Transformed::yes(Arc::new(column) as Arc<dyn PhysicalExpr>)
+                    }
+                    None => Transformed::no(node),
+                })
+            });
+            moved.data()
+        });
+        let columns = self.columns.iter().map(|column| match column.clone() {
+            ExpressionColumn::Slice { column, slice } => ExpressionColumn::Slice {
+                column: place(column),
+                slice,
+            },
+            by_program => by_program,
+        });
+        Ok(Self {
+            input,
+            expressions: expressions.collect::<DataFusionResult<_>>()?,
+            program: self.program.over(place),
+            columns: columns.collect(),
+        })
+    }
+}
+
+/// How the column of an expression is computed.
 #[derive(Debug, Clone)]
-pub(crate) enum MadeBy {
+pub(crate) enum ExpressionColumn {
     /// An output of the program.
     Program(usize),
-    /// One of some values, of which an output says the number.
+    /// A constant of `values`, whose number is an output of the program.
     Choice { output: usize, values: ArrayRef },
-    /// Characters of a column of text.
+    /// A substring of a column of text.
     Slice { column: usize, slice: TextSlice },
 }
 
-/// One column that comes out of a projection.
+/// One output column of a projection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Projected {
-    /// A column of the input, as it lies.
+    /// A column of the input, which is not copied.
     Input(usize),
-    /// What an expression makes.
-    Made(usize),
+    /// The column of an expression.
+    Computed(usize),
 }
 
 impl Projected {
@@ -46,7 +87,7 @@ impl Projected {
     pub(crate) fn input(self) -> Option<usize> {
         match self {
             Self::Input(i) => Some(i),
-            Self::Made(_) => None,
+            Self::Computed(_) => None,
         }
     }
 }
@@ -55,8 +96,8 @@ impl Projected {
 #[derive(Debug, Clone)]
 pub(crate) struct ProjectionSpec {
     pub columns: Vec<Projected>,
-    /// `None` where all columns are the input's.
-    pub made: Option<RowExpressions>,
+    /// `None` where all columns are columns of the input.
+    pub computed: Option<RowExpressions>,
     pub schema: SchemaRef,
 }
 
@@ -68,9 +109,9 @@ impl ProjectionSpec {
             self.columns
                 .iter()
                 .zip(fields)
-                .map(|(column, field)| match (column, &self.made) {
-                    (Projected::Made(i), Some(made)) => {
-                        let expression = fmt_sql(made.expressions[*i].as_ref());
+                .map(|(column, field)| match (column, &self.computed) {
+                    (Projected::Computed(i), Some(computed)) => {
+                        let expression = fmt_sql(computed.expressions[*i].as_ref());
                         format!("{expression} as {}", field.name())
                     }
                     _ => field.name().clone(),
@@ -79,7 +120,7 @@ impl ProjectionSpec {
     }
 }
 
-/// A filter, and which columns come out of it.
+/// A filter, and its output columns.
 #[derive(Debug, Clone)]
 pub(crate) struct FilterSpec {
     /// One expression, a Boolean.

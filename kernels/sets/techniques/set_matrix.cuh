@@ -64,26 +64,6 @@ struct ByBytes {
             }
         }
     }
-    static __device__ __forceinline__ u32 overlap(u32 sum, u32, u32) { return sum; }
-};
-
-// Differing bits: an overlap is half of the sum of the lengths minus the differing bits.
-struct ByXor {
-    static constexpr u32 WORDS = CHUNK;
-
-    static __device__ __forceinline__ void add(Sums& sums, const BitRows& r, const BitRows& s, u32 row, u32 column, u32 word) {
-        u32 a[ROW_PRODUCTS], b[COLUMN_PRODUCTS];
-        read_words(a, r, row, word);
-        read_words(b, s, column, word);
-#pragma unroll
-        for (u32 i = 0; i < ROW_PRODUCTS; i++) {
-#pragma unroll
-            for (u32 j = 0; j < COLUMN_PRODUCTS; j++) {
-                mma_xor(sums[i][j], a[i], b[j]);
-            }
-        }
-    }
-    static __device__ __forceinline__ u32 overlap(u32 sum, u32 a, u32 b) { return (a + b - sum) / 2; }
 };
 
 // Common bits: two chunks, and two products' rows at a time.
@@ -105,7 +85,6 @@ struct ByAnd {
             }
         }
     }
-    static __device__ __forceinline__ u32 overlap(u32 sum, u32, u32) { return sum; }
 };
 
 // The matches of the block's 128 probe sets with the build sets of its slice.
@@ -131,15 +110,7 @@ __device__ __forceinline__ void multiply(const Join& join, u32 words, const u32*
         }
         const auto row_of = [&](u32 i) { return row + i * PRODUCT + lane / 4; };
         const auto column_of = [&](u32 j) { return column + j / 2 * PRODUCT + lane % 4 * 2 + j % 2; };
-        u32 r_lengths[EACH], s_lengths[EACH];
-#pragma unroll
-        for (u32 i = 0; i < EACH; i++) {
-            r_lengths[i] = join.searching.length(min(tile.first_r + row_of(i), join.searching.n - 1));
-            s_lengths[i] = join.sorted.length(min(tile.first_s + column_of(i), join.sorted.n - 1));
-        }
-        take_tile(join, tile, lo, hi, row_of, column_of, [&](u32 i, u32 j) {
-            return By::overlap(sums[i][j / 2][j % 2], r_lengths[i], s_lengths[j]);
-        });
+        take_tile(join, tile, lo, hi, row_of, column_of, [&](u32 i, u32 j) { return sums[i][j / 2][j % 2]; });
     });
 }
 

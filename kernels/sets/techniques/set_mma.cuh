@@ -11,13 +11,6 @@ __device__ __forceinline__ void mma_bytes(u32 (&sums)[2], u32 a, u32 b) {
         : "r"(a), "r"(b));
 }
 
-// sums += the number of differing bits among 128.
-__device__ __forceinline__ void mma_xor(u32 (&sums)[2], u32 a, u32 b) {
-    asm("mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.xor.popc {%0, %1}, {%2}, {%3}, {%0, %1};"
-        : "+r"(sums[0]), "+r"(sums[1])
-        : "r"(a), "r"(b));
-}
-
 // sums += the number of common bits among 256, for 16 rows: the second 8 rows are in `below`, words of the second 128
 // bits in a[1] and b[1].
 __device__ __forceinline__ void mma_and(u32 (&sums)[2], u32 (&sums_below)[2], const u32 (&a)[2], const u32 (&below)[2],

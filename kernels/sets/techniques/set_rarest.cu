@@ -28,7 +28,7 @@ set_rarest_ranges(const __grid_constant__ Sets searching, const u32* __restrict_
     counts[r] = end - begin;
 }
 
-// Tests candidates by signatures of 64-bit words (none: WORDS = 0).
+// Tests candidates by signatures of 64-bit words.
 template <u32 WORDS>
 __device__ __forceinline__ void test_rarest(const Probes& probes, const Join& join, const u32* __restrict__ lists,
                                             const u64* __restrict__ searching_signatures,
@@ -41,8 +41,8 @@ __device__ __forceinline__ void test_rarest(const Probes& probes, const Join& jo
 }
 
 // The matches among candidates of containment; `join.measure` is CONTAINED, signatures are those of set_signature_build
-// with the number of bits in the kernel's name (`plain` tests none). Candidates are numbered by the exclusive sums of
-// set_rarest_ranges' counts.
+// with the number of bits in the kernel's name. Candidates are numbered by the exclusive sums of set_rarest_ranges'
+// counts.
 // Bound: 4 bytes and a random read of a signature a candidate, about 36 G/s up to 256 bits; two sets read a survivor.
 // Launch: 256 threads, a grid of any size: a block for each 4092 of the candidates and probes, at most 4 a
 // multiprocessor.
@@ -53,11 +53,9 @@ __device__ __forceinline__ void test_rarest(const Probes& probes, const Join& jo
         test_rarest<words>(probes, join, lists, searching_signatures, sorted_signatures);                            \
     }
 
-RAREST(plain, 0)
 RAREST(64, 1)
 RAREST(128, 2)
 RAREST(256, 4)
-RAREST(512, 8)
 
 // The number of a probe set's elements that are looked up before the candidate is verified.
 constexpr u32 LOOKED_FOR = 16;

@@ -21,7 +21,7 @@ pub(crate) struct CudaDevice {
     pub(crate) name: String,
     pub(crate) queue: Arc<Stream>,
     /// The host's primitives, as the fallback for work without a kernel. Host memory is not counted.
-    pub(crate) twin: HostDevice,
+    pub(crate) fallback: HostDevice,
     pub(crate) cancelled: Arc<AtomicBool>,
     pub(crate) profile: Arc<DeviceProfile>,
     /// The number of rows from which a row program is compiled.
@@ -48,7 +48,7 @@ impl CudaDevice {
         Ok(Self {
             name: format!("cuda:{ordinal}"),
             queue: Stream::new(gpu, budget)?,
-            twin: HostDevice::new(Budget::new(u64::MAX))?,
+            fallback: HostDevice::new(Budget::new(u64::MAX))?,
             cancelled: Arc::default(),
             profile: Arc::new(DeviceProfile::of_gpu()),
             rows_before_compiling: ROWS_BEFORE_COMPILING,
@@ -70,7 +70,7 @@ impl Device for CudaDevice {
         Ok(Arc::new(Self {
             name: self.name.clone(),
             queue: Stream::new(Arc::clone(&self.queue.gpu), budget)?,
-            twin: self.twin.cancelled_by(Arc::clone(&cancelled)),
+            fallback: self.fallback.cancelled_by(Arc::clone(&cancelled)),
             cancelled,
             profile: Arc::clone(&self.profile),
             rows_before_compiling: self.rows_before_compiling,
@@ -78,7 +78,7 @@ impl Device for CudaDevice {
         }))
     }
 
-    fn go_on(&self) -> Result<()> {
+    fn check_cancelled(&self) -> Result<()> {
         match self.cancelled.load(Ordering::Relaxed) {
             true => Err(BowtieError::Cancelled),
             false => Ok(()),
@@ -92,7 +92,7 @@ impl Device for CudaDevice {
     ) -> Result<()> {
         for piece in 0..pieces {
             each(piece)?;
-            self.go_on()?;
+            self.check_cancelled()?;
         }
         Ok(())
     }

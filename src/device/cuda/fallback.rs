@@ -43,7 +43,7 @@ impl CudaDevice {
         let words = self.words_to_host(words)?;
         Ok(Buffer::host_shared(
             words,
-            self.twin.budget().lease(0, "twin")?,
+            self.fallback.budget().lease(0, "host fallback")?,
         ))
     }
 
@@ -62,7 +62,10 @@ impl CudaDevice {
     /// Downloads a column; a column in host memory is shared.
     pub(crate) fn column_to_host(&self, column: &Column) -> Result<Column> {
         let array = self.queue.download(column)?;
-        Ok(Column::host(array, self.twin.budget().lease(0, "twin")?))
+        Ok(Column::host(
+            array,
+            self.fallback.budget().lease(0, "host fallback")?,
+        ))
     }
 
     /// Uploads a column that the fallback computed.
@@ -109,7 +112,7 @@ impl CudaDevice {
     }
 
     /// Downloads ordered rows with their keys and segments.
-    pub(crate) fn sorted_to_host(&self, build: &OrderedRows) -> Result<OrderedRows> {
+    pub(crate) fn ordered_rows_to_host(&self, build: &OrderedRows) -> Result<OrderedRows> {
         Ok(OrderedRows {
             rows: self.host_buffer(&build.rows)?,
             keys: build
@@ -139,15 +142,15 @@ impl CudaDevice {
     }
 
     /// Runs a fold over ranges, without tests, by the fallback.
-    pub(crate) fn on_twin(
+    pub(crate) fn fold_on_host(
         &self,
         values: &Column,
         matches: Matches<'_>,
         fold: impl FnOnce(&HostDevice, &Column, Matches<'_>) -> Result<Column>,
     ) -> Result<Column> {
         let values = self.column_to_host(values)?;
-        let build = self.sorted_to_host(matches.build)?;
-        let probe = self.sorted_to_host(matches.probe)?;
+        let build = self.ordered_rows_to_host(matches.build)?;
+        let probe = self.ordered_rows_to_host(matches.probe)?;
         let ranges = self.ranges_to_host(matches.ranges)?;
         let matches = Matches {
             build: &build,
@@ -156,11 +159,11 @@ impl CudaDevice {
             tests: &[],
             program: None,
         };
-        self.column_from_host(&fold(&self.twin, &values, matches)?)
+        self.column_from_host(&fold(&self.fallback, &values, matches)?)
     }
 
     /// Grouped aggregation by the fallback.
-    pub(crate) fn aggregate_on_twin(
+    pub(crate) fn aggregate_on_host(
         &self,
         rows: usize,
         keys: &[&Column],
@@ -186,7 +189,7 @@ impl CudaDevice {
             keys,
             states,
             strategy,
-        } = self.twin.aggregate(rows, &keys, &folds, strategy)?;
+        } = self.fallback.aggregate(rows, &keys, &folds, strategy)?;
         let up = |columns: &[Column]| {
             let columns = columns.iter().map(|column| self.column_from_host(column));
             columns.collect::<Result<_>>()

@@ -28,6 +28,7 @@ pub(crate) mod device;
 pub(crate) mod equi;
 pub(crate) mod expr;
 pub(crate) mod fallback;
+pub(crate) mod fast_paths;
 pub(crate) mod keys;
 pub(crate) mod runtime;
 pub(crate) mod semi;

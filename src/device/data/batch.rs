@@ -40,7 +40,7 @@ impl DeviceBatch {
                 let (parts, wanted) = column(i);
                 let as_it_is = *parts[0].data_type() == wanted;
                 let uploaded = match need {
-                    Need::Late(payload) if as_it_is && !payload.pays() => {
+                    Need::Lazy(payload) if as_it_is && !payload.is_worthwhile() => {
                         device.upload_lazy(&parts, payload)?
                     }
                     _ => device.upload_async(&parts, &wanted)?,

@@ -20,8 +20,8 @@ const FEW_BITS: u64 = 1 << 20;
 /// Bit numbers are 32 bits wide, and the greatest one means none.
 const MOST_BITS: u64 = u32::MAX as u64 - 1;
 
-/// The bitmap may have at most this fraction of the budget: one `ROOM_SHARE`-th.
-pub(crate) const ROOM_SHARE: u64 = 8;
+/// The bitmap may have at most this fraction of the budget: one `MEMORY_SHARE`-th.
+pub(crate) const MEMORY_SHARE: u64 = 8;
 
 /// The margin at each end of a sampled range: one `MARGIN_SHARE`-th of the range.
 const MARGIN_SHARE: u64 = 64;
@@ -119,9 +119,9 @@ impl KeyRange {
         rows: u64,
         strategy: Option<EquiStrategy>,
     ) -> bool {
-        let places = Places::of(self, null_equal);
+        let places = BitNumbering::of(self, null_equal);
         let direct = strategy == Some(EquiStrategy::Direct);
-        places.is_some_and(|places| direct || places.pay(rows))
+        places.is_some_and(|places| direct || places.is_worthwhile(rows))
     }
 }
 
@@ -164,12 +164,12 @@ impl Digits {
 
 /// The numbering of a bitmap's bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Places {
+pub(crate) struct BitNumbering {
     pub digits: Vec<Digits>,
     pub count: u64,
 }
 
-impl Places {
+impl BitNumbering {
     /// `None` if the bits exceed 32-bit numbers.
     pub(crate) fn of(range: &KeyRange, null_equal: bool) -> Option<Self> {
         let mut count = 1u64;
@@ -193,7 +193,7 @@ impl Places {
     }
 
     /// Whether the bitmap is as fast as a table for `rows` rows.
-    fn pay(&self, rows: u64) -> bool {
+    fn is_worthwhile(&self, rows: u64) -> bool {
         self.count <= most_bits(rows)
     }
 }
@@ -201,7 +201,7 @@ impl Places {
 /// One bit for each key of a range.
 #[derive(Debug)]
 pub(crate) struct KeyBitmap {
-    pub(crate) places: Places,
+    pub(crate) places: BitNumbering,
     pub(crate) bits: Flags,
 }
 
@@ -241,7 +241,7 @@ mod tests {
     }
 
     fn count(extents: &[(u64, u64)], null_equal: bool) -> Option<u64> {
-        Places::of(&range(extents), null_equal).map(|places| places.count)
+        BitNumbering::of(&range(extents), null_equal).map(|places| places.count)
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(count(&[(7, 6 + MOST_BITS)], false), Some(MOST_BITS));
         assert_eq!(count(&[(7, 6 + MOST_BITS)], true), None);
         assert_eq!(count(&[(0, 1 << 20), (0, 1 << 20)], false), None);
-        let places = Places::of(&range(&[(5, 11), (0, 1)]), true).unwrap();
+        let places = BitNumbering::of(&range(&[(5, 11), (0, 1)]), true).unwrap();
         let [first, second] = places.digits[..] else {
             panic!("two columns");
         };
@@ -308,7 +308,7 @@ mod tests {
     fn few_bits_a_row_pay() {
         let pay = |count, rows| {
             let digits = vec![];
-            Places { digits, count }.pay(rows)
+            BitNumbering { digits, count }.is_worthwhile(rows)
         };
         assert!(pay(FEW_BITS, 0));
         assert!(!pay(FEW_BITS + 1, 10));

@@ -76,7 +76,7 @@ impl Device for HostDevice {
         }))
     }
 
-    fn go_on(&self) -> Result<()> {
+    fn check_cancelled(&self) -> Result<()> {
         match self.cancelled.load(Ordering::Relaxed) {
             true => Err(BowtieError::Cancelled),
             false => Ok(()),
@@ -90,7 +90,7 @@ impl Device for HostDevice {
     ) -> Result<()> {
         self.pool
             .install(|| (0..pieces).into_par_iter().try_for_each(each))?;
-        self.go_on()
+        self.check_cancelled()
     }
 
     fn profile(&self) -> &DeviceProfile {

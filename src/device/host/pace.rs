@@ -3,11 +3,11 @@
 use crate::error::Result;
 
 /// A check for cancellation: an error if the query is cancelled.
-pub(crate) type GoOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
+pub(crate) type CancelCheck<'a> = &'a (dyn Fn() -> Result<()> + Sync);
 
 /// Checks for cancellation once in [`Pace::STEPS`] elements of a loop.
 pub(crate) struct Pace<'a> {
-    go_on: GoOn<'a>,
+    check_cancelled: CancelCheck<'a>,
     steps: usize,
 }
 
@@ -15,11 +15,14 @@ impl<'a> Pace<'a> {
     /// Elements between two checks.
     pub(crate) const STEPS: usize = 1 << 16;
 
-    pub(crate) fn new(go_on: GoOn<'a>) -> Self {
-        Self { go_on, steps: 0 }
+    pub(crate) fn new(check_cancelled: CancelCheck<'a>) -> Self {
+        Self {
+            check_cancelled,
+            steps: 0,
+        }
     }
 
-    /// Counts `elements`; the error of `go_on` if a check was due and the query is cancelled.
+    /// Counts `elements`; the error of `check_cancelled` if a check was due and the query is cancelled.
     #[inline]
     pub(crate) fn step(&mut self, elements: usize) -> Result<()> {
         self.steps += elements;
@@ -27,6 +30,6 @@ impl<'a> Pace<'a> {
             return Ok(());
         }
         self.steps = 0;
-        (self.go_on)()
+        (self.check_cancelled)()
     }
 }

@@ -13,6 +13,7 @@ use crate::device::budget::Budget;
 use crate::device::primitives::aggregate::AggregatePrimitives;
 use crate::device::primitives::equi::EquiPrimitives;
 use crate::device::primitives::expr::ExprPrimitives;
+use crate::device::primitives::fast_paths::FastPaths;
 use crate::device::primitives::folds::FoldPrimitives;
 use crate::device::primitives::keys::KeyPrimitives;
 use crate::device::primitives::rows::RowPrimitives;
@@ -35,6 +36,7 @@ pub(crate) trait Device:
     + SemiPrimitives
     + SetPrimitives
     + AggregatePrimitives
+    + FastPaths
     + Debug
     + Send
     + Sync
@@ -54,7 +56,7 @@ pub(crate) trait Device:
     /// [`BowtieError::Cancelled`] if the execution was cancelled.
     ///
     /// [`BowtieError::Cancelled`]: crate::error::BowtieError::Cancelled
-    fn go_on(&self) -> Result<()>;
+    fn check_cancelled(&self) -> Result<()>;
 
     /// Calls `each` with `0 .. pieces`, concurrently if the device can. The first error ends it.
     fn for_each_piece(

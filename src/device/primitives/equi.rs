@@ -1,12 +1,10 @@
 //! [`EquiPrimitives`].
 
 use crate::device::data::column::Column;
-use crate::device::data::matches::FirstProbe;
 use crate::device::data::ranges::{OrderedRows, Ranges};
-use crate::device::data::results::Paired;
-use crate::device::data::structures::{EquiBuild, EquiIndex};
+use crate::device::data::structures::EquiIndex;
 use crate::error::Result;
-use crate::ir::strategies::{EquiStrategy, Materialization};
+use crate::ir::strategies::EquiStrategy;
 
 /// Equi-joins (\[W\] section 3).
 pub(crate) trait EquiPrimitives {
@@ -22,28 +20,4 @@ pub(crate) trait EquiPrimitives {
     /// The probe rows in the order that suits the strategy, and each one's range in the index. Rows that match nothing
     /// may be missing.
     fn equi_search(&self, index: &EquiIndex, columns: &[&Column]) -> Result<(OrderedRows, Ranges)>;
-
-    /// Prepares the build side of an inner join that materialises its output columns in the probe pass. `payload`: the
-    /// output columns of this side. Any number of probe chunks may follow; `first` is the first of them, for the choice
-    /// of a strategy. `None` if it is better to find matches by [`EquiPrimitives::equi_index`] and to gather
-    /// afterwards.
-    fn equi_build(
-        &self,
-        keys: &[&Column],
-        null_equal: bool,
-        strategy: Option<EquiStrategy>,
-        payload: &[&Column],
-        materialization: Option<Materialization>,
-        first: Option<FirstProbe<'_>>,
-    ) -> Result<Option<EquiBuild>>;
-
-    /// All output rows of the build side with the rows of `keys` and `payload`. `build_payload`: the payload columns
-    /// that the build was prepared with.
-    fn equi_join(
-        &self,
-        build: &EquiBuild,
-        build_payload: &[&Column],
-        keys: &[&Column],
-        payload: &[&Column],
-    ) -> Result<Paired>;
 }

@@ -8,7 +8,7 @@ use crate::ir::text_predicate::{TextSlice, TextTest};
 /// Compiled expressions, string predicates and filters.
 pub(crate) trait ExprPrimitives {
     /// Evaluates a program on `rows` rows of `columns`, which are in the program's numbering. Returns a column for each
-    /// output, or `NeedsHost` if DataFusion has to evaluate a row.
+    /// output, or `NeedsDataFusion` if DataFusion has to evaluate a row.
     fn map(&self, rows: usize, program: &RowProgram, columns: &[&Column]) -> Result<Vec<Column>>;
 
     /// Tests each value of a column of text or binary values, or of a dictionary of these. Returns a Boolean column,

@@ -4,6 +4,7 @@ pub(crate) mod aggregate;
 pub(crate) mod device;
 pub(crate) mod equi;
 pub(crate) mod expr;
+pub(crate) mod fast_paths;
 pub(crate) mod folds;
 pub(crate) mod keys;
 pub(crate) mod rows;

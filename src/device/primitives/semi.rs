@@ -2,40 +2,14 @@
 
 use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::{KeyBitmap, KeyRange};
-use crate::device::data::results::{Joined, Kept};
 use crate::device::data::structures::Flags;
-use crate::device::presorted::Ascending;
 use crate::device::primitives::expr::ExprPrimitives;
 use crate::device::primitives::rows::RowPrimitives;
 use crate::error::Result;
-use crate::ir::strategies::Materialization;
 
 /// Existence of keys by a bitmap, and joins of presorted sides (\[D\]'s relations are sorted; the algorithm is another
 /// one).
 pub(crate) trait SemiPrimitives: RowPrimitives + ExprPrimitives {
-    /// The output rows of a join of two presorted sides with unique build keys. `None` if the keys turn out not to be
-    /// sorted or unique, or if the device has no faster algorithm for such sides.
-    fn merge_join(
-        &self,
-        _keys: Ascending<'_>,
-        _materialization: Option<Materialization>,
-        _build_payload: &[&Column],
-        _payload: &[&Column],
-    ) -> Result<Option<Joined>> {
-        Ok(None)
-    }
-
-    /// The probe rows with a match (`matched`), or without one, of the columns `kept`: as the result of
-    /// [`ExprPrimitives::keep`]. `None` as for [`SemiPrimitives::merge_join`], but build keys need not be unique.
-    fn merge_keep(
-        &self,
-        _keys: Ascending<'_>,
-        _matched: bool,
-        _kept: &[&Column],
-    ) -> Result<Option<Kept>> {
-        Ok(None)
-    }
-
     /// The range of the keys of rows. The types of all columns [are
     /// addresses](crate::device::data::key_bitmap::are_addresses).
     fn key_range(&self, columns: &[&Column]) -> Result<KeyRange>;
@@ -43,11 +17,6 @@ pub(crate) trait SemiPrimitives: RowPrimitives + ExprPrimitives {
     /// Sets the bit of every row's key that is in the range of the bitmap. Rows with a NULL count only if NULLs are
     /// equal.
     fn set_key_bits(&self, bits: &KeyBitmap, columns: &[&Column]) -> Result<()>;
-
-    /// The range of keys in a sample, extended at both ends; `None` if a pass over all keys is as fast.
-    fn likely_key_range(&self, _columns: &[&Column]) -> Result<Option<KeyRange>> {
-        Ok(None)
-    }
 
     /// As [`SemiPrimitives::set_key_bits`]. Returns a range that covers all keys outside the bitmap, and may cover
     /// others.

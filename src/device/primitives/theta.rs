@@ -1,7 +1,6 @@
 //! [`ThetaPrimitives`].
 
 use crate::device::data::buffer::Buffer;
-use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::matches::{Bound, Matches};
 use crate::device::data::ranges::{OrderedRows, Pairs, Ranges};
@@ -11,20 +10,6 @@ use crate::ir::comparison::Comparison;
 
 /// Theta joins: ranges of sorted keys, tests of candidates, counts, and output batches of matches (\[T\]).
 pub(crate) trait ThetaPrimitives {
-    /// Values of the output rows `from .. from + len` of a cross product. Output row `p` combines row `p / rows` of the
-    /// `repeated` input with row `p % rows` of the other, which has `rows` rows. `None` if the values have to be
-    /// gathered by row ids.
-    fn cross_product(
-        &self,
-        _column: &Column,
-        _repeated: bool,
-        _rows: usize,
-        _from: u64,
-        _len: usize,
-    ) -> Result<Option<Column>> {
-        Ok(None)
-    }
-
     /// Keys in the order of `build`, with the minimum and maximum of each block (zone maps).
     fn zone_keys(&self, keys: &Keys, build: &OrderedRows) -> Result<ZonedKeys>;
 
@@ -38,7 +23,7 @@ pub(crate) trait ThetaPrimitives {
         groups: Option<&Buffer<u32>>,
     ) -> Result<Ranges>;
 
-    /// The number of candidates that pass all tests, for each probe position; with `exists_only`, 1 or 0. `NeedsHost`
+    /// The number of candidates that pass all tests, for each probe position; with `exists_only`, 1 or 0. `NeedsDataFusion`
     /// if DataFusion has to evaluate a candidate.
     fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>>;
 

@@ -38,9 +38,9 @@ impl GroupRun {
         if self.on_device {
             return Ok(None);
         }
-        self.device.go_on()?;
+        self.device.check_cancelled()?;
         let device = Arc::clone(&self.device);
-        let groups = self.table.next(&|| device.go_on())?;
+        let groups = self.table.next(&|| device.check_cancelled())?;
         Ok(groups.map(Finished::OnHost))
     }
 
@@ -77,7 +77,7 @@ impl GroupRun {
 
     /// Merges the partial groups and adds them to the table.
     fn finish_on_host(&mut self) -> Result<()> {
-        self.device.go_on()?;
+        self.device.check_cancelled()?;
         if self.partials.len() > 1 {
             self.merge()?;
         }

@@ -7,8 +7,8 @@ use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::logical_expr::EmitTo;
 
 use crate::error::{BowtieError, Result};
-use crate::exec::aggregate::group_table::{Finishing, GoOn, GroupTable};
-use crate::exec::aggregate::group_values::{Groups, Partial, as_types};
+use crate::exec::aggregate::group_table::{CancelCheck, Finishing, GroupTable};
+use crate::exec::aggregate::group_values::{GroupStates, Partial, as_types};
 use crate::exec::memory::spilled_groups::{GroupFile, SpilledGroups};
 
 impl GroupTable {
@@ -38,8 +38,8 @@ impl GroupTable {
     /// The memory of the table in bytes.
     fn bytes(&self) -> usize {
         let bytes = match &self.groups {
-            Groups::One(accumulators) => accumulators.iter().map(|a| a.size()).sum(),
-            Groups::Many {
+            GroupStates::One(accumulators) => accumulators.iter().map(|a| a.size()).sum(),
+            GroupStates::Many {
                 values,
                 accumulators,
             } => values.size() + accumulators.iter().map(|a| a.size()).sum::<usize>(),
@@ -60,9 +60,10 @@ impl GroupTable {
         let Some(columns) = self.take_states()? else {
             return Ok(());
         };
-        let spilling = self.spilling.clone().ok_or_else(|| {
-            BowtieError::Internal("groups are spilled where no files are allowed".into())
-        })?;
+        let spilling = self
+            .spilling
+            .clone()
+            .ok_or_else(|| BowtieError::Internal("spilling is disabled".into()))?;
         let schema = self.state_schema()?;
         let columns = as_types(columns, &schema)?;
         let keys = self.keys;
@@ -86,7 +87,7 @@ impl GroupTable {
 
     /// Takes the keys and states of all groups out of the table; `None` if it has none.
     fn take_states(&mut self) -> Result<Option<Vec<ArrayRef>>> {
-        let Groups::Many {
+        let GroupStates::Many {
             values,
             accumulators,
         } = &mut self.groups
@@ -108,13 +109,13 @@ impl GroupTable {
             }
         };
         // Emptied group values and accumulators do not free their memory.
-        self.groups = Groups::new(&self.schema, self.keys, &self.aggregates)?;
+        self.groups = GroupStates::new(&self.schema, self.keys, &self.aggregates)?;
         Ok(Some(columns))
     }
 
     /// The next groups: all of them if none were spilled, otherwise those of one file; `None` at the end. The caller
-    /// reserves their memory. `go_on` fails when the query was cancelled.
-    pub(crate) fn next(&mut self, go_on: GoOn<'_>) -> Result<Option<RecordBatch>> {
+    /// reserves their memory. `check_cancelled` fails when the query was cancelled.
+    pub(crate) fn next(&mut self, check_cancelled: CancelCheck<'_>) -> Result<Option<RecordBatch>> {
         let files = match std::mem::replace(&mut self.finishing, Finishing::Done) {
             Finishing::Done => return Ok(None),
             Finishing::Files(files) => files,
@@ -131,7 +132,7 @@ impl GroupTable {
                 }
             }
         };
-        self.next_of(files, go_on)
+        self.next_of(files, check_cancelled)
     }
 
     /// Merges and finishes the groups of the next file. A file that does not fit is spilled again to files of the next
@@ -139,7 +140,7 @@ impl GroupTable {
     fn next_of(
         &mut self,
         mut files: Vec<GroupFile>,
-        go_on: GoOn<'_>,
+        check_cancelled: CancelCheck<'_>,
     ) -> Result<Option<RecordBatch>> {
         let schema = self.state_schema()?;
         while let Some(file) = files.pop() {
@@ -148,7 +149,7 @@ impl GroupTable {
                 break;
             };
             for batch in file.batches(&spilling, &schema)? {
-                go_on()?;
+                check_cancelled()?;
                 self.merge_columns(batch?.columns())?;
                 if self.account(0)? {
                     continue;
@@ -166,7 +167,7 @@ impl GroupTable {
                 continue;
             }
             let groups = self.finish()?;
-            self.groups = Groups::new(&self.schema, self.keys, &self.aggregates)?;
+            self.groups = GroupStates::new(&self.schema, self.keys, &self.aggregates)?;
             self.reservation.free();
             self.finishing = Finishing::Files(files);
             return Ok(Some(groups));

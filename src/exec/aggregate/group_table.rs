@@ -13,7 +13,7 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use crate::device::data::structures::Flags;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
-use crate::exec::aggregate::group_values::{Groups, Partial, as_types, group_columns};
+use crate::exec::aggregate::group_values::{GroupStates, Partial, as_types, group_columns};
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::memory::spilled_groups::{GroupFile, SpilledGroups};
@@ -21,14 +21,14 @@ use crate::ir::side::Side;
 use crate::spec::join_aggregate::JoinAggregateSpec;
 
 /// Fails when the query was cancelled.
-pub(crate) type GoOn<'a> = &'a dyn Fn() -> Result<()>;
+pub(crate) type CancelCheck<'a> = &'a dyn Fn() -> Result<()>;
 
 /// The number of unmatched rows of a chunk that are read and merged together.
 const UNMATCHED_ROWS: usize = 8192;
 
 /// Groups with the accumulators of all aggregates. It may be spilled (`group_spill.rs`).
 pub(crate) struct GroupTable {
-    pub(crate) groups: Groups,
+    pub(crate) groups: GroupStates,
     pub(crate) reservation: MemoryReservation,
     /// Partial states of the distinct groups that came first. If they stay the only ones, they are finished without
     /// being merged.
@@ -63,7 +63,7 @@ impl GroupTable {
     ) -> Result<Self> {
         let aggregates: Vec<_> = aggregates.cloned().collect();
         Ok(Self {
-            groups: Groups::new(schema, keys, &aggregates)?,
+            groups: GroupStates::new(schema, keys, &aggregates)?,
             reservation,
             first: None,
             schema: Arc::clone(schema),
@@ -80,7 +80,7 @@ impl GroupTable {
         if partial.rows == 0 {
             return Ok(());
         }
-        if let Groups::Many { values, .. } = &self.groups
+        if let GroupStates::Many { values, .. } = &self.groups
             && values.is_empty()
             && self.first.is_none()
         {
@@ -104,8 +104,8 @@ impl GroupTable {
     /// The group number of each of `rows` rows, by their group columns.
     pub(crate) fn intern(&mut self, columns: &[ArrayRef], rows: usize) -> Result<Vec<usize>> {
         match &mut self.groups {
-            Groups::One(_) => Ok(vec![0; rows]),
-            Groups::Many { values, .. } => {
+            GroupStates::One(_) => Ok(vec![0; rows]),
+            GroupStates::Many { values, .. } => {
                 let mut groups = Vec::with_capacity(rows);
                 values.intern(columns, &mut groups)?;
                 Ok(groups)
@@ -116,8 +116,8 @@ impl GroupTable {
     /// Merges partial states of aggregate `i`, one for each row, into the rows' groups.
     pub(crate) fn merge(&mut self, i: usize, states: &[ArrayRef], groups: &[usize]) -> Result<()> {
         match &mut self.groups {
-            Groups::One(accumulators) => accumulators[i].merge_batch(states)?,
-            Groups::Many {
+            GroupStates::One(accumulators) => accumulators[i].merge_batch(states)?,
+            GroupStates::Many {
                 values,
                 accumulators,
             } => accumulators[i].merge_batch(states, groups, values.len())?,
@@ -129,8 +129,8 @@ impl GroupTable {
     pub(crate) fn update(&mut self, i: usize, argument: &ArrayRef, groups: &[usize]) -> Result<()> {
         let argument = std::slice::from_ref(argument);
         match &mut self.groups {
-            Groups::One(accumulators) => accumulators[i].update_batch(argument)?,
-            Groups::Many {
+            GroupStates::One(accumulators) => accumulators[i].update_batch(argument)?,
+            GroupStates::Many {
                 values,
                 accumulators,
             } => accumulators[i].update_batch(argument, groups, None, values.len())?,
@@ -179,14 +179,14 @@ impl GroupTable {
     pub(crate) fn finish(&mut self) -> Result<RecordBatch> {
         let schema = &self.schema;
         let (rows, columns) = match &mut self.groups {
-            Groups::One(accumulators) => {
+            GroupStates::One(accumulators) => {
                 let values = accumulators
                     .iter_mut()
                     .map(|a| Ok(a.evaluate()?.to_array()?))
                     .collect::<Result<Vec<_>>>()?;
                 (1, values)
             }
-            Groups::Many {
+            GroupStates::Many {
                 values,
                 accumulators,
             } => {

@@ -1,4 +1,4 @@
-//! [`Groups`]: DataFusion's group values and accumulators, of which a [`GroupTable`](super::group_table::GroupTable)
+//! [`GroupStates`]: DataFusion's group values and accumulators, of which a [`GroupTable`](super::group_table::GroupTable)
 //! consists. [`Partial`]: partial states of groups.
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl Partial {
 }
 
 /// Group values and accumulators.
-pub(crate) enum Groups {
+pub(crate) enum GroupStates {
     /// The only group of an aggregation without GROUP BY, which exists even without a row.
     One(Vec<Box<dyn Accumulator>>),
     /// Groups by their key columns.
@@ -45,7 +45,7 @@ pub(crate) enum Groups {
     },
 }
 
-impl Groups {
+impl GroupStates {
     pub(crate) fn new(
         schema: &SchemaRef,
         keys: usize,

@@ -10,7 +10,6 @@ use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use futures::{StreamExt, TryFutureExt, stream};
 
-use crate::device::primitives::device::Device;
 use crate::exec::aggregate::output::GroupOutput;
 use crate::exec::aggregate::resident::are_results;
 use crate::exec::aggregate::run::{Finished, GroupRun};
@@ -22,7 +21,7 @@ use crate::exec::input::prefetch::Prefetch;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceOperator, Execution, OutputOnDevice};
-use crate::exec::partition::grace_aggregate::{GroupParts, PartedGroups, Way};
+use crate::exec::partition::grace_aggregate::{GroupPartitioner, GroupingPath, PartitionedGroups};
 use crate::exec::transfer::chunk_limits::Role;
 use crate::spec::aggregate::GroupSpec;
 
@@ -41,7 +40,7 @@ impl DeviceOperator for AggregateOperator {
 
     fn display(
         &self,
-        device: &dyn Device,
+        device: &str,
         t: DisplayFormatType,
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {
@@ -59,7 +58,7 @@ impl DeviceOperator for AggregateOperator {
                 if let Some(strategy) = strategy {
                     write!(f, ", strategy={strategy}")?;
                 }
-                write!(f, ", device={}", device.name())?;
+                write!(f, ", device={device}")?;
                 match spec.output_on_device && !are_results(spec) {
                     true => write!(f, ", finish=host"),
                     false => Ok(()),
@@ -76,7 +75,7 @@ impl DeviceOperator for AggregateOperator {
                 if let Some(strategy) = strategy {
                     writeln!(f, "strategy={strategy}")?;
                 }
-                writeln!(f, "device={}", device.name())
+                writeln!(f, "device={device}")
             }
         }
     }
@@ -107,7 +106,7 @@ impl DeviceOperator for AggregateOperator {
         let spilling = Spilling::of(&context, metrics);
         let role = Role::Grouped;
         let input = inputs(input, &device, role, &context, spilling.as_ref())?;
-        let parts = GroupParts {
+        let parts = GroupPartitioner {
             spec: Arc::clone(&self.0),
             device,
             context,
@@ -119,12 +118,12 @@ impl DeviceOperator for AggregateOperator {
 }
 
 /// The stream of all groups.
-async fn groups(parts: GroupParts, input: InputStream) -> Result<DeviceStream> {
-    let way = parts.way(input).await?;
+async fn groups(parts: GroupPartitioner, input: InputStream) -> Result<DeviceStream> {
+    let path = parts.choose_path(input).await?;
     let output = GroupOutput::new("BowtieAggregate", parts.context.memory_pool());
-    match way {
-        Way::ByPart(parting) => Ok(PartedGroups::stream(parting, parts, output)),
-        Way::ByChunk(chunks) => {
+    match path {
+        GroupingPath::ByPartition(parting) => Ok(PartitionedGroups::stream(parting, parts, output)),
+        GroupingPath::ByChunk(chunks) => {
             let metrics = parts.metrics.clone();
             let run = by_chunk(parts, chunks).await?;
             let groups = Groups {
@@ -138,9 +137,9 @@ async fn groups(parts: GroupParts, input: InputStream) -> Result<DeviceStream> {
 }
 
 /// Groups all chunks in one run, without partitions.
-async fn by_chunk(parts: GroupParts, chunks: InputStream) -> Result<GroupRun> {
+async fn by_chunk(parts: GroupPartitioner, chunks: InputStream) -> Result<GroupRun> {
     let mut run = parts.make_run()?;
-    let GroupParts {
+    let GroupPartitioner {
         device,
         spilling,
         metrics,

@@ -85,7 +85,7 @@ impl ResidentGroups {
     }
 
     /// Whether the groups take so much device memory that nodes below may not fit.
-    pub(crate) fn are_in_the_way(&self) -> bool {
+    pub(crate) fn must_be_evicted(&self) -> bool {
         let budget = self.device.budget();
         self.bytes > budget.limit() / 8 && budget.in_use_by_all() > budget.limit() / 2
     }

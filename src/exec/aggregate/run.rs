@@ -179,7 +179,7 @@ impl GroupRun {
             if let Some(strategy) = groups.fold(batch)? {
                 self.metrics.grouped_by(strategy);
             }
-            let in_the_way = groups.are_in_the_way();
+            let in_the_way = groups.must_be_evicted();
             let peak = self.device.budget().peak();
             self.metrics.peak_device_bytes.set_max(peak as usize);
             if in_the_way {
@@ -247,7 +247,7 @@ impl GroupRun {
 
     /// Merges distinct groups into the table.
     pub(crate) fn add_to_table(&mut self, mut partial: Partial) -> Result<()> {
-        self.device.go_on()?;
+        self.device.check_cancelled()?;
         for (aggregate, states) in self.spec.aggregates.iter().zip(&mut partial.states) {
             if aggregate.state == GroupState::Folds {
                 let of = std::mem::take(states);

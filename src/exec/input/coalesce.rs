@@ -136,7 +136,7 @@ impl Gathering {
                 Some(DeviceChunk::Resident(batch)) => self.take(batch).await?,
                 Some(DeviceChunk::LongRanges(_)) => {
                     return Err(DataFusionError::Internal(
-                        "bowtie: runs were given to a device node".into(),
+                        "long ranges were passed to a device node".into(),
                     ));
                 }
                 None => {

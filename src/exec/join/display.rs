@@ -2,22 +2,14 @@
 
 use std::fmt;
 
-use crate::device::primitives::device::Device;
 use crate::spec::join::JoinSpec;
 
 /// Join type, strategy, condition and device, on one line.
-pub(crate) fn fmt_join(
-    spec: &JoinSpec,
-    device: &dyn Device,
-    f: &mut fmt::Formatter<'_>,
-) -> fmt::Result {
+pub(crate) fn fmt_join(spec: &JoinSpec, device: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(
         f,
         "device={}, join_type={}, strategy={}, build={}",
-        device.name(),
-        spec.kind,
-        spec.theta.strategy,
-        spec.theta.build
+        device, spec.kind, spec.theta.strategy, spec.theta.build
     )?;
     if !spec.display.keys.is_empty() {
         write!(f, ", on=[{}]", spec.display.keys.join(", "))?;
@@ -43,10 +35,10 @@ pub(crate) fn fmt_join(
 /// The same without the build side, one property a line.
 pub(crate) fn fmt_join_tree(
     spec: &JoinSpec,
-    device: &dyn Device,
+    device: &str,
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
-    writeln!(f, "device={}", device.name())?;
+    writeln!(f, "device={device}")?;
     writeln!(f, "join_type={}", spec.kind)?;
     writeln!(f, "strategy={}", spec.theta.strategy)?;
     if !spec.display.keys.is_empty() {

@@ -116,7 +116,7 @@ impl<S: MatchSink> Driver<S> {
                 let half_is_free = budget.in_use_by_all() < budget.limit() / 2;
                 let beside = half_is_free && !self.ready.is_empty();
                 match beside && !walk.is_done() && !walk.wants_right() {
-                    true => self.step = Some(self.start(walk, JoinWalk::step_beside)),
+                    true => self.step = Some(self.start(walk, JoinWalk::step_concurrently)),
                     false => self.walk = Some(walk),
                 }
                 continue;

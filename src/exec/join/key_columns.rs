@@ -46,7 +46,7 @@ impl Matrix {
         let rows = 0..chunk.rows();
         let device = Arc::clone(&self.device);
         let work = |matrix: &mut Self, part: &Part| {
-            device.go_on()?;
+            device.check_cancelled()?;
             matrix.try_keys(side, left_chunk, &part.rows, keys, take)?;
             matrix.left_pool = false;
             Ok(())

@@ -52,7 +52,7 @@ impl NeededColumns {
         let late = |needed: &mut Self, side: Side, column: usize| {
             let need = &mut needed.side_mut(side)[column];
             if !need.is_any() {
-                *need = Need::Late(Arc::default());
+                *need = Need::Lazy(Arc::default());
             }
         };
         for filter in spec.residual.iter().chain(&spec.whole_filter) {
@@ -86,11 +86,11 @@ impl NeededColumns {
     }
 
     /// Bytes of lazily uploaded columns since the last call.
-    pub(crate) fn take_late_bytes(&self) -> u64 {
+    pub(crate) fn take_lazy_bytes(&self) -> u64 {
         let needs = self.left.iter().chain(&self.right);
         needs
             .map(|need| match need {
-                Need::Late(payload) => payload.take_uploaded(),
+                Need::Lazy(payload) => payload.take_uploaded(),
                 _ => 0,
             })
             .sum()

@@ -11,7 +11,6 @@ use datafusion::physical_plan::joins::utils::build_join_schema;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use futures::{StreamExt, stream};
 
-use crate::device::primitives::device::Device;
 use crate::exec::chunk::DeviceStream;
 use crate::exec::join::display::{fmt_join, fmt_join_tree};
 use crate::exec::join::driver::Driver;
@@ -83,7 +82,7 @@ impl DeviceOperator for JoinOperator {
 
     fn display(
         &self,
-        device: &dyn Device,
+        device: &str,
         t: DisplayFormatType,
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {

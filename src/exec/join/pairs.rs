@@ -86,7 +86,9 @@ impl JoinRun {
                 Output::Column(Side::Right, i) => {
                     device.gather(tile.right.column(*i)?, &rows.right)
                 }
-                Output::Mark => Err(BowtieError::Internal("a mark among pairs".into())),
+                Output::Mark => Err(BowtieError::Internal(
+                    "a mark column among output rows".into(),
+                )),
             })
             .map(|column| column.map(|c| Some(Arc::new(c))))
             .collect::<Result<_>>()?;
@@ -108,7 +110,9 @@ impl JoinRun {
         let mut pairs = None;
         let columns = self.spec.output.iter().map(|column| {
             let Output::Column(side, i) = column else {
-                return Err(BowtieError::Internal("a mark among pairs".into()));
+                return Err(BowtieError::Internal(
+                    "a mark column among output rows".into(),
+                ));
             };
             let column = match side {
                 Side::Left => tile.left.column(*i)?,

@@ -5,7 +5,7 @@ use datafusion::common::JoinType;
 
 use crate::device::data::batch::DeviceBatch;
 use crate::device::data::column::Column;
-use crate::device::presorted::Ascending;
+use crate::device::presorted::PresortedKeys;
 use crate::error::Result;
 use crate::exec::join::tiles::matrix::Matrix;
 use crate::exec::metrics::DeviceMetrics;
@@ -78,7 +78,7 @@ impl PresortedSemiJoin {
         let (Some(left), Some(right)) = (left, right) else {
             return Ok(None);
         };
-        let keys = Ascending {
+        let keys = PresortedKeys {
             build: left.column(self.left)?,
             probe: right.column(self.right)?,
             known: self.known,

@@ -20,7 +20,7 @@ use crate::exec::join::walk::{JoinWalk, MatchSink, State, WalkInputs};
 use crate::exec::memory::step::Step;
 use crate::ir::side::Side;
 use crate::ir::strategies::{Materialization, Strategy};
-use crate::ops::probe::Wanted;
+use crate::ops::probe::ProbeResult;
 
 /// A tile whose candidates are expanded piece by piece, from number `next` on.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl JoinRun {
             return Ok(made);
         }
         if let Some(bitmap) = &mut self.sink.bitmap {
-            match bitmap.meet(step, &mut self.matrix, &self.metrics)? {
+            match bitmap.probe_chunk(step, &mut self.matrix, &self.metrics)? {
                 true => return self.emit_right_by_bitmap(step),
                 false => self.sink.bitmap = None,
             }
@@ -84,8 +84,8 @@ impl JoinRun {
         // The join needs flags of the probe side alone: one match a row is enough.
         let exists_only = !emits_pairs && !has_rest && !self.spec.flags_side(theta.build);
         let wanted = match exists_only {
-            true => Wanted::Exists,
-            false => Wanted::Pairs,
+            true => ProbeResult::Exists,
+            false => ProbeResult::Pairs,
         };
         let single_pass = self.sink.single_pass.as_ref();
         let Some(done) = self.matrix.next_step(step, wanted, single_pass)? else {
@@ -103,9 +103,9 @@ impl JoinRun {
             }
         };
         match self.begin(step, &tile) {
-            Ok(Begun::Done) => Ok(vec![]),
-            Ok(Begun::LongRanges(runs)) => Ok(vec![DeviceChunk::LongRanges(runs)]),
-            Ok(Begun::Pairs(pairs)) => {
+            Ok(StepResult::Done) => Ok(vec![]),
+            Ok(StepResult::LongRanges(runs)) => Ok(vec![DeviceChunk::LongRanges(runs)]),
+            Ok(StepResult::Pairs(pairs)) => {
                 if emits_pairs && matches!(theta.strategy, Strategy::Equi(_)) {
                     self.metrics.materialized_by(Materialization::Gfur);
                 }
@@ -120,7 +120,7 @@ impl JoinRun {
     }
 
     /// Sets the flags that need no expanded pairs, and chooses how the tile's candidates are emitted.
-    fn begin(&self, step: &Step<'_>, tile: &Arc<ProbedTile>) -> Result<Begun> {
+    fn begin(&self, step: &Step<'_>, tile: &Arc<ProbedTile>) -> Result<StepResult> {
         let emits_pairs = self.spec.emits_pairs();
         let has_residual = !tile.filters(&self.spec).is_empty();
         let device = self.device.as_ref();
@@ -137,7 +137,7 @@ impl JoinRun {
         }
         let [flag_left, flag_right] = by_pairs;
         if !emits_pairs && !flag_left && !flag_right {
-            return Ok(Begun::Done);
+            return Ok(StepResult::Done);
         }
         let offsets = tile.search.offsets(device)?;
         let total = device.total(&offsets)?;
@@ -145,19 +145,19 @@ impl JoinRun {
             .candidate_pairs
             .add(usize::try_from(total).unwrap_or(usize::MAX));
         if total == 0 {
-            return Ok(Begun::Done);
+            return Ok(StepResult::Done);
         }
         let plain = !flag_left && !flag_right && !has_residual && !self.spec.output_on_device;
         if plain && LongRanges::pay(device, tile, total) {
             match LongRanges::new(device, &self.spec, tile, total) {
-                Ok(runs) => return Ok(Begun::LongRanges(Box::new(runs))),
+                Ok(runs) => return Ok(StepResult::LongRanges(Box::new(runs))),
                 // Without memory for the build columns in sorted order, matches are expanded and gathered piece by
                 // piece.
                 Err(error) if step.may_shrink(&error) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(Begun::Pairs(Box::new(PairsOfTile {
+        Ok(StepResult::Pairs(Box::new(PairsOfTile {
             tile: Arc::clone(tile),
             offsets,
             total,
@@ -253,7 +253,7 @@ impl MatchSink for RowSink {
 }
 
 /// How a tile goes on once its flags are set.
-enum Begun {
+enum StepResult {
     /// It emits nothing.
     Done,
     /// Its matches are emitted as slices of the build columns.

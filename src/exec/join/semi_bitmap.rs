@@ -83,7 +83,7 @@ impl BitmapSemiJoin {
     /// Processes the current right chunk for all left rows: sets its bits, or makes the bitmap that its rows probe
     /// afterwards. False if the range of the left keys is too wide: then tiles find the matches of this and all later
     /// right chunks.
-    pub(crate) fn meet(
+    pub(crate) fn probe_chunk(
         &mut self,
         step: &Step<'_>,
         matrix: &mut Matrix,

@@ -10,7 +10,7 @@ use crate::device::data::column::Column;
 use crate::device::data::matches::FirstProbe;
 use crate::device::data::results::{Joined, Paired};
 use crate::device::data::structures::EquiBuild;
-use crate::device::presorted::Ascending;
+use crate::device::presorted::PresortedKeys;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::exec::memory::step::Step;
@@ -167,7 +167,7 @@ impl SinglePassJoin {
         else {
             return Ok(None);
         };
-        let keys = Ascending {
+        let keys = PresortedKeys {
             build,
             probe,
             known,

@@ -43,7 +43,7 @@ impl JoinRun {
         &mut self,
         step: &Step<'_>,
     ) -> Result<Option<Vec<DeviceChunk>>> {
-        if !self.comes_at_once() {
+        if !self.output_is_one_chunk() {
             return Ok(None);
         }
         let Some(presorted) = &mut self.sink.presorted else {
@@ -127,7 +127,7 @@ impl JoinRun {
             return Err(BowtieError::Internal("the end of no chunk".into()));
         };
         if next == 0
-            && let Some(made) = self.side_at_once(step, side, left_chunk, flags)?
+            && let Some(made) = self.side_in_one_chunk(step, side, left_chunk, flags)?
         {
             return Ok((made, None));
         }
@@ -158,7 +158,7 @@ impl JoinRun {
             LeftAnti | RightAnti => false,
             _ => return Ok(None),
         };
-        if !self.comes_at_once() {
+        if !self.output_is_one_chunk() {
             return Ok(None);
         }
         let output = self.spec.output.iter().map(|column| match column {
@@ -174,20 +174,20 @@ impl JoinRun {
     }
 
     /// Whether rows of a resident chunk can be emitted together.
-    fn comes_at_once(&self) -> bool {
+    fn output_is_one_chunk(&self) -> bool {
         self.spec.output_on_device && !self.spec.emits_pairs() && !self.sink.right_keys.any()
     }
 
     /// All rows of a semi, anti or mark join's chunk, if they are resident and the output stays on the device; `None`
     /// if they are emitted piece by piece.
-    fn side_at_once(
+    fn side_in_one_chunk(
         &self,
         step: &Step<'_>,
         side: Side,
         left_chunk: usize,
         flags: &Flags,
     ) -> Result<Option<Vec<DeviceChunk>>> {
-        if !self.comes_at_once() {
+        if !self.output_is_one_chunk() {
             return Ok(None);
         }
         let Some(batch) = self.matrix.whole(side, left_chunk) else {
@@ -276,7 +276,7 @@ impl JoinRun {
             .map(
                 |i| match self.spec.output.contains(&Output::Column(side, i)) {
                     true if self.spec.output_on_device => Need::Now,
-                    true => Need::Late(Arc::clone(&payload)),
+                    true => Need::Lazy(Arc::clone(&payload)),
                     false => Need::Never,
                 },
             )

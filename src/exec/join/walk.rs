@@ -246,7 +246,7 @@ impl<S: MatchSink> JoinWalk<S> {
     /// A step that runs while the consumer still holds the previous output. If device memory does not suffice for both,
     /// it ends without output. The next step then repeats the work with the memory that the consumer gave back, before
     /// anything is cut or evicted.
-    pub(crate) fn step_beside(&mut self) -> Result<Vec<DeviceChunk>> {
+    pub(crate) fn step_concurrently(&mut self) -> Result<Vec<DeviceChunk>> {
         let device = Arc::clone(&self.device);
         let made = step::shared(device.as_ref(), OnRefusal::Defer, |step| {
             self.try_step(step)
@@ -259,7 +259,7 @@ impl<S: MatchSink> JoinWalk<S> {
     }
 
     fn after_step(&mut self, made: Result<Vec<DeviceChunk>>) -> Result<Vec<DeviceChunk>> {
-        self.matrix.count_late_uploads();
+        self.matrix.count_lazy_uploads();
         self.metrics
             .peak_device_bytes
             .set_max(self.device.budget().peak() as usize);

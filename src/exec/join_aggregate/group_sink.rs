@@ -23,7 +23,7 @@ use crate::exec::aggregate::group_values::group_columns;
 use crate::exec::chunk::DeviceChunk;
 use crate::exec::join::tiles::probed_tile::ProbedTile;
 use crate::exec::join::walk::{JoinWalk, MatchSink, State, WalkInputs};
-use crate::exec::join_aggregate::method::Way;
+use crate::exec::join_aggregate::method::FoldMethod;
 use crate::exec::join_aggregate::states::SideStates;
 use crate::exec::memory::step::Step;
 use crate::ir::side::Side;
@@ -78,7 +78,7 @@ impl AggregateRun {
     /// The next groups, after the walk; `None` at the end.
     pub(crate) fn next_groups(&mut self) -> Result<Option<RecordBatch>> {
         let device = Arc::clone(&self.device);
-        self.sink.table.next(&|| device.go_on())
+        self.sink.table.next(&|| device.check_cancelled())
     }
 
     /// Spills the groups. Group numbers change, so those of the current tile's rows are forgotten.
@@ -97,37 +97,37 @@ impl AggregateRun {
             self.end_tiles();
             return Ok(());
         };
-        let ways: Vec<Way> = self
+        let methods: Vec<FoldMethod> = self
             .sink
             .spec
             .aggregates
             .iter()
-            .map(|a| self.way(a, &tile))
+            .map(|a| self.method_of(a, &tile))
             .collect();
         let flagged = [Side::Left, Side::Right]
             .into_iter()
             .find(|side| self.spec.flags_side(*side));
         // Also without any aggregate, as in SELECT DISTINCT.
         let by_pairs = !tile.filters(&self.spec).is_empty()
-            || ways.contains(&Way::Pairs)
+            || methods.contains(&FoldMethod::Pairs)
             || flagged.is_some_and(|side| !tile.search.counts_side(side))
             // Without aggregates it must still be known which rows have a match.
             || matches!(self.sink.spec.group_side, GroupSide::Side(side) if !tile.search.counts_side(side));
         let begun = match by_pairs {
-            true => self.begin_pairs(&tile).map(Begun::Pairs),
+            true => self.begin_pairs(&tile).map(StepResult::Pairs),
             false => self
-                .states_of_tile(&tile, &ways, flagged)
-                .map(Begun::States),
+                .states_of_tile(&tile, &methods, flagged)
+                .map(StepResult::States),
         };
         match begun {
-            Ok(Begun::States(states)) => {
+            Ok(StepResult::States(states)) => {
                 // After a failure some states are merged and others are not, so it cannot be retried.
                 self.state = State::Done;
                 self.merge_states(&tile, states)?;
                 self.state = State::Tiles;
                 Ok(())
             }
-            Ok(Begun::Pairs(Some((offsets, total, lease)))) => {
+            Ok(StepResult::Pairs(Some((offsets, total, lease)))) => {
                 let rows = self.grouped_rows(&tile);
                 self.state = State::Pairs(Box::new(PairsOfTile {
                     tile,
@@ -139,7 +139,7 @@ impl AggregateRun {
                 }));
                 Ok(())
             }
-            Ok(Begun::Pairs(None)) => Ok(()),
+            Ok(StepResult::Pairs(None)) => Ok(()),
             Err(error) => self.matrix.put_back(step, &tile.tile, error),
         }
     }
@@ -175,7 +175,7 @@ impl AggregateRun {
             Side::Right => self
                 .matrix
                 .right()
-                .ok_or_else(|| BowtieError::Internal("no right chunk at hand".into()))?,
+                .ok_or_else(|| BowtieError::Internal("no current right chunk".into()))?,
         };
         let first = tile.first(side);
         let columns = group_columns(&self.sink.spec, chunk, first, tile.of(side).rows(), rows)?;
@@ -274,7 +274,7 @@ impl MatchSink for GroupSink {
 }
 
 /// What the first step of a tile made.
-enum Begun {
+enum StepResult {
     States(Vec<SideStates>),
     /// The offsets, the number and the reservation of its candidates; `None` if it has none.
     Pairs(Option<(Buffer<u64>, u64, Lease)>),

@@ -1,10 +1,10 @@
-//! [`Way`]: how an aggregate of a tile is computed.
+//! [`FoldMethod`]: how an aggregate of a tile is computed.
 
 use crate::ir::side::Side;
 
 /// How an aggregate of a tile is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum FoldMethod {
     /// Values of the rows of this side, weighted by match counts.
     Weighed(Side),
     /// Folds over the ranges of the grouped side's rows.

@@ -12,7 +12,6 @@ use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use futures::{StreamExt, TryFutureExt, stream};
 
-use crate::device::primitives::device::Device;
 use crate::exec::aggregate::output::GroupOutput;
 use crate::exec::blocking::blocking;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
@@ -42,7 +41,7 @@ impl DeviceOperator for JoinAggregateOperator {
 
     fn display(
         &self,
-        device: &dyn Device,
+        device: &str,
         t: DisplayFormatType,
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {

@@ -9,37 +9,37 @@ use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
 use crate::exec::join::tiles::probed_tile::ProbedTile;
 use crate::exec::join_aggregate::group_sink::AggregateRun;
-use crate::exec::join_aggregate::method::Way;
+use crate::exec::join_aggregate::method::FoldMethod;
 use crate::exec::join_aggregate::states::{SideStates, aggregate_states};
 use crate::ir::side::Side;
-use crate::ops::probe::Wanted;
+use crate::ops::probe::ProbeResult;
 use crate::spec::aggregate::AggregateFunction;
 use crate::spec::join_aggregate::{AggregateSpec, GroupSide};
 
 impl AggregateRun {
     /// How an aggregate of a tile is computed.
-    pub(crate) fn way(&self, aggregate: &AggregateSpec, tile: &ProbedTile) -> Way {
+    pub(crate) fn method_of(&self, aggregate: &AggregateSpec, tile: &ProbedTile) -> FoldMethod {
         let weighed = |side: Side| match tile.search.counts_side(side) {
-            true => Way::Weighed(side),
-            false => Way::Pairs,
+            true => FoldMethod::Weighed(side),
+            false => FoldMethod::Pairs,
         };
         let probe = self.spec.theta.build.other();
         match (self.sink.spec.group_side, aggregate.argument) {
-            (GroupSide::Nothing, None) => Way::Weighed(probe),
+            (GroupSide::Nothing, None) => FoldMethod::Weighed(probe),
             (GroupSide::Nothing, Some((side, _))) => weighed(side),
             (GroupSide::Side(grouped), None) => weighed(grouped),
             (GroupSide::Side(grouped), Some((side, _))) if side == grouped => weighed(grouped),
             (GroupSide::Side(grouped), Some(_)) => {
                 match grouped == probe && tile.search.is_untested() {
-                    true => Way::Folded,
-                    false => Way::Pairs,
+                    true => FoldMethod::Folded,
+                    false => FoldMethod::Pairs,
                 }
             }
         }
     }
 
     /// What must be known of a tile. If match counts of rows suffice for all aggregates, matches are never expanded.
-    pub(crate) fn wanted(&self) -> Wanted {
+    pub(crate) fn wanted(&self) -> ProbeResult {
         let join = &self.spec;
         let tested = !join.theta.comparisons.is_empty() || !join.residual.is_empty();
         let weighed =
@@ -48,7 +48,7 @@ impl AggregateRun {
                 _ => true,
             };
         if tested || !self.sink.spec.aggregates.iter().all(weighed) {
-            return Wanted::Pairs;
+            return ProbeResult::Pairs;
         }
         let build = join.theta.build;
         let arguments = self.sink.spec.aggregates.iter().filter_map(|a| a.argument);
@@ -56,8 +56,8 @@ impl AggregateRun {
             || join.flags_side(build)
             || arguments.into_iter().any(|(side, _)| side == build);
         match counts_sorted {
-            true => Wanted::Counts,
-            false => Wanted::ProbeCounts,
+            true => ProbeResult::Counts,
+            false => ProbeResult::ProbeCounts,
         }
     }
 
@@ -66,7 +66,7 @@ impl AggregateRun {
     pub(crate) fn states_of_tile(
         &self,
         tile: &ProbedTile,
-        ways: &[Way],
+        methods: &[FoldMethod],
         flagged: Option<Side>,
     ) -> Result<Vec<SideStates>> {
         let timer = self.metrics.output_time.clone();
@@ -79,8 +79,11 @@ impl AggregateRun {
         let mut sides = vec![];
         for side in [Side::Left, Side::Right] {
             let grouped = self.sink.spec.group_side == GroupSide::Side(side);
-            let wanted: Vec<usize> = (0..ways.len())
-                .filter(|i| ways[*i] == Way::Weighed(side) || (grouped && ways[*i] == Way::Folded))
+            let wanted: Vec<usize> = (0..methods.len())
+                .filter(|i| {
+                    methods[*i] == FoldMethod::Weighed(side)
+                        || (grouped && methods[*i] == FoldMethod::Folded)
+                })
                 .collect();
             if wanted.is_empty() && !grouped {
                 continue;
@@ -99,8 +102,8 @@ impl AggregateRun {
                 .into_iter()
                 .map(|i| {
                     let aggregate = &self.sink.spec.aggregates[i];
-                    let mut states = match ways[i] {
-                        Way::Folded => self.folded(aggregate, tile)?,
+                    let mut states = match methods[i] {
+                        FoldMethod::Folded => self.folded(aggregate, tile)?,
                         _ => self.weighed(aggregate, tile, side, &weights)?,
                     };
                     if in_one_row {
@@ -169,7 +172,7 @@ impl AggregateRun {
         let device = self.device.as_ref();
         let (side, column) = aggregate
             .argument
-            .ok_or_else(|| BowtieError::Internal("a fold of nothing".into()))?;
+            .ok_or_else(|| BowtieError::Internal("a fold without a column".into()))?;
         let values = tile.of(side).column(column)?;
         let search = &tile.search;
         Ok(match aggregate.function {

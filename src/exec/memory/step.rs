@@ -70,7 +70,7 @@ impl<'a> Step<'a> {
             return Err(BowtieError::Internal("a step began within a step".into()));
         }
         loop {
-            device.go_on()?;
+            device.check_cancelled()?;
             if let Some(guard) = device.budget().share_within(LOOK) {
                 return Self::new(on_refusal, Use::Shared(guard));
             }
@@ -80,7 +80,7 @@ impl<'a> Step<'a> {
     /// A step with exclusive use of the device; `None` if other steps do not end before `deadline`.
     fn exclusive(device: &'a dyn Device, deadline: Instant) -> Result<Option<Self>> {
         while Instant::now() < deadline {
-            device.go_on()?;
+            device.check_cancelled()?;
             if let Some(guard) = device.budget().exclude_within(LOOK) {
                 return Self::new(OnRefusal::Shrink, Use::Exclusive(guard)).map(Some);
             }
@@ -137,7 +137,7 @@ pub(crate) fn retried<R, T>(
         }
         let quiet = Instant::now() + QUIET;
         while !budget.wait_for_release(in_use, LOOK) {
-            device.go_on()?;
+            device.check_cancelled()?;
             if Instant::now() >= quiet {
                 last = true;
                 break;

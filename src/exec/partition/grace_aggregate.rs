@@ -25,7 +25,7 @@ use crate::exec::memory::step::{self, Step};
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::partition::keys::Keys;
 use crate::exec::partition::limits::Limits;
-use crate::exec::partition::partitioner::{FOURTHS, Partitioner, can_part};
+use crate::exec::partition::partitioner::{Partitioner, TARGET_QUARTERS, can_partition};
 use crate::exec::partition::peek::Peek;
 use crate::exec::transfer::chunk_limits::{ChunkLimits, Role};
 use crate::options::BowtieOptions;
@@ -44,7 +44,7 @@ const ROWS_OF_FEW_GROUPS: usize = 16;
 const SAMPLED_ROWS: usize = 1 << 17;
 
 /// An aggregation whose input may be partitioned.
-pub(crate) struct GroupParts {
+pub(crate) struct GroupPartitioner {
     pub spec: Arc<GroupSpec>,
     pub device: Arc<dyn Device>,
     pub context: Arc<TaskContext>,
@@ -53,20 +53,20 @@ pub(crate) struct GroupParts {
 }
 
 /// How the input is aggregated.
-pub(crate) enum Way {
+pub(crate) enum GroupingPath {
     /// One chunk after the other, by one run.
     ByChunk(InputStream),
     /// One partition after the other.
-    ByPart(Box<Partitioner>),
+    ByPartition(Box<Partitioner>),
 }
 
-impl GroupParts {
+impl GroupPartitioner {
     /// Chooses how to aggregate `input` by its first chunks.
-    pub(crate) async fn way(&self, input: InputStream) -> Result<Way> {
+    pub(crate) async fn choose_path(&self, input: InputStream) -> Result<GroupingPath> {
         let spilling = self.spilling.as_ref();
-        let room = Limits::new(&self.context, &self.device, spilling, &self.metrics);
-        if !self.may_part() || !room.may_gather(&self.spec.input.schema()) {
-            return Ok(Way::ByChunk(input));
+        let memory_limits = Limits::new(&self.context, &self.device, spilling, &self.metrics);
+        if !self.may_partition() || !memory_limits.may_gather(&self.spec.input.schema()) {
+            return Ok(GroupingPath::ByChunk(input));
         }
         let first = Peek::of(input, LEAST_CHUNKS).await?;
         let lie_there = first.chunks.iter().any(|chunk| chunk.resident().is_some());
@@ -76,28 +76,28 @@ impl GroupParts {
             false => first.up_to(FIRST_CHUNKS).await?,
         };
         if first.chunks.len() < LEAST_CHUNKS {
-            return Ok(Way::ByChunk(first.all()));
+            return Ok(GroupingPath::ByChunk(first.all()));
         }
         let (first, many) = self.has_many_groups(first).await?;
         if !many {
-            return Ok(Way::ByChunk(first.all()));
+            return Ok(GroupingPath::ByChunk(first.all()));
         }
         let parts = match first.are_all() {
-            true => (first.chunks.len() as u64 * 4).div_ceil(FOURTHS) as u32,
+            true => (first.chunks.len() as u64 * 4).div_ceil(TARGET_QUARTERS) as u32,
             false => PARTS,
         };
-        let parts = parts.min(room.most_parts());
-        self.metrics.in_parts(parts);
+        let parts = parts.min(memory_limits.most_partitions());
+        self.metrics.in_partitions(parts);
         let keys = Keys {
             columns: self.spec.keys.clone(),
             null_equal: true,
             parts,
         };
-        let most = room.round_rows(first.chunks.first())?;
-        let parting = Partitioner::new(&Arc::new(room), keys, self.limits(), first.all());
+        let most = memory_limits.round_rows(first.chunks.first())?;
+        let parting = Partitioner::new(&Arc::new(memory_limits), keys, self.limits(), first.all());
         // Rows that do not fit the memory pool are spilled.
         let parting = parting.in_rounds(most, usize::MAX).combined();
-        Ok(Way::ByPart(Box::new(parting)))
+        Ok(GroupingPath::ByPartition(Box::new(parting)))
     }
 
     /// A run for all groups, or for those of a partition.
@@ -115,12 +115,12 @@ impl GroupParts {
     }
 
     /// Whether all rows of a group have equal hashes, and the columns can be partitioned.
-    fn may_part(&self) -> bool {
+    fn may_partition(&self) -> bool {
         let one_set = match self.spec.sets.as_slice() {
             [set] => !set.nulls.contains(&true),
             _ => false,
         };
-        one_set && !self.spec.keys.is_empty() && can_part(&self.spec.input.schema())
+        one_set && !self.spec.keys.is_empty() && can_partition(&self.spec.input.schema())
     }
 
     fn limits(&self) -> ChunkLimits {
@@ -213,9 +213,9 @@ fn groups_of(
 }
 
 /// Emits the groups of one partition after the other.
-pub(crate) struct PartedGroups {
+pub(crate) struct PartitionedGroups {
     parting: Box<Partitioner>,
-    of: GroupParts,
+    of: GroupPartitioner,
     /// The unfinished run of each partition.
     runs: Vec<Option<GroupRun>>,
     /// A run whose partition is complete.
@@ -224,10 +224,10 @@ pub(crate) struct PartedGroups {
     metrics: DeviceMetrics,
 }
 
-impl PartedGroups {
+impl PartitionedGroups {
     pub(crate) fn stream(
         parting: Box<Partitioner>,
-        of: GroupParts,
+        of: GroupPartitioner,
         output: GroupOutput,
     ) -> DeviceStream {
         let groups = Self {
@@ -281,7 +281,7 @@ impl PartedGroups {
             None => self.of.make_run()?,
         };
         let is_done = self.parting.is_at_end_of(part);
-        let leaves = !self.parting.goes_on_with(part);
+        let leaves = !self.parting.continues_with(part);
         let push = move |run: &mut GroupRun| {
             run.push(Prefetched {
                 chunk,

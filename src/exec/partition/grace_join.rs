@@ -32,7 +32,7 @@ use crate::exec::metrics::DeviceMetrics;
 use crate::exec::partition::keys::Keys;
 use crate::exec::partition::limits::Limits;
 use crate::exec::partition::narrow_keys;
-use crate::exec::partition::partitioner::{FOURTHS, Partitioner, can_part};
+use crate::exec::partition::partitioner::{Partitioner, TARGET_QUARTERS, can_partition};
 use crate::exec::partition::peek::Peek;
 use crate::exec::transfer::chunk_limits::{ChunkLimits, Role};
 use crate::ir::side::Side;
@@ -67,7 +67,7 @@ impl Oversized {
         };
         let sides = [Side::Left, Side::Right];
         let mut sides = sides.iter().map(|side| spec.input(*side).schema());
-        match !keys.is_empty() && keys.iter().all(same) && sides.all(|s| can_part(&s)) {
+        match !keys.is_empty() && keys.iter().all(same) && sides.all(|s| can_partition(&s)) {
             true => Self::Parts,
             false => Self::Tiles,
         }
@@ -92,7 +92,7 @@ fn hashed_as(data_type: &DataType) -> DataType {
 /// The decision about a join's partitions, and the limits for them.
 pub(crate) struct Grace {
     spec: Arc<JoinSpec>,
-    room: Arc<Limits>,
+    memory_limits: Arc<Limits>,
     /// The chunk limits of each side.
     limits: [ChunkLimits; 2],
     metrics: DeviceMetrics,
@@ -117,7 +117,7 @@ impl Grace {
         });
         Self {
             spec,
-            room: Arc::new(Limits::new(context, device, spilling, metrics)),
+            memory_limits: Arc::new(Limits::new(context, device, spilling, metrics)),
             limits,
             metrics: metrics.clone(),
         }
@@ -131,10 +131,11 @@ impl Grace {
     ) -> Result<(Vec<InputChunk>, InputStream)> {
         let sides = [Side::Left, Side::Right];
         let mut sides = sides.iter().map(|side| self.spec.input(*side).schema());
-        if left.len() < LEAST_CHUNKS || !sides.all(|schema| self.room.may_gather(&schema)) {
+        if left.len() < LEAST_CHUNKS || !sides.all(|schema| self.memory_limits.may_gather(&schema))
+        {
             return Ok((left, right));
         }
-        let (left, parts) = self.has_parts(left).await?;
+        let (left, parts) = self.has_partitions(left).await?;
         if !parts {
             return Ok((left, right));
         }
@@ -143,7 +144,7 @@ impl Grace {
             return Ok((left, right.all()));
         }
         let parts = self.parts(&left)?;
-        self.metrics.in_parts(parts);
+        self.metrics.in_partitions(parts);
         let rows: usize = left.iter().map(InputChunk::rows).sum();
         let left = stream::iter(left.into_iter().map(Ok)).boxed();
         let left = self.parting(Side::Left, parts, left).into_stream();
@@ -152,14 +153,14 @@ impl Grace {
             Some(_) => rows,
             None => ROUND.saturating_mul(rows),
         };
-        let most = most.min(self.room.round_rows(right.chunks.first())?);
+        let most = most.min(self.memory_limits.round_rows(right.chunks.first())?);
         let right = self.parting(Side::Right, parts, right.all());
         let right = right.in_rounds(most, rows / 2);
         Ok((left, right.into_stream()))
     }
 
     /// Whether the sides are partitioned. They are not if the left keys are narrow enough for a key bitmap.
-    async fn has_parts(&self, left: Vec<InputChunk>) -> Result<(Vec<InputChunk>, bool)> {
+    async fn has_partitions(&self, left: Vec<InputChunk>) -> Result<(Vec<InputChunk>, bool)> {
         let spec = Arc::clone(&self.spec);
         match Oversized::of(&spec) {
             Oversized::Parts => Ok((left, true)),
@@ -186,7 +187,7 @@ impl Grace {
             parts,
         };
         let limits = self.limits[usize::from(side == Side::Right)];
-        Partitioner::new(&self.room, keys, limits, chunks)
+        Partitioner::new(&self.memory_limits, keys, limits, chunks)
     }
 
     /// The number of partitions, by the rows and bytes of the left side.
@@ -197,10 +198,10 @@ impl Grace {
             rows += chunk.rows() as u64;
             bytes += chunk.bytes()?;
         }
-        let share = |most: usize| (most as u64 * FOURTHS / 4).max(1);
+        let share = |most: usize| (most as u64 * TARGET_QUARTERS / 4).max(1);
         let parts = rows
             .div_ceil(share(limits.rows))
             .max(bytes.div_ceil(share(limits.bytes)));
-        Ok(parts.clamp(2, self.room.most_parts().into()) as u32)
+        Ok(parts.clamp(2, self.memory_limits.most_partitions().into()) as u32)
     }
 }

@@ -53,7 +53,7 @@ impl HashPartition {
     }
 
     /// Prepares for a push. Ends the chunk if it would become too long with these rows, or if they have other columns.
-    pub(crate) fn make_way(
+    pub(crate) fn evict_others(
         &mut self,
         shape: &ChunkShape,
         rows: usize,

@@ -15,7 +15,7 @@ use crate::exec::transfer::chunk_limits::ChunkLimits;
 use crate::runtime::host_memory::default_host_budget;
 
 /// The most partitions. A longer input has several chunks a partition.
-const MOST_PARTS: u32 = 256;
+const MOST_SPLITS: u32 = 256;
 /// The same if each partition may have an open file.
 const MOST_FILES: u32 = 64;
 /// The share of the memory pool, or of the host's default budget without a pool limit, that chunks may take while their
@@ -72,9 +72,9 @@ impl Limits {
     }
 
     /// The most partitions.
-    pub(crate) fn most_parts(&self) -> u32 {
+    pub(crate) fn most_partitions(&self) -> u32 {
         match self.pool {
-            None => MOST_PARTS,
+            None => MOST_SPLITS,
             Some(_) => MOST_FILES,
         }
     }

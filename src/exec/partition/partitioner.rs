@@ -27,23 +27,23 @@ use crate::exec::memory::spill::Spilling;
 use crate::exec::partition::hash_partition::HashPartition;
 use crate::exec::partition::keys::Keys;
 use crate::exec::partition::limits::Limits;
-use crate::exec::partition::scatter::{Refused, Scatter, Scattered};
+use crate::exec::partition::scatter::{DoesNotFit, Scatter, Scattered};
 use crate::exec::transfer::chunk_limits::ChunkLimits;
 use crate::exec::transfer::chunker::has_small_dictionary;
 
 /// The target size of a partition in quarters of a chunk, since hashes do not make partitions equally large.
-pub(crate) const FOURTHS: u64 = 3;
+pub(crate) const TARGET_QUARTERS: u64 = 3;
 
 /// The partitions of an input and the state of the current round.
 pub(crate) struct Partitioner {
-    room: Arc<Limits>,
+    memory_limits: Arc<Limits>,
     /// Chunks that are copied concurrently.
     tasks: usize,
     scatter: Arc<Scatter>,
     /// `None` at the end.
     chunks: Option<InputStream>,
     /// Running copies, in the order of their chunks.
-    copied: VecDeque<SpawnedTask<std::result::Result<Scattered, Refused>>>,
+    copied: VecDeque<SpawnedTask<std::result::Result<Scattered, DoesNotFit>>>,
     parts: Vec<HashPartition>,
     /// Rows of the round.
     rows: usize,
@@ -67,21 +67,21 @@ pub(crate) struct Partitioner {
 impl Partitioner {
     /// Partitions `chunks` in a single round.
     pub(crate) fn new(
-        room: &Arc<Limits>,
+        memory_limits: &Arc<Limits>,
         keys: Keys,
         limits: ChunkLimits,
         chunks: InputStream,
     ) -> Self {
-        let part = |number| HashPartition::new(number, limits, &room.reservation);
+        let part = |number| HashPartition::new(number, limits, &memory_limits.reservation);
         Self {
             parts: (0..keys.parts).map(part).collect(),
             scatter: Arc::new(Scatter {
                 keys,
-                reservation: Arc::clone(&room.reservation),
+                reservation: Arc::clone(&memory_limits.reservation),
             }),
-            tasks: room.tasks(&limits),
-            time: room.metrics.parting_time(),
-            room: Arc::clone(room),
+            tasks: memory_limits.tasks(&limits),
+            time: memory_limits.metrics.partition_time(),
+            memory_limits: Arc::clone(memory_limits),
             chunks: Some(chunks),
             copied: VecDeque::new(),
             rows: 0,
@@ -126,13 +126,13 @@ impl Partitioner {
     }
 
     /// Whether the next chunk is of the same partition.
-    pub(crate) fn goes_on_with(&self, part: u32) -> bool {
+    pub(crate) fn continues_with(&self, part: u32) -> bool {
         self.ready.front().is_some_and(|chunk| chunk.part() == part)
     }
 
     /// Whether no further rows of `part` can follow. `part` is the partition of the last chunk that was returned.
     pub(crate) fn is_at_end_of(&self, part: u32) -> bool {
-        self.is_last && !self.goes_on_with(part)
+        self.is_last && !self.continues_with(part)
     }
 
     /// The next chunk: of the finished round, or after partitioning another one.
@@ -166,7 +166,7 @@ impl Partitioner {
                 Ok(scattered) => self.take(scattered).await?,
                 Err(refused) => self.refused(refused).await?,
             }
-            let spilling = self.room.spilling.as_ref();
+            let spilling = self.memory_limits.spilling.as_ref();
             let full = spilling.is_some_and(Spilling::pool_is_full);
             // Chunks that are being copied belong to the next round.
             if self.rows >= self.most || (full && self.is_long()) {
@@ -198,10 +198,10 @@ impl Partitioner {
                 return Ok(());
             }
             let (scatter, time) = (Arc::clone(&self.scatter), self.time.clone());
-            let room = Arc::clone(&self.room);
+            let memory_limits = Arc::clone(&self.memory_limits);
             self.copied.push_back(SpawnedTask::spawn_blocking(move || {
                 let _timer = time.timer();
-                scatter.copy(chunk, &room)
+                scatter.copy(chunk, &memory_limits)
             }));
         }
         Ok(())
@@ -221,18 +221,18 @@ impl Partitioner {
 
     /// If the memory pool refused the copy of a chunk, spills the round, and copies and spills the chunk a few rows at
     /// a time.
-    async fn refused(&mut self, Refused { chunk, error }: Refused) -> Result<()> {
-        if !error.is_out_of_host_memory() || self.room.spilling.is_none() {
+    async fn refused(&mut self, DoesNotFit { chunk, error }: DoesNotFit) -> Result<()> {
+        if !error.is_out_of_host_memory() || self.memory_limits.spilling.is_none() {
             return Err(error.into());
         }
         self.spill().await?;
         self.rows += chunk.rows();
         let (scatter, mut parts) = (Arc::clone(&self.scatter), std::mem::take(&mut self.parts));
-        let room = Arc::clone(&self.room);
+        let memory_limits = Arc::clone(&self.memory_limits);
         self.parts = blocking_task(move || {
-            scatter.copy_beside(&chunk, &mut |scattered| {
+            scatter.copy_concurrently(&chunk, &mut |scattered| {
                 scattered.to(&mut parts)?;
-                spill(&mut parts, &room)
+                spill(&mut parts, &memory_limits)
             })?;
             Ok(parts)
         })
@@ -242,15 +242,22 @@ impl Partitioner {
 
     /// Spills the round, if files are allowed.
     async fn spill(&mut self) -> Result<()> {
-        let (mut parts, room) = (std::mem::take(&mut self.parts), Arc::clone(&self.room));
-        self.parts = blocking_task(move || spill(&mut parts, &room).map(|()| parts)).await?;
+        let (mut parts, memory_limits) = (
+            std::mem::take(&mut self.parts),
+            Arc::clone(&self.memory_limits),
+        );
+        self.parts =
+            blocking_task(move || spill(&mut parts, &memory_limits).map(|()| parts)).await?;
         Ok(())
     }
 
     /// Ends the round. Partitions are returned in ascending order in one round and in descending order in the next, so
     /// that the last one is still resident.
     async fn end_round(&mut self) -> Result<()> {
-        let (mut parts, room) = (std::mem::take(&mut self.parts), Arc::clone(&self.room));
+        let (mut parts, memory_limits) = (
+            std::mem::take(&mut self.parts),
+            Arc::clone(&self.memory_limits),
+        );
         self.is_last = self.chunks.is_none() && self.copied.is_empty();
         let combines = self.combines && self.is_last && self.rounds == 0;
         let (parts, mut chunks) = blocking_task(move || {
@@ -258,7 +265,7 @@ impl Partitioner {
                 combine(&mut parts);
             }
             let chunks = parts.iter_mut().map(|part| {
-                room.device.go_on()?;
+                memory_limits.device.check_cancelled()?;
                 part.finish()
             });
             let chunks = chunks.collect::<crate::error::Result<Vec<_>>>()?;
@@ -287,19 +294,19 @@ fn combine(parts: &mut [HashPartition]) {
     }
 }
 
-fn spill(parts: &mut [HashPartition], room: &Limits) -> crate::error::Result<()> {
-    let Some(spilling) = &room.spilling else {
+fn spill(parts: &mut [HashPartition], memory_limits: &Limits) -> crate::error::Result<()> {
+    let Some(spilling) = &memory_limits.spilling else {
         return Ok(());
     };
     for part in parts {
-        room.device.go_on()?;
+        memory_limits.device.check_cancelled()?;
         part.spill(spilling)?;
     }
     Ok(())
 }
 
 /// Whether copies of some rows of these columns are free of the other rows' values, and can be concatenated again.
-pub(crate) fn can_part(schema: &Schema) -> bool {
+pub(crate) fn can_partition(schema: &Schema) -> bool {
     let mut fields = schema.fields().iter();
     !fields.any(|field| {
         let data_type = field.data_type();

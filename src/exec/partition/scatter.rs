@@ -24,7 +24,7 @@ use crate::exec::transfer::staged_chunk::{ChunkShape, StagedChunk};
 const SEED: u64 = 0x0070_6172_7473;
 
 /// About the most bytes that are copied outside the memory pool when it refuses memory.
-const BESIDE_BYTES: usize = 16 << 20;
+const CONCURRENT_BYTES: usize = 16 << 20;
 
 /// How rows are assigned to partitions.
 pub(crate) struct Scatter {
@@ -51,7 +51,7 @@ struct Piece {
 }
 
 /// A chunk that could not be copied, with the error.
-pub(crate) struct Refused {
+pub(crate) struct DoesNotFit {
     pub chunk: Box<InputChunk>,
     pub error: BowtieError,
 }
@@ -62,15 +62,15 @@ impl Scatter {
     pub(crate) fn copy(
         &self,
         mut chunk: InputChunk,
-        room: &Limits,
-    ) -> std::result::Result<Scattered, Refused> {
+        memory_limits: &Limits,
+    ) -> std::result::Result<Scattered, DoesNotFit> {
         let leave_device = |chunk: &mut InputChunk| {
-            step::shared(room.device.as_ref(), OnRefusal::Shrink, |_| {
-                chunk.leave_device(room.spilling.as_ref())
+            step::shared(memory_limits.device.as_ref(), OnRefusal::Shrink, |_| {
+                chunk.leave_device(memory_limits.spilling.as_ref())
             })
         };
         let copied = leave_device(&mut chunk).and_then(|()| {
-            room.device.go_on()?;
+            memory_limits.device.check_cancelled()?;
             self.keys_have_values(&chunk)?;
             let mut copied = match &chunk {
                 InputChunk::Staged(staged) => self.rows_of(staged)?,
@@ -93,14 +93,14 @@ impl Scatter {
             }
             Ok(copied)
         });
-        copied.map_err(|error| Refused {
+        copied.map_err(|error| DoesNotFit {
             chunk: Box::new(chunk),
             error,
         })
     }
 
     /// Copies the rows of a chunk without a reservation, some at a time.
-    pub(crate) fn copy_beside(
+    pub(crate) fn copy_concurrently(
         &self,
         chunk: &InputChunk,
         take: &mut dyn FnMut(Scattered) -> Result<()>,
@@ -108,7 +108,7 @@ impl Scatter {
         match chunk {
             InputChunk::Staged(staged) => take(self.rows_of(staged)?),
             InputChunk::Spilled(spilled) => {
-                spilled.each(BESIDE_BYTES, &mut |rows| take(self.rows_of(rows)?))
+                spilled.each(CONCURRENT_BYTES, &mut |rows| take(self.rows_of(rows)?))
             }
             InputChunk::Resident(_) => Err(BowtieError::Internal("rows on the device".into())),
         }
@@ -127,10 +127,10 @@ impl Scatter {
     fn rows_of(&self, chunk: &StagedChunk) -> Result<Scattered> {
         let (shape, rows) = (chunk.shape(), chunk.rows());
         let keys = self.keys.columns.iter().map(|key| chunk.whole(*key));
-        let by_part = self.by_part(&keys.collect::<Result<Vec<_>>>()?, rows)?;
+        let by_partition = self.by_partition(&keys.collect::<Result<Vec<_>>>()?, rows)?;
         let columns = chunk.stored(&shape, 0..rows)?;
         let mut pieces = vec![];
-        for (part, of_part) in by_part.into_iter().enumerate() {
+        for (part, of_part) in by_partition.into_iter().enumerate() {
             if of_part.is_empty() {
                 continue;
             }
@@ -161,7 +161,7 @@ impl Scatter {
 
     /// The rows of each partition, in input order. Rows with a NULL key that equals nothing are spread over all
     /// partitions.
-    fn by_part(&self, keys: &[ArrayRef], rows: usize) -> Result<Vec<UInt32Array>> {
+    fn by_partition(&self, keys: &[ArrayRef], rows: usize) -> Result<Vec<UInt32Array>> {
         let mut hashes = vec![0; rows];
         create_hashes(keys, &RandomState::with_seed(SEED), &mut hashes)?;
         let parts = u64::from(self.keys.parts);
@@ -179,11 +179,11 @@ impl Scatter {
         for part in &hashes {
             counts[*part as usize] += 1;
         }
-        let mut by_part: Vec<Vec<u32>> = counts.into_iter().map(Vec::with_capacity).collect();
+        let mut by_partition: Vec<Vec<u32>> = counts.into_iter().map(Vec::with_capacity).collect();
         for (row, part) in hashes.iter().enumerate() {
-            by_part[*part as usize].push(row as u32);
+            by_partition[*part as usize].push(row as u32);
         }
-        Ok(by_part.into_iter().map(UInt32Array::from).collect())
+        Ok(by_partition.into_iter().map(UInt32Array::from).collect())
     }
 }
 
@@ -202,7 +202,7 @@ impl Scattered {
             let reserved = piece.bytes.min(self.reservation.size());
             self.reservation.shrink(reserved);
             let part = &mut parts[piece.part];
-            part.make_way(&self.shape, piece.rows, piece.bytes, &piece.columns)?;
+            part.evict_others(&self.shape, piece.rows, piece.bytes, &piece.columns)?;
             part.push(piece.rows, piece.bytes, reserved, piece.columns);
             part.may_fail(&self.failures);
         }

@@ -28,7 +28,7 @@ use crate::exec::memory::step::{self, OnRefusal, Step};
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::Execution;
 use crate::ir::row_program::{RowProgram, RowSource};
-use crate::spec::rows::{MadeBy, RowExpressions};
+use crate::spec::rows::{ExpressionColumn, RowExpressions};
 
 /// The function that is applied to each batch.
 pub(crate) type OnBatch =
@@ -164,23 +164,25 @@ pub(crate) fn evaluate(
         }
     };
     let outputs = match outputs {
-        Err(BowtieError::NeedsHost) => return on_host(device, of, batch),
+        Err(BowtieError::NeedsDataFusion) => return on_host(device, of, batch),
         made => made?,
     };
     let mut outputs: Vec<Option<Column>> = outputs.into_iter().map(Some).collect();
     let mut output = |at: usize| {
         let output = outputs.get_mut(at).and_then(Option::take);
-        output.ok_or_else(|| BowtieError::Internal(format!("output {at} is not there")))
+        output.ok_or_else(|| BowtieError::Internal(format!("output {at} is missing")))
     };
-    let made = of.made.iter().map(|made| {
+    let made = of.columns.iter().map(|made| {
         let column = match made {
-            MadeBy::Program(at) => output(*at)?,
-            MadeBy::Choice { output: at, values } => {
+            ExpressionColumn::Program(at) => output(*at)?,
+            ExpressionColumn::Choice { output: at, values } => {
                 let numbers = output(*at)?.into_row_ids()?;
                 let values = device.upload(from_ref(values))?;
                 device.gather(&values, &numbers)?
             }
-            MadeBy::Slice { column, slice } => device.slice_text(batch.column(*column)?, *slice)?,
+            ExpressionColumn::Slice { column, slice } => {
+                device.slice_text(batch.column(*column)?, *slice)?
+            }
         };
         Ok(Arc::new(column))
     });

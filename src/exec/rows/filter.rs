@@ -29,11 +29,11 @@ impl DeviceOperator for FilterOperator {
 
     fn display(
         &self,
-        device: &dyn Device,
+        device: &str,
         t: DisplayFormatType,
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {
-        let (predicate, device) = (self.0.display(), device.name());
+        let predicate = self.0.display();
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
                 write!(f, "device={device}, predicate={predicate}")
@@ -77,7 +77,7 @@ fn filter(
     let read = read_by(device, program, batch)?;
     let read: Vec<&Column> = read.iter().map(AsRef::as_ref).collect();
     let kept = match device.select(batch.rows(), program, &read, &columns) {
-        Err(BowtieError::NeedsHost) => {
+        Err(BowtieError::NeedsDataFusion) => {
             let flags = on_host(device, &spec.predicate, batch)?;
             let flags = flags
                 .first()

@@ -29,11 +29,11 @@ impl DeviceOperator for ProjectionOperator {
 
     fn display(
         &self,
-        device: &dyn Device,
+        device: &str,
         t: DisplayFormatType,
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {
-        let (columns, device) = (self.0.display(), device.name());
+        let columns = self.0.display();
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
                 write!(f, "device={device}, output=[{columns}]")
@@ -54,13 +54,15 @@ impl DeviceOperator for ProjectionOperator {
     }
 
     fn expressions(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
-        let made = self.0.made.iter();
-        made.flat_map(|made| &made.expressions).collect()
+        let computed = self.0.computed.iter();
+        computed
+            .flat_map(|computed| &computed.expressions)
+            .collect()
     }
 
     fn execute(&self, execution: Execution<'_>) -> Result<DeviceStream> {
         let spec = Arc::clone(&self.0);
-        if spec.made.is_none() {
+        if spec.computed.is_none() {
             let metrics = DeviceMetrics::new(execution.metrics);
             let [input] = execution.inputs()?;
             let chunks = DeviceNode::of(input)?.execute_on(execution.device, execution.context)?;
@@ -84,14 +86,14 @@ fn project(
     spec: &ProjectionSpec,
     batch: &DeviceBatch,
 ) -> crate::error::Result<DeviceBatch> {
-    let made = match &spec.made {
-        Some(made) => evaluate(device, made, batch)?,
+    let computed = match &spec.computed {
+        Some(computed) => evaluate(device, computed, batch)?,
         None => vec![],
     };
     let columns = spec.columns.iter().map(|column| {
         Ok(Some(Arc::clone(match column {
             Projected::Input(i) => batch.column(*i)?,
-            Projected::Made(i) => &made[*i],
+            Projected::Computed(i) => &computed[*i],
         })))
     });
     Ok(DeviceBatch::new(
@@ -110,7 +112,7 @@ fn select(chunk: DeviceChunk, columns: &[Projected]) -> Result<DeviceChunk> {
         DeviceChunk::Resident(batch) => DeviceChunk::Resident(batch.select(&columns)),
         DeviceChunk::LongRanges(_) => {
             return Err(DataFusionError::Internal(
-                "bowtie: runs were given to a device node".into(),
+                "long ranges were passed to a device node".into(),
             ));
         }
     })

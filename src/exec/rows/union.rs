@@ -10,7 +10,6 @@ use datafusion::physical_plan::metrics::BaselineMetrics;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::device::primitives::device::Device;
 use crate::exec::chunk::DeviceStream;
 use crate::exec::node::{DeviceNode, DeviceOperator, Execution};
 
@@ -30,11 +29,10 @@ impl DeviceOperator for UnionOperator {
 
     fn display(
         &self,
-        device: &dyn Device,
+        device: &str,
         t: DisplayFormatType,
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {
-        let device = device.name();
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
                 write!(f, "device={device}")

@@ -35,18 +35,19 @@ use crate::exec::metrics::OutputMetrics;
 use crate::exec::node::DeviceNode;
 use crate::exec::transfer::chunker::has_small_dictionary;
 use crate::exec::transfer::staged_chunk::StagedChunk;
+use crate::runtime::planned_device::PlannedDevice;
 
 /// Downloads the chunks of a device node, and returns them as record batches of the session's size.
 #[derive(Debug)]
 pub(crate) struct BowtieDownloadExec {
     input: Arc<dyn ExecutionPlan>,
-    device: Arc<dyn Device>,
+    device: Arc<PlannedDevice>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl BowtieDownloadExec {
-    pub(crate) fn new(input: Arc<dyn ExecutionPlan>, device: Arc<dyn Device>) -> Self {
+    pub(crate) fn new(input: Arc<dyn ExecutionPlan>, device: Arc<PlannedDevice>) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(input.schema()),
             Partitioning::UnknownPartitioning(1),
@@ -66,7 +67,7 @@ impl BowtieDownloadExec {
         &self.input
     }
 
-    pub(crate) fn device(&self) -> &Arc<dyn Device> {
+    pub(crate) fn device(&self) -> &Arc<PlannedDevice> {
         &self.device
     }
 
@@ -115,31 +116,31 @@ struct Batches {
 }
 
 /// A downloaded chunk.
-enum Landed {
+enum HostChunk {
     Rows(RecordBatch),
     Staged(StagedChunk),
     LongRanges(Box<LongRanges>),
 }
 
-/// The number of chunks that are downloaded concurrently if the budget is at least `ROOM_FOR_LANDING`: one is read
+/// The number of chunks that are downloaded concurrently if the budget is at least `LEAST_BUDGET_FOR_TWO`: one is read
 /// while the next is transferred.
-const LANDING: usize = 2;
-const ROOM_FOR_LANDING: u64 = 1 << 30;
+const CONCURRENT_DOWNLOADS: usize = 2;
+const LEAST_BUDGET_FOR_TWO: u64 = 1 << 30;
 
 /// Downloads chunks.
 #[derive(Clone)]
-struct Landing {
+struct Downloader {
     device: Arc<dyn Device>,
     schema: SchemaRef,
     metrics: Arc<OutputMetrics>,
 }
 
-impl Landing {
-    async fn land(self, chunk: Result<DeviceChunk>) -> Result<Landed> {
+impl Downloader {
+    async fn land(self, chunk: Result<DeviceChunk>) -> Result<HostChunk> {
         Ok(match chunk? {
-            DeviceChunk::Staged(chunk) => Landed::Staged(chunk),
-            DeviceChunk::LongRanges(runs) => Landed::LongRanges(runs),
-            DeviceChunk::Resident(batch) => Landed::Rows(match batch.is_resident() {
+            DeviceChunk::Staged(chunk) => HostChunk::Staged(chunk),
+            DeviceChunk::LongRanges(runs) => HostChunk::LongRanges(runs),
+            DeviceChunk::Resident(batch) => HostChunk::Rows(match batch.is_resident() {
                 false => self.download(&batch)?,
                 // Waiting for the device would block the other tasks of this thread.
                 true => SpawnedTask::spawn_blocking(move || self.download(&batch))
@@ -160,17 +161,17 @@ impl Landing {
 
 impl Batches {
     /// Adds a downloaded chunk.
-    fn push(&mut self, chunk: Landed) -> Result<()> {
+    fn push(&mut self, chunk: HostChunk) -> Result<()> {
         match chunk {
-            Landed::Rows(batch) => self.push_rows(batch),
+            HostChunk::Rows(batch) => self.push_rows(batch),
             // A download holds nothing that it could spill.
-            Landed::Staged(chunk) if chunk.memory_pressure => Ok(()),
-            Landed::Staged(chunk) => {
+            HostChunk::Staged(chunk) if chunk.memory_pressure => Ok(()),
+            HostChunk::Staged(chunk) => {
                 let batch = chunk.batch(&self.schema)?;
                 self.metrics.bytes.add(batch.get_array_memory_size());
                 self.push_rows(batch)
             }
-            Landed::LongRanges(runs) => {
+            HostChunk::LongRanges(runs) => {
                 self.runs = Some(runs);
                 Ok(())
             }
@@ -213,7 +214,8 @@ impl Batches {
         }
         // A piece of at least an eighth of a batch is returned as it is, before smaller ones that are still being
         // coalesced. Copying it would cost more than the overhead of a batch, and a join promises no order.
-        if batch.num_rows() < self.batch_size.div_ceil(8) && !stays_alone(&batch, self.batch_size)?
+        if batch.num_rows() < self.batch_size.div_ceil(8)
+            && !must_not_be_coalesced(&batch, self.batch_size)?
         {
             self.coalescer.push_batch(batch)?;
             while let Some(batch) = self.coalescer.next_completed_batch() {
@@ -244,7 +246,7 @@ impl Batches {
 
 /// Whether a batch must not be coalesced. The values of several dictionaries may overflow small keys, long text may
 /// overflow 32-bit offsets, and a large amount of either is not worth the copy.
-fn stays_alone(batch: &RecordBatch, batch_size: usize) -> Result<bool> {
+fn must_not_be_coalesced(batch: &RecordBatch, batch_size: usize) -> Result<bool> {
     for array in batch.columns() {
         let data_type = array.data_type();
         if data_type.primitive_width().is_some() {
@@ -311,20 +313,28 @@ impl ExecutionPlan for BowtieDownloadExec {
             remaining: self.fetch(),
             metrics: Arc::new(OutputMetrics::new(&self.metrics, partition)),
         });
-        let landing = Landing {
-            device: Arc::clone(&self.device),
-            schema: self.schema(),
-            metrics: Arc::clone(&batches.metrics),
+        let (input, device) = (Arc::clone(&self.input), Arc::clone(&self.device));
+        let (schema, metrics) = (self.schema(), Arc::clone(&batches.metrics));
+        let started = async move {
+            // Opening a GPU for the first time takes a tenth of a second or more.
+            let device = SpawnedTask::spawn_blocking(move || device.open())
+                .join_unwind()
+                .await
+                .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
+            let landings = match device.budget().limit() >= LEAST_BUDGET_FOR_TWO {
+                true => CONCURRENT_DOWNLOADS,
+                false => 1,
+            };
+            let chunks = DeviceNode::of(&input)?.execute_device(&device, context)?;
+            let landing = Downloader {
+                device,
+                schema,
+                metrics,
+            };
+            let landed = chunks.map(move |chunk| landing.clone().land(chunk));
+            Ok::<_, DataFusionError>(landed.buffered(landings))
         };
-        let landings = match self.device.budget().limit() >= ROOM_FOR_LANDING {
-            true => LANDING,
-            false => 1,
-        };
-        let input = DeviceNode::of(&self.input)?.execute_device(context)?;
-        let input = input
-            .map(move |chunk| landing.clone().land(chunk))
-            .buffered(landings)
-            .boxed();
+        let input = futures::stream::once(started).try_flatten().boxed();
         let stream = futures::stream::try_unfold(
             (Some(input), batches),
             |(mut input, mut batches)| async move {

@@ -14,7 +14,6 @@ use datafusion::physical_plan::metrics::BaselineMetrics;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use futures::{StreamExt, TryStreamExt};
 
-use crate::device::primitives::device::Device;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::node::{DeviceOperator, Execution};
 use crate::exec::transfer::chunk_limits::{ChunkLimits, Role};
@@ -58,21 +57,21 @@ impl DeviceOperator for UploadOperator {
 
     fn display(
         &self,
-        device: &dyn Device,
+        device: &str,
         t: DisplayFormatType,
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {
         let evaluated = self.shown();
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(f, "device={}", device.name())?;
+                write!(f, "device={device}")?;
                 if !evaluated.is_empty() {
                     write!(f, ", evaluate=[{}]", evaluated.join(", "))?;
                 }
                 Ok(())
             }
             DisplayFormatType::TreeRender => {
-                writeln!(f, "device={}", device.name())?;
+                writeln!(f, "device={device}")?;
                 if !evaluated.is_empty() {
                     writeln!(f, "evaluate={}", evaluated.join(", "))?;
                 }

@@ -1,4 +1,4 @@
-//! How many rows and bytes go from one node to another, as far as a plan knows.
+//! Rows and bytes that a node reads of another, by the statistics of the plan.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::spec::aggregate::GroupSpec;
 use crate::spec::join::{JoinSpec, Output, SideInput};
 use crate::spec::join_aggregate::{GroupSide, JoinAggregateSpec};
 
-/// Bytes of a text, where nothing is known of it, and of a nested value, which stays on the host.
+/// Bytes of a text of unknown length, and of a nested value, which stays on the host.
 const TEXT_BYTES: f64 = 24.0;
 const NESTED_BYTES: f64 = 8.0;
 
-/// By the statistics of a plan's nodes.
+/// Cardinalities by the statistics of a plan's nodes.
 pub(crate) struct Cardinalities<'a>(pub &'a StatisticsCache);
 
 impl Cardinalities<'_> {
@@ -27,7 +27,7 @@ impl Cardinalities<'_> {
         self.0.rows(plan).rows().map(|rows| rows as f64)
     }
 
-    /// The columns of an input that are read.
+    /// Some columns of an input.
     pub(crate) fn of(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
@@ -47,14 +47,14 @@ impl Cardinalities<'_> {
         }
     }
 
-    /// All columns that come out of a node.
+    /// All columns of a node's rows.
     pub(crate) fn output(&self, plan: &Arc<dyn ExecutionPlan>, rows: f64) -> Flow {
         let input = SideInput::new(plan.schema());
         let columns = (0..input.columns()).collect();
         self.of(plan, &input, rows, columns)
     }
 
-    /// Both sides of a join, as far as columns are read that decide what matches, that come out, or that `others` are.
+    /// Both sides of a join: columns of its condition, output columns, and `others`.
     pub(crate) fn sides(
         &self,
         source: &JoinSource,
@@ -93,7 +93,7 @@ pub(crate) fn columns_of(spec: &GroupSpec) -> BTreeSet<usize> {
     spec.keys.iter().copied().chain(arguments).collect()
 }
 
-/// The same of one that is fused with a join, without those that decide what matches.
+/// Columns that an aggregation reads which is fused with a join, without those of the join condition.
 pub(crate) fn columns_of_fused(spec: &JoinAggregateSpec) -> Vec<(Side, usize)> {
     let arguments = spec.aggregates.iter().filter_map(|a| a.argument);
     let keys = spec.group_columns.iter();
@@ -113,7 +113,7 @@ pub(crate) fn is_text(data_type: &DataType) -> bool {
     }
 }
 
-/// Mean bytes of a value on its way to a GPU.
+/// Mean bytes of a value that is uploaded.
 fn mean_bytes(
     data_type: &DataType,
     column: Option<&ColumnStatistics>,
@@ -130,7 +130,7 @@ fn mean_bytes(
     use DataType::*;
     match data_type {
         Boolean => 0.125,
-        // The bytes that they refer to stay on the host.
+        // The buffers of views stay on the host.
         Utf8View | BinaryView => 16.0,
         Dictionary(key, _) => key.primitive_width().unwrap_or(8) as f64,
         Utf8 | LargeUtf8 | Binary | LargeBinary => known.unwrap_or(TEXT_BYTES),

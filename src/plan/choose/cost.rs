@@ -1,20 +1,19 @@
-//! What a node costs in DataFusion, and on a GPU: a model of few constants, for choosing alone.
+//! The cost model: seconds of a node in DataFusion, and on a GPU. It has few constants, and serves the choice between the two alone.
 //!
-//! Kernels take far less time than what crosses the bus, so transfers decide, and what they cost on the way from batches to
-//! batches, not as copies alone. Of DataFusion's operators only those count that a GPU can take over: whatever else a plan does,
-//! it does either way.
+//! Kernels take far less time than transfers, so transfers decide. A transfer is counted from batches to batches, which takes longer than
+//! its copy. Only DataFusion's joins and aggregations have costs: other operators run in either plan.
 
-/// Rows on their way from one node to another.
+/// The rows that one node reads of another.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Flow {
     pub rows: f64,
-    /// That are read.
+    /// Columns that are read.
     pub columns: usize,
-    /// Of all of these.
+    /// Bytes of these columns in all rows.
     pub bytes: f64,
 }
 
-/// What a node does.
+/// The work of a node.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Work {
     Join {
@@ -28,33 +27,33 @@ pub(crate) enum Work {
         input: Flow,
         groups: f64,
         aggregates: usize,
-        /// Of text and of binary values.
+        /// Keys of text or of binary values.
         text_keys: usize,
-        /// Whether DataFusion groups each partition's rows first, and then these groups.
+        /// Whether DataFusion aggregates in two stages: each partition's rows first, and then their groups.
         twice: bool,
     },
-    /// An aggregation that makes no pairs of the join that it reads.
+    /// An aggregation fused with the join below it.
     JoinGroup {
         left: Flow,
         right: Flow,
         groups: f64,
         aggregates: usize,
     },
-    /// A filter or a projection, or rows of several inputs.
+    /// A filter, a projection or a union.
     Rows { input: Flow },
 }
 
 /// The host.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Host {
-    /// That DataFusion uses: its target partitions.
+    /// Cores that DataFusion uses: its target partitions.
     pub cores: usize,
 }
 
 /// A GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Gpu {
-    /// That columns and work may take.
+    /// Bytes for columns and for the work on them.
     pub memory: u64,
 }
 
@@ -68,7 +67,7 @@ mod hash_join {
     pub const PROBE_ROW: f64 = 40.0;
     pub const OUTPUT_VALUE: f64 = 4.0;
     pub const OUTPUT_BYTE: f64 = 0.25;
-    /// Build rows from which tables are far larger than caches, and what takes longer then.
+    /// Build rows from which hash tables are far larger than caches, and the factor of all other constants then.
     pub const LARGE_BUILD: f64 = (1 << 24) as f64;
     pub const LARGE: f64 = 1.65;
 }
@@ -80,21 +79,21 @@ mod hash_aggregate {
     pub const ROW: f64 = 6.0;
     pub const AGGREGATE: f64 = 4.0;
     pub const TEXT_KEY: f64 = 25.0;
-    /// A group of a partition, which is made and then merged.
+    /// A group of a partition, which is created and then merged.
     pub const GROUP: f64 = 250.0;
 }
 
-/// Cores beyond which nothing was measured, and memory may bound what they do.
+/// Nothing was measured on more cores, whose work may be bound by memory.
 const MOST_CORES: usize = 32;
 
-/// From batches to columns on a GPU and back, in bytes a second (`docs/benchmarks.md`: 28 GB/s of a query's execution, where copies
-/// alone reach 42 to 50). What comes down goes on through one partition, and is spread anew for what DataFusion does with it.
+/// From batches to columns on a GPU and back, in bytes a second: 28 GB/s of a query's execution, where copies alone reach 42 to 50
+/// (docs/performance). Downloaded rows come in one partition, which DataFusion repartitions.
 const UP: f64 = 28e9;
 const DOWN: f64 = 12e9;
-/// What one core stages.
+/// Bytes a second that one core stages.
 const UP_PER_CORE: f64 = 5e9;
 
-/// To start a node, and to plan and begin a chain: from 2^20 build rows down, `equi.csv` has 1.8 ms for two uploads, a join and a
+/// Seconds to start a node, and to plan and start a chain: from 2^20 build rows down, `equi.csv` has 1.8 ms for two uploads, a join and a
 /// download.
 pub(crate) const NODE: f64 = 0.4e-3;
 
@@ -106,17 +105,17 @@ mod joined {
 }
 
 /// Kernels of aggregations: `docs/benchmarks/cuda/group-device.csv`, keys anywhere, 2^28 rows in 2^4 to 2^26 groups: 1.8 to 36 ms,
-/// for two accumulators. Text is made tuples of words, and beyond 71 bytes the host's. `TEXT_KEY` was measured so: text of up to 7
-/// bytes, which is grouped as numbers, and text that follows from numbers among the keys take less, which no length known here says.
+/// for two accumulators. Text is encoded as tuples of words; text of more than 71 bytes is grouped by the host. `TEXT_KEY` was measured for
+/// these: text of up to 7 bytes, which is grouped as numbers, and text that depends on other keys take less, but no statistic tells them.
 mod grouped {
     pub const ROW: f64 = 20.0;
     pub const AGGREGATE: f64 = 20.0;
     pub const TEXT_KEY: f64 = 4_000.0;
-    /// Sixteen accumulators are one launch; a group's states and first row.
+    /// The states and the first row of a group; sixteen accumulators are one launch.
     pub const GROUP: f64 = 300.0;
 }
 
-/// A row of a filter or of a projection.
+/// A byte of the input of a filter, a projection or a union.
 const MAPPED_BYTE: f64 = 1.0;
 
 /// A group that DataFusion's accumulators finish, on one thread; each aggregate of it.
@@ -125,7 +124,7 @@ mod finished {
     pub const AGGREGATE: f64 = 15.0;
 }
 
-/// The share of the memory that a side's columns may take; beside them are keys, indexes and output.
+/// The share of the memory for the columns of one side; keys, indexes and output need the rest.
 const SHARE_OF_A_SIDE: f64 = 0.25;
 
 impl Host {
@@ -133,13 +132,13 @@ impl Host {
         core_ns * NS / self.cores.clamp(1, MOST_CORES) as f64
     }
 
-    /// How many groups all partitions have, where a group's rows may be in any of them.
+    /// Groups of all partitions together, where a group's rows are spread over the partitions.
     fn groups_of_partitions(self, rows: f64, groups: f64) -> f64 {
         let places = groups.max(1.0) * self.cores.max(1) as f64;
         places * -(-rows / places).exp_m1()
     }
 
-    /// Seconds that DataFusion takes for the work, of nodes that a GPU could take over.
+    /// Seconds of the work in DataFusion.
     pub(crate) fn seconds(self, work: &Work) -> f64 {
         match *work {
             Work::Join {
@@ -178,20 +177,20 @@ impl Host {
                 };
                 self.parallel(of_row * input.rows + hash_aggregate::GROUP * made)
             }
-            // Both nodes say what they take themselves.
+            // Counted at the two nodes of a fused one; and other operators run in either plan.
             Work::JoinGroup { .. } | Work::Rows { .. } => 0.0,
         }
     }
 }
 
 impl Gpu {
-    /// Seconds to bring the rows there, `times` times.
+    /// Seconds to upload the rows, `times` times.
     pub(crate) fn up(&self, flow: Flow, times: f64, host: Host) -> f64 {
         let rate = UP.min(UP_PER_CORE * host.cores.max(1) as f64);
         self.node(flow) + flow.bytes * times / rate
     }
 
-    /// Seconds to bring the rows back.
+    /// Seconds to download the rows.
     pub(crate) fn down(&self, flow: Flow) -> f64 {
         NODE + flow.bytes / DOWN
     }
@@ -201,7 +200,7 @@ impl Gpu {
         groups * (finished::GROUP + finished::AGGREGATE * aggregates as f64) * NS
     }
 
-    /// Seconds of what a node leaves on the device, if it has no room: it goes down and up again.
+    /// Seconds to keep a node's rows on the device: rows that exceed its memory are downloaded and uploaded again.
     pub(crate) fn output_on_device(&self, flow: Flow, host: Host) -> f64 {
         match flow.bytes > self.memory as f64 * SHARE_OF_A_SIDE {
             true => self.down(flow) + self.up(flow, 1.0, host),
@@ -209,7 +208,7 @@ impl Gpu {
         }
     }
 
-    /// Seconds of the work on rows that lie there.
+    /// Seconds of the work on resident rows.
     pub(crate) fn seconds(&self, work: &Work) -> f64 {
         let join = |left: Flow, right: Flow, output: Flow| {
             let rows = left.rows + right.rows + output.rows;
@@ -305,7 +304,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn few_rows_stay() {
+    fn few_rows_stay_in_datafusion() {
         let (host, device) = equi(1 << 14);
         assert!(host < device);
         let (host, device) = equi(1 << 20);
@@ -334,12 +333,12 @@ pub(crate) mod tests {
         assert!(of((1 << 24) as f64) < of(16.0) * 3.0);
     }
 
-    /// TPC-H Q17 at scale factor 10: all of it takes DataFusion some 500 ms, most of them this aggregation.
+    /// TPC-H Q17 at scale factor 10: DataFusion takes some 500 ms, most of them for this aggregation.
     #[test]
-    fn groups_are_made_once_a_partition() {
+    fn groups_are_created_in_each_partition() {
         let made = HOST.groups_of_partitions(60e6, 2e6);
         assert!((26e6..28e6).contains(&made), "{made}");
-        // Few are in all partitions, and no partition has more groups than rows.
+        // Each of a few groups is in all partitions, and no partition has more groups than rows.
         assert_eq!(HOST.groups_of_partitions(60e6, 4.0).round(), 64.0);
         assert!(HOST.groups_of_partitions(1e6, 1e6) <= 1e6);
         assert_eq!(HOST.groups_of_partitions(0.0, 0.0), 0.0);
@@ -358,7 +357,7 @@ pub(crate) mod tests {
 
     /// TPC-H Q21 at scale factor 10 in DataFusion: 1.7 s to build the table.
     #[test]
-    fn one_core_builds_what_is_collected() {
+    fn one_core_builds_a_collected_side() {
         let seconds = |collected| {
             let (left, right) = (flow(38_000_000, 40), flow(7_000_000, 8));
             HOST.seconds(&Work::Join {
@@ -373,14 +372,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_has_no_room_goes_down_and_up_again() {
+    fn rows_that_exceed_the_device_are_transferred_again() {
         let small = Gpu { memory: 256 << 20 };
         assert_eq!(H200.output_on_device(flow(1 << 25, 8), HOST), 0.0);
         assert!(small.output_on_device(flow(1 << 25, 8), HOST) > 0.03);
     }
 
     #[test]
-    fn one_core_stages_less_than_the_bus_takes() {
+    fn one_core_stages_slower_than_the_bus() {
         let flow = flow(1 << 25, 8);
         assert!(H200.up(flow, 1.0, Host { cores: 1 }) > 2.0 * H200.up(flow, 1.0, HOST));
     }

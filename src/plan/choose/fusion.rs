@@ -1,60 +1,54 @@
-//! Whether an aggregation by groups does better above an equi-join than as one node with it.
+//! Whether a GPU runs an aggregation by groups faster above an equi-join than fused with it.
 //!
-//! As one node they make no pairs. But the states of the grouped side's matched rows are merged by DataFusion's accumulators, on
-//! one thread, some 75 ns each, and again for each chunk of the right side where the left one is grouped. Above the join a GPU groups
-//! the pairs, some 15 M of them in a millisecond, and the groups may stay there.
+//! A fused node materialises no join rows. But DataFusion's accumulators merge the states of the grouped side's matched rows, on one
+//! thread, some 75 ns each, and again for each chunk of the right side where the left one is grouped. Above the join a GPU groups the
+//! join's rows, some 15 million in a millisecond, and the groups may stay resident.
+
+use std::sync::Arc;
 
 use arrow::datatypes::DataType;
+use datafusion::physical_plan::ExecutionPlan;
 
-use crate::error::Decline;
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
-use crate::options::BowtieOptions;
 use crate::plan::choose::statistics::StatisticsCache;
-use crate::plan::recognise::aggregate::group_above_join;
-use crate::plan::recognise::aggregate_source::GroupSource;
-use crate::plan::recognise::join_aggregate::AggregateSource;
 use crate::plan::recognise::source::JoinSource;
-use crate::spec::join::JoinSpec;
 use crate::spec::join_aggregate::{GroupSide, JoinAggregateSpec};
 
-/// Rows of the grouped side, of which so few take less time than more nodes do.
+/// Rows of the grouped side, below which their states take less time than a second node.
 const FEW_ROWS: f64 = 65_536.0;
 
-/// Pairs for each row of both sides from which it is better to make none.
+/// Join rows for each row of both sides, above which it is faster to materialise none.
 const MOST_PAIRS_OF_A_ROW: f64 = 4.0;
 
-/// Why the two are not one node, where they do better apart. They are one where nobody knows how many rows scans have (what joins of
-/// these have [`StatisticsCache::rows_about`] tells), and where arguments have no width, of which a GPU folds text alone.
-pub(crate) fn apart(
-    source: &GroupSource<'_>,
-    above: &AggregateSource<'_>,
-    options: &BowtieOptions,
-    join: JoinSpec,
+/// Whether a GPU does better with two nodes, an aggregation above a join, than with `fused`. One node is better where the rows of scans
+/// are not known (what joins of these have [`StatisticsCache::rows_about`] tells), and where arguments have no fixed width, as a GPU
+/// folds no text above a join.
+pub(crate) fn prefers_separate_nodes(
     fused: &JoinAggregateSpec,
+    join: &Arc<dyn ExecutionPlan>,
     sides: &JoinSource,
-    known: &StatisticsCache,
-) -> Option<Decline> {
-    let (GroupSide::Side(side), Strategy::Equi(_)) = (fused.group_side, join.theta.strategy) else {
-        return None;
+    statistics: &StatisticsCache,
+) -> bool {
+    let (GroupSide::Side(side), Strategy::Equi(_)) = (fused.group_side, fused.join.theta.strategy)
+    else {
+        return false;
     };
-    let (left, right) = (
-        known.rows_about(&sides.left)?,
-        known.rows_about(&sides.right)?,
-    );
+    let rows = |plan| statistics.rows_about(plan);
+    let (Some(left), Some(right)) = (rows(&sides.left), rows(&sides.right)) else {
+        return false;
+    };
     let grouped = match side {
         Side::Left => left,
         Side::Right => right,
     };
-    let pairs = known.rows_about(above.join)?;
-    if grouped < FEW_ROWS || pairs > MOST_PAIRS_OF_A_ROW * (left + right) {
-        return None;
+    let has_many_pairs = |pairs| pairs > MOST_PAIRS_OF_A_ROW * (left + right);
+    if grouped < FEW_ROWS || rows(join).is_none_or(has_many_pairs) {
+        return false;
     }
-    let arguments = fused.aggregates.iter().filter_map(|a| a.argument);
-    let have_width = arguments.into_iter().all(|(side, column)| {
+    let mut arguments = fused.aggregates.iter().filter_map(|a| a.argument);
+    arguments.all(|(side, column)| {
         let data_type = fused.join.input(side).data_type(column);
         data_type.primitive_width().is_some() || *data_type == DataType::Boolean
-    });
-    (have_width && group_above_join(source, above, options, join).is_ok())
-        .then(|| Decline("many rows are grouped, which a GPU does sooner by pairs".into()))
+    })
 }

@@ -1,11 +1,11 @@
-//! Which nodes a device runs, by which strategy: statistics, costs, placement.
+//! Which nodes run on a device, by which strategy: statistics, costs, placement.
 
-pub(crate) mod address;
-pub(crate) mod aggregate_candidates;
-pub(crate) mod candidates;
+pub(crate) mod aggregate_costs;
 pub(crate) mod cardinality;
 pub(crate) mod cost;
 pub(crate) mod fusion;
+pub(crate) mod gain;
+pub(crate) mod node_costs;
 pub(crate) mod oversized;
 pub(crate) mod placement;
 pub(crate) mod policy;

@@ -1,40 +1,41 @@
-//! What inputs cost that are larger than the GPU: they go to parts on the host, or go up again and again.
+//! The cost of inputs larger than the GPU: they are partitioned on the host, or uploaded several times.
 
 use crate::exec::partition::grace_join::Oversized;
 use crate::plan::choose::cost::{Flow, Gpu, Host, NODE, NS};
 
-/// Chunks of a side that are not worth parts (`exec/partition/grace_join.rs`, `exec/partition/grace_aggregate.rs`).
+/// Chunks of a side up to which it is not partitioned (`exec/partition/grace_join.rs`, `exec/partition/grace_aggregate.rs`).
 const FEW_CHUNKS: f64 = 2.0;
-/// A side's chunk takes at most one of so many parts of the memory, by its columns, or by this much for each row (`ChunkLimits`).
+/// The columns of a chunk take at most the memory divided by `CHUNK_SHARE`, and a row of it is counted as `CHUNK_ROW_BYTES` of the memory
+/// (`ChunkLimits`).
 const CHUNK_SHARE: f64 = 8.0;
 const CHUNK_ROW_BYTES: f64 = 512.0;
-/// Rows of the first and of the longest chunk of a streamed side (`Device::streamed_rows` of a GPU).
+/// Rows of the first and of the longest chunk of a probe side (`DeviceProfile::of_gpu`).
 const STREAMED_ROWS: (f64, f64) = ((1 << 22) as f64, (1 << 25) as f64);
-/// Rows of the right side of a round for each left one.
+/// Right rows of a round of Grace partitioning for each left row.
 const ROUND: f64 = 4.0;
 
-/// To copy a row, and a byte of it, to its part, in time of one core: 2^25 ⋈ 2^26 rows of 8 bytes took 1.7 s, 75M rows of 30 bytes of
+/// Nanoseconds of one core to copy a row, and a byte of it, to its partition: 2^25 ⋈ 2^26 rows of 8 bytes took 1.7 s, 75M rows of 30 bytes of
 /// TPC-H Q18 3.1 s, under 256 MB on 16 cores (2026-11-24).
-const PART_ROW: f64 = 8.0;
-const PART_BYTE: f64 = 1.1;
+const PARTITIONED_ROW: f64 = 8.0;
+const PARTITIONED_BYTE: f64 = 1.1;
 
-/// A group of a chunk that is merged with those of others on the host, where there are few; from so many for each row on they are many.
+/// Nanoseconds to merge a group of a chunk with those of others on the host. A chunk with fewer rows for each group is partitioned.
 const MERGED_GROUP: f64 = 150.0;
 const ROWS_OF_FEW_GROUPS: f64 = 16.0;
 
-/// What it costs that the left side of a join is larger than the GPU.
+/// The cost of a join whose left side is larger than the GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Meeting {
-    /// How often it goes up.
-    pub left_times: f64,
-    /// Beside.
+pub(crate) struct OversizedCost {
+    /// Uploads of the left side.
+    pub left_uploads: f64,
+    /// Seconds beside these.
     pub seconds: f64,
 }
 
 impl Host {
-    /// Seconds to copy rows to their parts.
-    fn parting(self, flow: Flow) -> f64 {
-        self.parallel(PART_ROW * flow.rows + PART_BYTE * flow.bytes)
+    /// Seconds to partition rows.
+    fn partitioning(self, flow: Flow) -> f64 {
+        self.parallel(PARTITIONED_ROW * flow.rows + PARTITIONED_BYTE * flow.bytes)
     }
 }
 
@@ -43,7 +44,7 @@ impl Gpu {
         self.memory as f64 / CHUNK_ROW_BYTES
     }
 
-    /// Seconds to start a node, and each of its chunks where these are short: 0.3 to 1 ms under 256 MB.
+    /// Seconds to start a node, and each of its chunks on a small device: 0.3 to 1 ms under 256 MB.
     pub(crate) fn node(&self, flow: Flow) -> f64 {
         NODE * (flow.rows / self.chunk_rows()).max(1.0)
     }
@@ -54,36 +55,36 @@ impl Gpu {
         by_rows.max(by_bytes) > FEW_CHUNKS
     }
 
-    pub(crate) fn meeting(
+    pub(crate) fn oversized(
         &self,
-        larger: Oversized,
+        method: Oversized,
         left: Flow,
         right: Flow,
         host: Host,
-    ) -> Meeting {
-        let mut meeting = Meeting {
-            left_times: 1.0,
+    ) -> OversizedCost {
+        let mut cost = OversizedCost {
+            left_uploads: 1.0,
             seconds: 0.0,
         };
         if !self.has_many_chunks(left) {
-            return meeting;
+            return cost;
         }
-        match larger {
+        match method {
             Oversized::KeyBitmap => {}
             Oversized::Parts if self.has_many_chunks(right) => {
                 let rounds = right.rows / (ROUND * left.rows).max(1.0);
-                meeting.left_times = rounds.ceil().max(1.0);
-                meeting.seconds = host.parting(left) + host.parting(right);
+                cost.left_uploads = rounds.ceil().max(1.0);
+                cost.seconds = host.partitioning(left) + host.partitioning(right);
             }
             Oversized::Parts | Oversized::Tiles => {
-                meeting.left_times = self.streamed_chunks(right);
+                cost.left_uploads = self.streamed_chunks(right);
             }
         }
-        meeting.seconds += (meeting.left_times - 1.0) * self.node(left);
-        meeting
+        cost.seconds += (cost.left_uploads - 1.0) * self.node(left);
+        cost
     }
 
-    /// Chunks of a right side, each twice as long as the one before.
+    /// Chunks of a right side, of which each is twice as long as the one before.
     fn streamed_chunks(&self, right: Flow) -> f64 {
         let (chunk, most) = STREAMED_ROWS;
         let mut chunk = chunk.min(self.chunk_rows());
@@ -97,14 +98,14 @@ impl Gpu {
         chunks + (rows / chunk).ceil().max(1.0) - 1.0
     }
 
-    /// Seconds that it costs that the rows of an aggregation are larger than the GPU: their groups come in parts, or are merged.
+    /// Seconds of an aggregation whose input is larger than the GPU: it is partitioned, or the groups of its chunks are merged.
     pub(crate) fn chunks_of_groups(&self, input: Flow, groups: f64, host: Host) -> f64 {
         if !self.has_many_chunks(input) {
             return 0.0;
         }
         let of_chunk = groups.min(self.chunk_rows());
         match of_chunk * ROWS_OF_FEW_GROUPS > self.chunk_rows() {
-            true => host.parting(input),
+            true => host.partitioning(input),
             false => (input.rows / self.chunk_rows()).ceil() * of_chunk * MERGED_GROUP * NS,
         }
     }
@@ -120,32 +121,32 @@ mod tests {
     const HOST: Host = Host { cores: 16 };
 
     #[test]
-    fn a_left_side_larger_than_the_device_goes_to_parts() {
+    fn a_left_side_larger_than_the_device_is_partitioned() {
         let (left, right) = (flow(1 << 25, 8), flow(1 << 26, 8));
-        let of = |gpu: Gpu, larger| gpu.meeting(larger, left, right, HOST);
-        let nothing = Meeting {
-            left_times: 1.0,
+        let of = |gpu: Gpu, method| gpu.oversized(method, left, right, HOST);
+        let nothing = OversizedCost {
+            left_uploads: 1.0,
             seconds: 0.0,
         };
-        for larger in [Oversized::Parts, Oversized::Tiles, Oversized::KeyBitmap] {
-            assert_eq!(of(H200, larger), nothing);
+        for method in [Oversized::Parts, Oversized::Tiles, Oversized::KeyBitmap] {
+            assert_eq!(of(H200, method), nothing);
         }
         assert_eq!(of(SMALL, Oversized::KeyBitmap), nothing);
         let parts = of(SMALL, Oversized::Parts);
-        assert_eq!(parts.left_times, 1.0);
+        assert_eq!(parts.left_uploads, 1.0);
         assert!((0.09..0.13).contains(&parts.seconds), "{}", parts.seconds);
         // 0.8 GB went up in 102 ms.
         let up = SMALL.up(left, 1.0, HOST) + SMALL.up(right, 1.0, HOST);
         assert!((0.08..0.13).contains(&up), "{up}");
-        assert_eq!(of(SMALL, Oversized::Tiles).left_times, 128.0);
-        let rounds = SMALL.meeting(Oversized::Parts, left, flow(1 << 30, 8), HOST);
-        assert_eq!(rounds.left_times, 8.0);
-        let few = SMALL.meeting(Oversized::Parts, left, flow(1 << 19, 8), HOST);
-        assert!(few.left_times < 3.0 && few.seconds < parts.seconds);
+        assert_eq!(of(SMALL, Oversized::Tiles).left_uploads, 128.0);
+        let rounds = SMALL.oversized(Oversized::Parts, left, flow(1 << 30, 8), HOST);
+        assert_eq!(rounds.left_uploads, 8.0);
+        let few = SMALL.oversized(Oversized::Parts, left, flow(1 << 19, 8), HOST);
+        assert!(few.left_uploads < 3.0 && few.seconds < parts.seconds);
     }
 
     #[test]
-    fn many_groups_go_to_parts_and_few_are_merged() {
+    fn many_groups_are_partitioned_and_few_are_merged() {
         let input = flow(60_000_000, 24);
         assert_eq!(H200.chunks_of_groups(input, 2e6, HOST), 0.0);
         let of = |groups| SMALL.chunks_of_groups(input, groups, HOST);

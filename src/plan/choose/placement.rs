@@ -1,58 +1,60 @@
-//! Which nodes of a plan a GPU takes: the cheapest placement of all of them, borders included.
+//! Which nodes of a plan run on a GPU: the cheapest placement of all of them, transfers included.
 //!
 //! ```text
-//! host(n)   = least of  DataFusion's own n above host(inputs)       device(n) + what brings its rows down
-//! device(n) = least of  each way on the device, above               device(input), or host(input) + what brings its rows up
+//! host(n)   = least of  DataFusion's own n above host(inputs)       device(n) + download of its rows
+//! device(n) = least of  each alternative on the device, above       device(input), or host(input) + upload of its rows
 //! ```
 //!
-//! So a join whose input lies on the device pays no way up for it, and one whose output stays pays no way down.
+//! So a join whose input is resident needs no upload of it, and one whose rows stay resident needs no download.
 
 use crate::error::Decline;
+use crate::plan::recognise::candidate::NodeId;
 
-/// DataFusion's time counts for so much: what is estimated to gain less than a fifth stays where it is.
+/// DataFusion's time counts by this factor: a node that is estimated to gain less than a fifth stays where it is.
 const MARGIN: f64 = 0.8;
 
-/// A border: what crosses it, and for how long.
+/// A transfer between host and device: its time and its bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Border {
+pub(crate) struct Transfer {
     pub seconds: f64,
     pub bytes: f64,
 }
 
-/// One node of the plan.
+/// What one node of the plan costs, wherever it runs.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Step {
-    /// Its inputs in DataFusion's plan: earlier steps.
-    pub inputs: Vec<usize>,
-    /// Seconds of DataFusion's node; `None` where there is no question of leaving it to DataFusion.
+pub(crate) struct NodeCost {
+    /// Its inputs in DataFusion's plan.
+    pub inputs: Vec<NodeId>,
+    /// Seconds of DataFusion's node; `None` for a node that is offloaded at any price.
     pub host: Option<f64>,
-    /// How a device can do it.
-    pub ways: Vec<Way>,
-    /// To bring its rows to the host.
-    pub down: Border,
-    /// Seconds that its rows cost which stay on the device.
-    pub stay: f64,
-    /// Rows that come out.
+    /// How a device can run it.
+    pub alternatives: Vec<Alternative>,
+    /// The transfer of its rows to the host.
+    pub download: Transfer,
+    /// Seconds that it costs to keep its rows on the device.
+    pub resident: f64,
+    /// Its cardinality.
     pub rows: Option<f64>,
 }
 
+/// A node on the device.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Way {
+pub(crate) struct Alternative {
     pub seconds: f64,
-    /// A step that it does too.
-    pub along: Option<usize>,
-    /// Steps whose rows it reads, and what brings them up; `None` where only rows will do that a device node left there.
-    pub inputs: Vec<(usize, Option<Border>)>,
+    /// The node below that is one with it.
+    pub fused: Option<NodeId>,
+    /// Nodes whose rows it reads, with the transfer of rows on the host; `None`: it reads resident rows alone.
+    pub inputs: Vec<(NodeId, Option<Transfer>)>,
 }
 
-/// What is to become of a step.
+/// Where a node runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Placed {
     pub on_device: bool,
     pub estimate: Estimate,
 }
 
-/// What a node costs: on the device with the borders that it has there, and in DataFusion.
+/// What a node costs: on the device, with the transfers that it needs there, and in DataFusion.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Estimate {
     pub rows: Option<u64>,
@@ -63,7 +65,7 @@ pub(crate) struct Estimate {
 }
 
 impl Estimate {
-    /// Why it does not pay.
+    /// The reason of a node that runs no sooner on the device.
     pub(crate) fn decline(&self) -> Decline {
         Decline(format!(
             "estimated at {:.1} ms on the device with its transfers, at {:.1} ms in DataFusion",
@@ -72,117 +74,120 @@ impl Estimate {
     }
 }
 
-/// The cheapest way to have a step's rows on the host and on the device.
+/// The least seconds to have a node's rows on the host, and on the device.
 #[derive(Debug, Clone, Copy)]
 struct Cost {
     host: f64,
-    /// With the way; infinite where there is none.
+    /// Infinite without an alternative.
     device: f64,
-    way: Option<usize>,
-    /// Whether the host's rows come from the device. Computed once: what is added and taken off again is rounded.
-    brought_down: bool,
+    alternative: Option<usize>,
+    /// Whether the host's rows are downloaded. Computed once: a sum of which a term is subtracted again is rounded.
+    downloads: bool,
 }
 
-/// Places each step; the last one's rows are wanted on the host.
-pub(crate) fn place(steps: &[Step]) -> Vec<Placed> {
-    let mut costs: Vec<Cost> = Vec::with_capacity(steps.len());
-    for step in steps {
-        let on_host: f64 = step.inputs.iter().map(|input| costs[*input].host).sum();
-        let host = step.host.map_or(f64::INFINITY, |host| host * MARGIN) + on_host;
-        let ways = step.ways.iter().enumerate();
-        let (way, device) = ways
-            .map(|(i, way)| (Some(i), cost_of(way, &costs)))
+/// Places each node; the host reads the rows of the last one.
+pub(crate) fn place(nodes: &[NodeCost]) -> Vec<Placed> {
+    let mut costs: Vec<Cost> = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        let on_host: f64 = node.inputs.iter().map(|input| costs[*input].host).sum();
+        let host = node.host.map_or(f64::INFINITY, |host| host * MARGIN) + on_host;
+        let alternatives = node.alternatives.iter().enumerate();
+        let (alternative, device) = alternatives
+            .map(|(i, alternative)| (Some(i), cost_of(alternative, &costs)))
             .min_by(|a, b| a.1.total_cmp(&b.1))
             .unwrap_or((None, f64::INFINITY));
-        let brought_down = device + step.down.seconds <= host;
+        let downloads = device + node.download.seconds <= host;
         costs.push(Cost {
-            host: host.min(device + step.down.seconds),
-            brought_down,
-            device: device + step.stay,
-            way: way.filter(|_| device.is_finite()),
+            host: host.min(device + node.download.seconds),
+            downloads,
+            device: device + node.resident,
+            alternative: alternative.filter(|_| device.is_finite()),
         });
     }
-    let mut marks = vec![Mark::default(); steps.len()];
-    if let Some(last) = steps.len().checked_sub(1) {
-        mark(steps, &costs, &mut marks, last, false);
+    let mut marks = vec![Mark::default(); nodes.len()];
+    if let Some(last) = nodes.len().checked_sub(1) {
+        mark(nodes, &costs, &mut marks, last, false);
     }
-    (0..steps.len())
+    (0..nodes.len())
         .map(|i| Placed {
             on_device: marks[i].on_device,
-            estimate: estimate(steps, &costs, &marks, i),
+            estimate: estimate(nodes, &costs, &marks, i),
         })
         .collect()
 }
 
-fn cost_of(way: &Way, costs: &[Cost]) -> f64 {
-    let inputs = way.inputs.iter().map(|(input, up)| match up {
+fn cost_of(alternative: &Alternative, costs: &[Cost]) -> f64 {
+    let inputs = alternative.inputs.iter().map(|(input, up)| match up {
         Some(up) => costs[*input].device.min(costs[*input].host + up.seconds),
         None => costs[*input].device,
     });
-    way.seconds + inputs.sum::<f64>()
+    alternative.seconds + inputs.sum::<f64>()
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Mark {
     on_device: bool,
-    /// Its rows go to the host.
-    down: bool,
-    /// Another step does it too.
-    along: bool,
+    /// The host reads its rows.
+    downloads: bool,
+    /// It is one node with the one above.
+    fused: bool,
 }
 
-/// Marks what the cheapest placement has on the device, of a step whose rows are wanted there or on the host, and below it.
-fn mark(steps: &[Step], costs: &[Cost], marks: &mut [Mark], i: usize, there: bool) {
-    let step = &steps[i];
-    let way = costs[i].way.map(|way| &step.ways[way]);
-    match way.filter(|_| there || costs[i].brought_down) {
-        Some(way) => {
+/// Marks what the cheapest placement has on the device: of a node whose rows are read there or on the host, and of the nodes below it.
+fn mark(nodes: &[NodeCost], costs: &[Cost], marks: &mut [Mark], i: usize, on_device: bool) {
+    let node = &nodes[i];
+    let alternative = costs[i].alternative.map(|i| &node.alternatives[i]);
+    match alternative.filter(|_| on_device || costs[i].downloads) {
+        Some(alternative) => {
             marks[i].on_device = true;
-            marks[i].down |= !there;
-            if let Some(along) = way.along {
-                marks[along].on_device = true;
-                marks[along].along = true;
+            marks[i].downloads |= !on_device;
+            if let Some(fused) = alternative.fused {
+                marks[fused].on_device = true;
+                marks[fused].fused = true;
             }
-            for (input, up) in &way.inputs {
-                let there = match up {
+            for (input, up) in &alternative.inputs {
+                let on_device = match up {
                     Some(up) => costs[*input].device <= costs[*input].host + up.seconds,
                     None => true,
                 };
-                mark(steps, costs, marks, *input, there);
+                mark(nodes, costs, marks, *input, on_device);
             }
         }
         None => {
-            for input in &step.inputs {
-                mark(steps, costs, marks, *input, false);
+            for input in &node.inputs {
+                mark(nodes, costs, marks, *input, false);
             }
         }
     }
 }
 
-fn estimate(steps: &[Step], costs: &[Cost], marks: &[Mark], i: usize) -> Estimate {
-    let step = &steps[i];
-    let (mut up, mut down) = (Border::default(), step.down);
+fn estimate(nodes: &[NodeCost], costs: &[Cost], marks: &[Mark], i: usize) -> Estimate {
+    let node = &nodes[i];
+    let (mut up, mut down) = (Transfer::default(), node.download);
     let mut seconds = 0.0;
-    let mut host = step.host.unwrap_or_default();
-    if marks[i].along {
-        // Its costs are those of the step that does it.
-        down = Border::default();
-    } else if let Some(way) = costs[i].way.map(|way| &step.ways[way]) {
-        for (input, border) in &way.inputs {
-            if let (false, Some(border)) = (marks[*input].on_device, border) {
-                up.seconds += border.seconds;
-                up.bytes += border.bytes;
+    let mut host = node.host.unwrap_or_default();
+    if marks[i].fused {
+        // Its costs are counted at the node above.
+        down = Transfer::default();
+    } else if let Some(alternative) = costs[i].alternative.map(|i| &node.alternatives[i]) {
+        for (input, upload) in &alternative.inputs {
+            if let (false, Some(upload)) = (marks[*input].on_device, upload) {
+                up.seconds += upload.seconds;
+                up.bytes += upload.bytes;
             }
         }
-        seconds = way.seconds;
-        host += way.along.and_then(|i| steps[i].host).unwrap_or_default();
-        if marks[i].on_device && !marks[i].down {
-            down = Border::default();
-            seconds += step.stay;
+        seconds = alternative.seconds;
+        host += alternative
+            .fused
+            .and_then(|i| nodes[i].host)
+            .unwrap_or_default();
+        if marks[i].on_device && !marks[i].downloads {
+            down = Transfer::default();
+            seconds += node.resident;
         }
     }
     Estimate {
-        rows: step.rows.map(|rows| rows as u64),
+        rows: node.rows.map(|rows| rows as u64),
         bytes_up: up.bytes as u64,
         bytes_down: down.bytes as u64,
         device_ms: (seconds + up.seconds + down.seconds) * 1e3,
@@ -194,37 +199,39 @@ fn estimate(steps: &[Step], costs: &[Cost], marks: &[Mark], i: usize) -> Estimat
 mod tests {
     use super::*;
 
-    fn border(seconds: f64) -> Border {
-        Border {
+    fn transfer(seconds: f64) -> Transfer {
+        Transfer {
             seconds,
             bytes: seconds * 1e9,
         }
     }
 
-    fn scan() -> Step {
-        Step {
+    fn scan() -> NodeCost {
+        NodeCost {
             host: Some(0.0),
-            ..Step::default()
+            ..NodeCost::default()
         }
     }
 
-    fn node(host: f64, device: f64, inputs: &[(usize, f64)], down: f64) -> Step {
-        let ups = inputs.iter().map(|(input, up)| (*input, Some(border(*up))));
-        Step {
+    fn node(host: f64, device: f64, inputs: &[(usize, f64)], down: f64) -> NodeCost {
+        let ups = inputs
+            .iter()
+            .map(|(input, up)| (*input, Some(transfer(*up))));
+        NodeCost {
             inputs: inputs.iter().map(|(input, _)| *input).collect(),
             host: Some(host),
-            ways: vec![Way {
+            alternatives: vec![Alternative {
                 seconds: device,
-                along: None,
+                fused: None,
                 inputs: ups.collect(),
             }],
-            down: border(down),
-            ..Step::default()
+            download: transfer(down),
+            ..NodeCost::default()
         }
     }
 
-    fn on_device(steps: &[Step]) -> Vec<usize> {
-        let placed = place(steps).into_iter().enumerate();
+    fn on_device(nodes: &[NodeCost]) -> Vec<usize> {
+        let placed = place(nodes).into_iter().enumerate();
         placed
             .filter(|(_, step)| step.on_device)
             .map(|(i, _)| i)
@@ -232,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_pay_for_its_borders_stays() {
+    fn a_node_that_gains_less_than_its_transfers_stays() {
         let join = |up| vec![scan(), scan(), node(1.0, 0.1, &[(0, up), (1, up)], 0.2)];
         assert_eq!(on_device(&join(0.2)), [2]);
         assert_eq!(on_device(&join(0.3)), [0usize; 0]);
@@ -243,9 +250,9 @@ mod tests {
         assert_eq!(placed.estimate.host_ms, 1000.0);
     }
 
-    /// Two joins, neither of which pays alone.
+    /// Two joins, neither of which gains alone.
     #[test]
-    fn a_chain_pays_where_its_nodes_alone_do_not() {
+    fn a_chain_gains_where_its_nodes_alone_do_not() {
         let first = node(1.0, 0.1, &[(0, 0.4), (1, 0.0)], 0.6);
         let alone = vec![scan(), scan(), first.clone()];
         assert_eq!(on_device(&alone), [0usize; 0]);
@@ -263,13 +270,13 @@ mod tests {
     }
 
     #[test]
-    fn nodes_between_need_rows_that_are_there() {
+    fn nodes_between_need_resident_rows() {
         let mut filter = node(0.0, 0.01, &[(0, 0.0)], 0.1);
-        filter.ways[0].inputs[0].1 = None;
+        filter.alternatives[0].inputs[0].1 = None;
         // Above a scan it stays on the host.
         assert_eq!(on_device(&[scan(), filter.clone()]), [0usize; 0]);
         filter.inputs = vec![1];
-        filter.ways[0].inputs[0].0 = 1;
+        filter.alternatives[0].inputs[0].0 = 1;
         let chain = vec![
             scan(),
             node(1.0, 0.1, &[(0, 0.1)], 0.3),
@@ -280,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_part_of_a_chain_that_pays_is_kept() {
+    fn the_part_of_a_chain_that_gains_is_kept() {
         let chain = vec![
             scan(),
             node(1.0, 0.1, &[(0, 0.1)], 0.01),
@@ -292,12 +299,12 @@ mod tests {
     }
 
     #[test]
-    fn a_fused_aggregation_takes_its_join_along() {
+    fn a_fused_aggregation_places_its_join() {
         let mut group = node(1.0, 0.1, &[(2, 1.0)], 0.0);
-        group.ways.push(Way {
+        group.alternatives.push(Alternative {
             seconds: 0.1,
-            along: Some(2),
-            inputs: vec![(0, Some(border(0.1))), (1, Some(border(0.1)))],
+            fused: Some(2),
+            inputs: vec![(0, Some(transfer(0.1))), (1, Some(transfer(0.1)))],
         });
         let steps = vec![
             scan(),
@@ -312,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gains_anyway_is_taken_at_any_price() {
+    fn a_node_without_an_alternative_is_offloaded_at_any_price() {
         let mut theta = node(0.0, 9.0, &[(0, 9.0)], 9.0);
         theta.host = None;
         assert_eq!(on_device(&[scan(), theta]), [1]);

@@ -1,90 +1,121 @@
-//! [`Policy`]: by what it is decided which nodes of one plan are taken.
-
-use std::collections::HashMap;
-use std::sync::Arc;
-
-use datafusion::physical_plan::ExecutionPlan;
+//! [`Policy`]: which nodes of a recognised plan are offloaded.
 
 use crate::error::Decline;
 use crate::options::{BowtieOptions, Offload};
-use crate::plan::choose::address::address;
-use crate::plan::choose::candidates::Candidates;
 use crate::plan::choose::cost::{Gpu, Host};
+use crate::plan::choose::gain::Gain;
+use crate::plan::choose::node_costs::NodeCosts;
 use crate::plan::choose::placement::{Estimate, place};
 use crate::plan::choose::statistics::StatisticsCache;
-use crate::plan::choose::strategy::Taking;
+use crate::plan::recognise::candidate::{AggregateCandidate, JoinCandidate, NodeId};
+use crate::plan::recognise::recognised_plan::{OWN_AGGREGATION, RecognisedPlan};
+use crate::plan::recognise::refusal::Refusal;
+use crate::spec::aggregate::GroupSpec;
+use crate::spec::join::JoinSpec;
 
-/// The options, and what a GPU was found to pay for.
+/// The options, and what a GPU was estimated to run sooner than DataFusion.
 pub(crate) struct Policy<'a> {
-    pub options: &'a BowtieOptions,
-    pub known: StatisticsCache,
-    placement: Option<Placement>,
+    pub(crate) options: &'a BowtieOptions,
+    /// By a node's number; nothing of nodes without a choice.
+    placed: Vec<Option<Placed>>,
 }
 
-/// Joins and aggregations that a GPU could take, by address: whether it does, or why not; and what they cost.
-type Placement = HashMap<usize, (Result<(), Decline>, Option<Estimate>)>;
+/// Whether a node runs on the GPU, or why not; and what it costs, where that is known.
+#[derive(Debug, Clone)]
+struct Placed {
+    offloaded: Result<(), Decline>,
+    estimate: Option<Estimate>,
+}
 
 impl<'a> Policy<'a> {
-    /// For `plan`, whose nodes must live as long. `gpu` is where taken nodes run, unless they run on the host.
+    /// For the nodes of `plan`. `gpu` is where offloaded nodes run, unless they run on the host.
     pub(crate) fn new(
-        plan: &Arc<dyn ExecutionPlan>,
+        plan: &RecognisedPlan,
         options: &'a BowtieOptions,
+        statistics: &StatisticsCache,
         gpu: Option<Gpu>,
         host: Host,
     ) -> Self {
-        let known = StatisticsCache::default();
-        let placement = match (options.offload, gpu) {
-            (Offload::Auto, Some(gpu)) => Some(placement(plan, options, &known, gpu, host)),
-            _ => None,
+        let mut placed = vec![None; plan.nodes().len()];
+        if let (Offload::Auto, Some(gpu)) = (options.offload, gpu) {
+            let costs = NodeCosts::of(plan, statistics, gpu, host);
+            let nodes = place(&costs.nodes);
+            for optional in &costs.optional {
+                let node = nodes[optional.node];
+                placed[optional.node] = Some(match (optional.unknown, node.on_device) {
+                    (Some(unknown), _) => Placed {
+                        offloaded: Err(Decline(unknown.into())),
+                        estimate: None,
+                    },
+                    (None, on_device) => Placed {
+                        offloaded: match on_device {
+                            true => Ok(()),
+                            false => Err(node.estimate.decline()),
+                        },
+                        estimate: Some(node.estimate),
+                    },
+                });
+            }
+        }
+        Self { options, placed }
+    }
+
+    /// The spec of a join that is offloaded.
+    pub(crate) fn join<'p>(
+        &self,
+        id: NodeId,
+        join: &'p JoinCandidate,
+    ) -> Result<&'p JoinSpec, Refusal> {
+        let gains = match &join.gain {
+            _ if self.options.offload == Offload::Force => Ok(()),
+            Gain::OnAnyDevice => Ok(()),
+            Gain::Nowhere(decline) => Err(decline),
+            Gain::ByEstimate(decline) => self.offloaded(id, decline),
         };
-        Self {
-            options,
-            known,
-            placement,
+        match (&join.spec, gains) {
+            // The strategy of the options does not matter to a join that is declined.
+            (Ok(_) | Err(Refusal::Error(_)), Err(decline)) => Err(decline.clone().into()),
+            (spec, _) => spec.as_ref().map_err(Refusal::clone),
         }
     }
 
-    /// By what it is decided whether a node of the plan is taken.
-    pub(crate) fn taking(&self, plan: &Arc<dyn ExecutionPlan>) -> Taking<'_> {
-        if self.options.offload == Offload::Force {
-            return Taking::All;
+    /// The spec of an aggregation that is offloaded by itself, or above a join.
+    pub(crate) fn aggregate<'p>(
+        &self,
+        id: NodeId,
+        aggregate: &'p AggregateCandidate,
+    ) -> Result<&'p GroupSpec, Refusal> {
+        if self.options.offload != Offload::Force {
+            let own = Decline(OWN_AGGREGATION.into());
+            self.offloaded(id, &own).map_err(Decline::clone)?;
         }
-        let placed = self.placement.as_ref().and_then(|p| p.get(&address(plan)));
-        match placed {
-            Some((placed, _)) => Taking::Estimated(placed.as_ref().copied()),
-            None => Taking::Gains,
-        }
+        aggregate.spec.as_ref().map_err(Refusal::clone)
     }
 
-    /// What a node of the plan costs, if that was asked.
-    pub(crate) fn estimate(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Estimate> {
-        let (_, estimate) = self.placement.as_ref()?.get(&address(plan))?;
-        *estimate
+    /// Whether a GPU was estimated to run the node later than DataFusion.
+    pub(crate) fn is_slower(&self, id: NodeId) -> bool {
+        let placed = self.placed[id].as_ref();
+        placed.is_some_and(|placed| placed.offloaded.is_err())
     }
-}
 
-fn placement(
-    plan: &Arc<dyn ExecutionPlan>,
-    options: &BowtieOptions,
-    known: &StatisticsCache,
-    gpu: Gpu,
-    host: Host,
-) -> Placement {
-    let steps = Candidates::of(plan, options, known, gpu, host);
-    let placed = place(&steps.steps);
-    let candidates = steps.candidates.iter().filter_map(|candidate| {
-        let placed = &placed[*steps.known.get(&candidate.address)?];
-        let found = match (candidate.unknown, placed.on_device) {
-            (Some(unknown), _) => (Err(Decline(unknown.into())), None),
-            (None, true) => (Ok(()), Some(placed.estimate)),
-            (None, false) => (Err(placed.estimate.decline()), Some(placed.estimate)),
-        };
-        Some((candidate.address, found))
-    });
-    candidates.collect()
+    /// What a node of the plan costs, where that was estimated.
+    pub(crate) fn estimate(&self, id: NodeId) -> Option<Estimate> {
+        self.placed[id].as_ref()?.estimate
+    }
+
+    fn offloaded<'d>(&'d self, id: NodeId, otherwise: &'d Decline) -> Result<(), &'d Decline> {
+        match &self.placed[id] {
+            Some(placed) => placed.offloaded.as_ref().copied(),
+            None => Err(otherwise),
+        }
+    }
 }
 
 #[cfg(test)]
+mod recognised_once;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod timing;
 #[cfg(test)]
 mod tpch;

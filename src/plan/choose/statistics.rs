@@ -1,30 +1,49 @@
-//! [`StatisticsCache`]: what is known of a plan's nodes, computed once for each while the plan is rewritten: a scan of tables in memory looks at
-//! every batch for its statistics, and every node above asks again.
+//! [`StatisticsCache`]: statistics of a plan's nodes, computed once for each node while a query is planned.
+//!
+//! DataFusion's statistics of a table in memory ask every column of every batch for its NULLs and bytes: 100 ms for 49,000 batches of three
+//! columns. Here such a table has a row count, which its batches hold, and NULL counts if it has few batches.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use arrow::array::{Array, RecordBatch};
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::stats::Precision;
 use datafusion::common::{JoinType, Statistics, internal_err};
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::statistics::ChildStats;
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs};
 
-use crate::plan::choose::address::address;
-use crate::plan::choose::strategy::Estimate;
 use crate::plan::recognise::source::{JoinSource, join_source};
 
+/// Columns of batches whose NULLs are counted, at most.
+const MOST_COUNTED: usize = 1 << 12;
+
+/// Rows of an input, as far as the plan knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RowEstimate(pub Precision<usize>);
+
+impl RowEstimate {
+    pub(crate) fn rows(&self) -> Option<u64> {
+        self.0.get_value().map(|rows| *rows as u64)
+    }
+}
+
 /// A node by its address, and one of its partitions or all of them.
-type Key = (usize, Option<usize>);
+type Key = (*const (), Option<usize>);
 
 /// Held with its node, so that no other one gets its address.
-type Made = (Arc<dyn ExecutionPlan>, Arc<Statistics>);
+type Held = (Arc<dyn ExecutionPlan>, Arc<Statistics>);
 
+/// Statistics of nodes that were asked for.
 #[derive(Default)]
 pub(crate) struct StatisticsCache {
-    made: RefCell<HashMap<Key, Made>>,
+    computed: RefCell<HashMap<Key, Held>>,
 }
 
 impl StatisticsCache {
@@ -34,28 +53,47 @@ impl StatisticsCache {
         known.unwrap_or_else(|_| Arc::new(Statistics::new_unknown(&plan.schema())))
     }
 
-    pub(crate) fn rows(&self, plan: &Arc<dyn ExecutionPlan>) -> Estimate {
-        Estimate(self.statistics(plan).num_rows)
+    pub(crate) fn rows(&self, plan: &Arc<dyn ExecutionPlan>) -> RowEstimate {
+        RowEstimate(self.statistics(plan).num_rows)
     }
 
-    pub(crate) fn sides(&self, source: &JoinSource) -> (Estimate, Estimate) {
+    pub(crate) fn sides(&self, source: &JoinSource) -> (RowEstimate, RowEstimate) {
         (self.rows(&source.left), self.rows(&source.right))
     }
 
-    /// Whether it is known how many values each key of a join has, on both sides.
-    pub(crate) fn counts_keys(&self, source: &JoinSource) -> bool {
-        let counts = |side, key: &Arc<dyn PhysicalExpr>| {
-            let statistics = self.statistics(side);
-            let column = key.downcast_ref::<Column>();
-            let column = column.and_then(|c| statistics.column_statistics.get(c.index()));
-            column.is_some_and(|column| column.distinct_count.get_value().is_some())
-        };
-        let mut keys = source.on.iter();
-        keys.all(|(left, right)| counts(&source.left, left) && counts(&source.right, right))
+    /// The distinct count of a key of a join.
+    fn distinct_count(
+        &self,
+        side: &Arc<dyn ExecutionPlan>,
+        key: &Arc<dyn PhysicalExpr>,
+    ) -> Option<u64> {
+        let column = key.downcast_ref::<Column>()?;
+        let statistics = self.statistics(side);
+        let column = statistics.column_statistics.get(column.index())?;
+        column.distinct_count.get_value().map(|count| *count as u64)
     }
 
-    /// Rows of a node, where joins of keys that nobody counted have as many as their longer side at least: DataFusion takes such keys for
-    /// unique as long as no least and greatest ones say that there are fewer, and so the shorter side's rows for all that come out.
+    /// How many values the keys of a join have on the side that has more, at least, where that is known.
+    pub(crate) fn distinct_keys(&self, source: &JoinSource) -> Option<u64> {
+        let counts = source.on.iter().flat_map(|(left, right)| {
+            [
+                self.distinct_count(&source.left, left),
+                self.distinct_count(&source.right, right),
+            ]
+        });
+        counts.flatten().max()
+    }
+
+    /// Whether the distinct count of each key of a join is known, on both sides.
+    pub(crate) fn counts_keys(&self, source: &JoinSource) -> bool {
+        source.on.iter().all(|(left, right)| {
+            self.distinct_count(&source.left, left).is_some()
+                && self.distinct_count(&source.right, right).is_some()
+        })
+    }
+
+    /// Rows of a node, where a join without distinct counts has at least the rows of its longer side. DataFusion takes such keys for unique,
+    /// unless their least and greatest values allow fewer, and estimates the shorter side's rows.
     pub(crate) fn rows_about(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
         use JoinType::*;
         let known = |plan| self.rows(plan).rows().map(|rows| rows as f64);
@@ -83,16 +121,30 @@ impl StatisticsCache {
         Some(self.rows_about(input)? * share)
     }
 
-    /// As [`StatisticsContext`](datafusion::physical_plan::StatisticsContext) computes them, whose memory is of one walk.
+    /// As [`StatisticsContext`](datafusion::physical_plan::StatisticsContext) computes them, which keeps them for one call.
     fn compute(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
         partition: Option<usize>,
     ) -> Result<Arc<Statistics>> {
-        let key = (address(plan), partition);
-        if let Some((_, known)) = self.made.borrow().get(&key) {
+        let key = (Arc::as_ptr(plan).cast::<()>(), partition);
+        if let Some((_, known)) = self.computed.borrow().get(&key) {
             return Ok(Arc::clone(known));
         }
+        let computed = match in_memory(plan) {
+            Some(table) => Arc::new(of_batches(table, partition, &plan.schema())),
+            None => self.of_node(plan, partition)?,
+        };
+        let held = (Arc::clone(plan), Arc::clone(&computed));
+        self.computed.borrow_mut().insert(key, held);
+        Ok(computed)
+    }
+
+    fn of_node(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        partition: Option<usize>,
+    ) -> Result<Arc<Statistics>> {
         let (children, requests) = (plan.children(), plan.child_stats_requests(partition));
         if children.len() != requests.len() {
             return internal_err!(
@@ -107,9 +159,58 @@ impl StatisticsCache {
         });
         let inputs = inputs.collect::<Result<Vec<_>>>()?;
         let args = StatisticsArgs::new().with_partition(partition);
-        let made = plan.statistics_from_inputs(&inputs, &args)?;
-        let held = (Arc::clone(plan), Arc::clone(&made));
-        self.made.borrow_mut().insert(key, held);
-        Ok(made)
+        plan.statistics_from_inputs(&inputs, &args)
     }
 }
+
+/// The batches of a scan of a table in memory.
+fn in_memory(plan: &Arc<dyn ExecutionPlan>) -> Option<&MemorySourceConfig> {
+    let scan = plan.downcast_ref::<DataSourceExec>()?;
+    scan.data_source().downcast_ref::<MemorySourceConfig>()
+}
+
+/// Statistics of a table in memory, of one partition or of all.
+fn of_batches(
+    table: &MemorySourceConfig,
+    partition: Option<usize>,
+    schema: &SchemaRef,
+) -> Statistics {
+    let partitions = table.partitions();
+    let partitions = match partition {
+        Some(partition) => match partitions.get(partition) {
+            Some(batches) => std::slice::from_ref(batches),
+            None => return Statistics::new_unknown(schema),
+        },
+        None => partitions,
+    };
+    let batches = || partitions.iter().flatten();
+    let mut statistics = Statistics::new_unknown(schema);
+    let rows = batches().map(RecordBatch::num_rows).sum();
+    statistics.num_rows = Precision::Exact(rows);
+    let width = schema.fields().len();
+    if partitions.iter().map(Vec::len).sum::<usize>() * width > MOST_COUNTED {
+        return statistics;
+    }
+    let columns = statistics.column_statistics.iter_mut();
+    for ((column, field), i) in columns.zip(schema.fields()).zip(0..) {
+        if !holds_its_nulls(field.data_type()) {
+            continue;
+        }
+        let i = table.projection().as_ref().map_or(i, |columns| columns[i]);
+        let nulls = batches().map(|batch| batch.column(i).null_count()).sum();
+        column.null_count = Precision::Exact(nulls);
+    }
+    statistics
+}
+
+/// Whether an array of the type says how many of its values are NULL without reading them.
+fn holds_its_nulls(data_type: &DataType) -> bool {
+    use DataType::*;
+    !matches!(
+        data_type,
+        Null | Dictionary(..) | RunEndEncoded(..) | Union(..)
+    )
+}
+
+#[cfg(test)]
+mod tests;

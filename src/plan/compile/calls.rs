@@ -1,4 +1,4 @@
-//! Calls and arithmetic on dates and times, compiled into the instructions that there are: selections, comparisons and integers.
+//! Calls and arithmetic on dates and times, compiled into existing instructions: selections, comparisons and integers.
 
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
@@ -39,7 +39,7 @@ impl Compiler<'_> {
         if let (true, [part, of]) = (is_of::<DatePartFunc>(expr), call.args()) {
             return self.date_part(part, of);
         }
-        // What they do with a value that all rows have is not always the same.
+        // DataFusion's functions may treat a value that all rows have in another way.
         if call.args().iter().any(may_be_scalar) {
             return None;
         }
@@ -77,7 +77,7 @@ impl Compiler<'_> {
         Some(())
     }
 
-    /// Leaves a register's values to the host that are not among `low ..= high`.
+    /// Makes the host decide on values of a register outside `low ..= high`.
     pub(crate) fn within(&mut self, out: u8, kind: RowKind, low: i64, high: i64) -> Option<()> {
         let far = self.word(kind, low)?;
         self.plain(Op::Lt, kind, [far, out, far])?;
@@ -171,7 +171,7 @@ impl Compiler<'_> {
     fn outermost(&mut self, all: &[Expr], beats: Op, data_type: &DataType) -> Option<u8> {
         let (first, others) = all.split_first()?;
         let other_type = |expr| self.type_of(expr).is_none_or(|of| of != *data_type);
-        // How zeros and NaN compare depends on whether there are NULLs.
+        // The order of zeros and NaN depends on whether there are NULLs.
         if data_type.is_floating() || all.iter().any(other_type) {
             return None;
         }

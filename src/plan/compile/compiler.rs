@@ -13,15 +13,15 @@ pub(crate) const I32: RowKind = RowKind::Plain(Kind::I32);
 
 pub(crate) const I64: RowKind = RowKind::Plain(Kind::I64);
 
-/// Whether it calls this function.
+/// Whether `expr` calls the function `F`.
 pub(crate) fn is_of<F: ScalarUDFImpl + 'static>(expr: &Expr) -> bool {
     ScalarFunctionExpr::try_downcast_func::<F>(expr.as_ref()).is_some()
 }
 
 pub(crate) type Expr = Arc<dyn PhysicalExpr>;
 
-/// Registers are handed out as a stack: an expression's value goes to the first free one, and what it needed besides is free again
-/// afterwards. `None` of its methods: it does not compile.
+/// Registers are allocated as a stack: an expression's value goes to the first free one, and its temporaries are free again afterwards. A
+/// method returns `None` for an expression that does not compile.
 pub(crate) struct Compiler<'a> {
     pub(crate) schema: &'a Schema,
     pub(crate) instructions: Vec<RowInstruction>,

@@ -36,7 +36,7 @@ enum Part {
     IsoDayOfWeek,
     Hour,
     Minute,
-    /// Seconds of the minute, in so many units each.
+    /// The second of the minute, in this many units a second.
     Second(i64),
     /// Seconds since 1970.
     Epoch,
@@ -80,11 +80,11 @@ impl Part {
 #[derive(Clone, Copy, PartialEq)]
 enum Clock {
     Days,
-    /// Milliseconds since 1970, which are taken for whole days where it is about parts of a second.
+    /// Milliseconds since 1970, which count as whole days in parts smaller than a day.
     Date64,
-    /// Since 1970, so many a second.
+    /// Units since 1970, this many a second.
     Timestamp(i64),
-    /// Since midnight, so many a second.
+    /// Units since midnight, this many a second.
     Time(i64),
 }
 

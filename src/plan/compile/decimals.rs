@@ -8,7 +8,7 @@ use crate::plan::compile::compiler::{Compiler, Expr, F64};
 use crate::plan::compile::row_program::{MAX_SCALE, ten_to};
 
 impl Compiler<'_> {
-    /// As Arrow's kernels: sums, differences and rests at the larger scale, products at both together, quotients at four digits more.
+    /// As Arrow's kernels: sums, differences and remainders at the larger scale, products at both together, quotients at four digits more.
     pub(crate) fn decimals(
         &mut self,
         op: Op,
@@ -47,7 +47,7 @@ impl Compiler<'_> {
         Some(a)
     }
 
-    /// Register `out` times ten to the power of `up`, of at most so many digits, if they are not 0.
+    /// Register `out` times ten to the power of `up`, of at most `digits` digits, unless that is 0.
     fn scale(&mut self, out: u8, from: RowKind, up: i8, digits: u8) -> Option<()> {
         let factor = ten_to(up)?;
         let instruction = self.emit(RowOp::Scale, RowKind::Decimal, [out, out, digits])?;

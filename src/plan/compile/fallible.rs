@@ -17,7 +17,7 @@ use crate::plan::compile::float_bits::FloatBits;
 use crate::plan::compile::text;
 use crate::plan::compile::text::keeps_text;
 
-/// Whether `expr` has a value on every row: no division, no narrowing cast, no function but tests of text and characters of it.
+/// Whether `expr` has a value on every row: no division, no narrowing cast, no function but text predicates and substrings.
 pub(crate) fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
     if text::operand(expr, schema).is_some() || text::test(expr, schema).is_some() {
         return true;
@@ -108,8 +108,7 @@ pub(crate) fn divides_always(divisor: &Expr) -> bool {
         && (unsigned || !is(ScalarValue::new_negative_one(&data_type)))
 }
 
-/// Whether DataFusion may give one value for all pairs of a batch: a CASE of which one branch is taken, AND and OR of which one
-/// operand decides.
+/// Whether DataFusion may return one value for all pairs of a batch: a CASE with one branch for all, AND and OR decided by one operand.
 pub(crate) fn may_be_scalar(expr: &Expr) -> bool {
     let logic = |binary: &BinaryExpr| matches!(binary.op(), Operator::And | Operator::Or);
     expr.is::<CaseExpr>()
@@ -151,7 +150,7 @@ pub(crate) fn might_fail(expr: &Expr, schema: &Schema) -> bool {
             .any(|child| might_fail(child, schema))
 }
 
-/// The same of any expression: what a function does is not known.
+/// The same for any expression: a function may fail.
 pub(crate) fn fails_somewhere(expr: &Expr, schema: &Schema) -> bool {
     let calls = |expr: &Expr| expr.is::<ScalarFunctionExpr>();
     might_fail(expr, schema)

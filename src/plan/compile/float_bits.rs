@@ -1,4 +1,4 @@
-//! [`FloatBits`]: floats as the integers of their bits, by which DataFusion tells distinct values apart.
+//! [`FloatBits`]: floats as the integers of their bits, by which DataFusion distinguishes values.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

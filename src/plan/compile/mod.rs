@@ -1,4 +1,4 @@
-//! Expressions of DataFusion as programs for a device.
+//! DataFusion's expressions, compiled into programs for a device.
 
 pub(crate) mod calls;
 pub(crate) mod compiler;

@@ -12,7 +12,7 @@ impl<'a> Compiler<'a> {
     /// `a = x OR a = y OR …`, or its opposite.
     pub(crate) fn in_list(&mut self, in_list: &InListExpr, guarded: bool) -> Option<u8> {
         let data_type = self.type_of(in_list.expr())?;
-        // How its sets compare floats is not said.
+        // It is not specified how DataFusion's sets compare floats.
         if data_type.is_floating() || in_list.list().is_empty() {
             return None;
         }

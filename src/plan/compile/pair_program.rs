@@ -1,8 +1,8 @@
 //! Compiling conjuncts that mix the sides into a [`Program`] for the device.
 //!
-//! What reads one side only becomes a column of that side's input, evaluated once a row by DataFusion's own expressions;
-//! what mixes the sides becomes instructions that say exactly what DataFusion's expressions say. A conjunct with anything
-//! else in it does not compile, and stays with the residual.
+//! A part that reads one side only becomes a column of that side's input, evaluated once a row by DataFusion's own expressions. A part that
+//! mixes the sides becomes instructions with exactly the values of DataFusion's expressions. A conjunct with any other part does not
+//! compile, and DataFusion evaluates it.
 
 use std::sync::Arc;
 
@@ -29,9 +29,8 @@ use crate::plan::compile::fallible::{divides_always, fails_somewhere, may_be_sca
 use crate::plan::recognise::sides::{on_side, side_of};
 use crate::spec::join::SideInput;
 
-/// A program for as many conjuncts of `residual` as compile and find room in it, up to one that does not and might fail; `None`
-/// for none. The expressions that it
-/// reads are added to the sides' inputs.
+/// A program for the conjuncts of `residual` that compile, within its limits, and up to one that does not compile and might fail; `None`
+/// for none. The expressions that it reads are added to the sides' inputs.
 pub(crate) fn compile(
     residual: &[JoinFilter],
     left: &mut SideInput,
@@ -47,7 +46,7 @@ pub(crate) fn compile(
         let before = compiler.clone();
         match compiler.conjunct(conjunct.expression()) {
             Some(()) => covers.push(i),
-            // On pairs that those after it reject it would not be asked, and not fail: they are the host's too.
+            // On pairs that later conjuncts reject it would not be evaluated, and not fail: those are evaluated by the host, too.
             None if fails_somewhere(conjunct.expression(), conjunct.schema()) => {
                 compiler = before;
                 break;
@@ -71,8 +70,8 @@ pub(crate) fn compile(
     }))
 }
 
-/// Registers are handed out as a stack: an expression's value goes to the first free one, and what it needed besides is
-/// free again afterwards. `None` of its methods: it does not compile.
+/// Registers are allocated as a stack: an expression's value goes to the first free one, and its temporaries are free again
+/// afterwards. A method returns `None` for an expression that does not compile.
 #[derive(Clone)]
 pub(crate) struct Compiler<'a> {
     filter: &'a JoinFilter,
@@ -97,8 +96,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// One conjunct more: register 0 says whether all of them hold. As in the residual, one is asked for pairs only that those
-    /// before it let through.
+    /// Adds a conjunct: register 0 holds whether all of them are true. As in the residual filter, each is evaluated on pairs that satisfy those
+    /// before it.
     fn conjunct(&mut self, expr: &Expr) -> Option<()> {
         let first = self.free == 0;
         if self.type_of(expr)? != DataType::Boolean {
@@ -150,7 +149,7 @@ impl<'a> Compiler<'a> {
         if collect_columns(expr).is_empty() {
             return self.constant(kind, &constant(expr, &data_type)?);
         }
-        // A column that fails on a row costs the tile its index, so a guarded division is done pair by pair.
+        // A column that fails on a row costs the tile its index, so a guarded division is evaluated for each pair.
         if let Some(side) = side_of(self.filter, expr)
             && !(guarded && might_fail(expr, self.filter.schema()))
         {
@@ -182,7 +181,7 @@ impl<'a> Compiler<'a> {
             return self.cast(cast.expr(), &data_type, guarded);
         }
         if let Some(cast) = expr.downcast_ref::<TryCastExpr>() {
-            // Where it makes a NULL of a value, the host decides.
+            // Where it turns a value into NULL, the host decides.
             return self.cast(cast.expr(), &data_type, guarded);
         }
         if let Some(case) = expr.downcast_ref::<CaseExpr>() {
@@ -275,7 +274,7 @@ impl<'a> Compiler<'a> {
         };
         let wrapping = BinaryExpr::new(Arc::clone(left), *binary.op(), Arc::clone(right));
         if *binary != wrapping {
-            // One that fails on overflow.
+            // This one fails on overflow.
             return None;
         }
         let right_guarded = guarded || matches!(op, Op::And | Op::Or);

@@ -1,5 +1,5 @@
-//! Compiling expressions over the rows of one input into a [`RowProgram`] for the device: what a projection makes, or what a filter
-//! asks. It says exactly what DataFusion's expressions say, so what has an operation in doubt does not compile.
+//! Compiling expressions over the rows of one input into a [`RowProgram`] for the device: those of a projection, or the predicate of a
+//! filter. The program has exactly the values of DataFusion's expressions; an expression for which this is uncertain does not compile.
 
 use std::sync::Arc;
 
@@ -17,54 +17,54 @@ use crate::ir::pair_program::Op;
 use crate::ir::row_program::{
     MAX_ROW_INSTRUCTIONS, MAX_ROW_REGISTERS, RowInstruction, RowKind, RowOp, RowProgram, RowSource,
 };
+#[cfg(test)]
+use crate::plan::calls;
 use crate::plan::compile::compiler::{BOOL, Compiler, Expr};
 use crate::plan::compile::constants::{constant, word_of};
 use crate::plan::compile::fallible::may_be_scalar;
 use crate::plan::compile::text;
 use crate::plan::compile::text_tests::text_equals;
-use crate::spec::rows::{MadeBy, RowExpressions};
+use crate::spec::rows::{ExpressionColumn, RowExpressions};
 
-/// Digits of a decimal of 128 bits, and those behind its point.
+/// Most digits of a decimal of 128 bits, and most digits after its point.
 const MAX_DIGITS: u8 = 38;
 pub(crate) const MAX_SCALE: i8 = 38;
 
-/// `expressions` over rows of `input` for the device; `None` when one of them does not compile.
-pub(crate) fn compile(expressions: &[Expr], input: &SchemaRef) -> Option<RowExpressions> {
+/// An expression that does not compile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NotCompiled {
+    /// By its number; the first one, where all of them together need too many registers or instructions.
+    pub(crate) expression: usize,
+}
+
+/// `expressions` over rows of `input` for the device.
+///
+/// # Errors
+/// The first one that does not compile.
+pub(crate) fn compile(
+    expressions: &[Expr],
+    input: &SchemaRef,
+) -> Result<RowExpressions, NotCompiled> {
+    #[cfg(test)]
+    calls::count(calls::Maker::RowProgram);
     let mut compiler = Compiler {
         schema: input,
         instructions: vec![],
         columns: vec![],
         free: 0,
     };
-    let (mut outputs, mut made) = (vec![], vec![]);
-    for expr in expressions {
-        if is_volatile(expr) {
-            return None;
-        }
-        let data_type = compiler.type_of(expr)?;
-        if let Some(slice) = compiler.slice(expr, &data_type) {
-            made.push(slice);
-            continue;
-        }
-        let output = outputs.len();
-        let (expr, data_type) = match compiler.chosen(expr, &data_type) {
-            Some((number, values)) => {
-                made.push(MadeBy::Choice { output, values });
-                (number, DataType::UInt32)
-            }
+    let (mut outputs, mut columns) = (vec![], vec![]);
+    for (i, expr) in expressions.iter().enumerate() {
+        match compiler.output(expr, &mut outputs) {
+            Some(column) => columns.push(column),
             None => {
-                made.push(MadeBy::Program(output));
-                (Arc::clone(expr), data_type)
+                return Err(NotCompiled {
+                    expression: compiler.culprit(i, expr),
+                });
             }
-        };
-        let value = compiler.value(&expr)?;
-        let kind = RowKind::of(&data_type)?;
-        let store = compiler.emit(RowOp::Store, kind, [value, value, 0])?;
-        store.column = u16::try_from(output).ok()?;
-        compiler.free = 0;
-        outputs.push(data_type);
+        }
     }
-    Some(RowExpressions {
+    Ok(RowExpressions {
         input: Arc::clone(input),
         expressions: expressions.to_vec(),
         program: RowProgram {
@@ -72,8 +72,56 @@ pub(crate) fn compile(expressions: &[Expr], input: &SchemaRef) -> Option<RowExpr
             columns: compiler.columns,
             outputs,
         },
-        made,
+        columns,
     })
+}
+
+impl Compiler<'_> {
+    /// Compiles one expression, whose value becomes the next output, or a column that is computed without the program.
+    fn output(&mut self, expr: &Expr, outputs: &mut Vec<DataType>) -> Option<ExpressionColumn> {
+        if is_volatile(expr) {
+            return None;
+        }
+        let data_type = self.type_of(expr)?;
+        if let Some(slice) = self.slice(expr, &data_type) {
+            return Some(slice);
+        }
+        let output = outputs.len();
+        let (expr, data_type, column) = match self.chosen(expr, &data_type) {
+            Some((number, values)) => (
+                number,
+                DataType::UInt32,
+                ExpressionColumn::Choice { output, values },
+            ),
+            None => (
+                Arc::clone(expr),
+                data_type,
+                ExpressionColumn::Program(output),
+            ),
+        };
+        let value = self.value(&expr)?;
+        let kind = RowKind::of(&data_type)?;
+        let store = self.emit(RowOp::Store, kind, [value, value, 0])?;
+        store.column = u16::try_from(output).ok()?;
+        self.free = 0;
+        outputs.push(data_type);
+        Some(column)
+    }
+
+    /// The expression to name where expression `i` did not compile behind those before it: itself, or the first one where it would
+    /// compile alone.
+    fn culprit(&self, i: usize, expr: &Expr) -> usize {
+        let mut alone = Compiler {
+            schema: self.schema,
+            instructions: vec![],
+            columns: vec![],
+            free: 0,
+        };
+        match alone.output(expr, &mut vec![]) {
+            Some(_) => 0,
+            None => i,
+        }
+    }
 }
 
 impl Compiler<'_> {
@@ -122,8 +170,8 @@ impl Compiler<'_> {
         if collect_columns(expr).is_empty() {
             return self.constant(kind, &constant(expr, &data_type)?);
         }
-        if let Some((test, said)) = text::test(expr, self.schema) {
-            return self.said(test, &said);
+        if let Some((test, verdict)) = text::test(expr, self.schema) {
+            return self.text_predicate(test, &verdict);
         }
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
             return self.binary(binary, &data_type);
@@ -155,7 +203,7 @@ impl Compiler<'_> {
             return self.cast(cast.expr(), &data_type);
         }
         if let Some(cast) = expr.downcast_ref::<TryCastExpr>() {
-            // Where it makes a NULL of a value, the host decides.
+            // Where it turns a value into NULL, the host decides.
             return self.cast(cast.expr(), &data_type);
         }
         if let Some(case) = expr.downcast_ref::<CaseExpr>() {
@@ -201,7 +249,7 @@ impl Compiler<'_> {
         let (of_left, of_right) = (self.type_of(left)?, self.type_of(right)?);
         let wrapping = BinaryExpr::new(Arc::clone(left), *binary.op(), Arc::clone(right));
         if *binary != wrapping {
-            // One that fails on overflow.
+            // This one fails on overflow.
             return None;
         }
         if let (DataType::Decimal128(_, s), DataType::Decimal128(_, t)) = (&of_left, &of_right)
@@ -209,8 +257,8 @@ impl Compiler<'_> {
         {
             return self.decimals(op, (left, *s), (right, *t), data_type);
         }
-        let apart = of_left != of_right;
-        if apart || (of_left == DataType::Date32 && *binary.op() == Operator::Minus) {
+        let differ = of_left != of_right;
+        if differ || (of_left == DataType::Date32 && *binary.op() == Operator::Minus) {
             return self.date_arithmetic(binary);
         }
         let numbers = of_left.is_integer() || of_left.is_floating();
@@ -223,7 +271,7 @@ impl Compiler<'_> {
             Operator::GtEq => Op::GtEq,
             Operator::IsDistinctFrom => Op::Distinct,
             Operator::IsNotDistinctFrom => Op::NotDistinct,
-            // DataFusion asks the right operand on rows too that the left one decides, unless that decides many.
+            // DataFusion evaluates the right operand also on rows that the left one decides, unless these are many.
             Operator::And | Operator::Or if self.may_fail(right) => return None,
             Operator::And => Op::And,
             Operator::Or => Op::Or,
@@ -293,7 +341,7 @@ impl Compiler<'_> {
     /// `a = x OR a = y OR …`, or its opposite.
     fn in_list(&mut self, in_list: &InListExpr) -> Option<u8> {
         let data_type = self.type_of(in_list.expr())?;
-        // How its sets compare floats is not said.
+        // It is not specified how DataFusion's sets compare floats.
         if data_type.is_floating() || in_list.list().is_empty() {
             return None;
         }

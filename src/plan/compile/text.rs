@@ -1,10 +1,10 @@
-//! Recognising what a device can ask of text: tests of a column, or of some of its characters, against constants or another column.
+//! Recognising text predicates that a device evaluates: a column, or a substring of it, tested against constants or another column.
 //!
 //! ```text
 //! substr(phone, 1, 2) IN ('13', '31')     TextTest { column: phone, slice: 2 characters behind 0, among ["13", "31"] }
 //! ```
 //!
-//! A test has a value on every row where the columns that it reads are not NULL; [`Verdict`] is what the expression makes of it.
+//! A test has a value on every row where the columns that it reads are not NULL; [`Verdict`] is the expression's value by it.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ type Expr = Arc<dyn PhysicalExpr>;
 /// Bytes of a pattern at most: DataFusion may fail on a longer one.
 const MOST_PATTERN_BYTES: usize = 1000;
 
-/// A column of text, or characters of one.
+/// A column of text, or a substring of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Operand {
     pub column: usize,
@@ -43,14 +43,14 @@ pub(crate) struct Operand {
     pub binary: bool,
 }
 
-/// What an expression says of a test.
+/// The value of an expression by the result of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// What the test says, or its opposite.
+    /// The result of the test, or its negation.
     Is { negated: bool },
-    /// What the test says; NULL where that is "no".
+    /// The result of the test; NULL where that is false.
     OrNull { negated: bool },
-    /// The same, with "no" for NULL.
+    /// The same, with false for NULL.
     Surely { negated: bool },
     /// Whether it has a value, or has none.
     StatisticsCache { negated: bool },
@@ -84,7 +84,7 @@ pub(crate) fn keeps_text(from: &DataType, to: &DataType) -> bool {
     wider || (is_text(from).is_some() && (from == to || plain(from) == to))
 }
 
-/// The column, and the characters of it, that `expr` is.
+/// The column, or the substring of it, that `expr` is.
 pub(crate) fn operand(expr: &Expr, schema: &Schema) -> Option<Operand> {
     if let Some(column) = expr.downcast_ref::<Column>() {
         let data_type = schema.fields().get(column.index())?.data_type();
@@ -177,7 +177,7 @@ fn bytes_beside(operand: &Operand, expr: &Expr) -> Option<Vec<u8>> {
     (binary == operand.binary).then_some(bytes)
 }
 
-/// What `expr`, a Boolean, says of a test of text; `None` where it is about something else, or not understood.
+/// The text predicate of `expr`, a Boolean, and its value by it; `None` for any other expression.
 pub(crate) fn test(expr: &Expr, schema: &Schema) -> Option<(TextTest, Verdict)> {
     let of = |operand: Operand, predicate| TextTest {
         column: operand.column,
@@ -201,12 +201,12 @@ pub(crate) fn test(expr: &Expr, schema: &Schema) -> Option<(TextTest, Verdict)> 
         constants.sort();
         constants.dedup();
         let negated = in_list.negated();
-        let said = match (in_list.list().is_empty(), nulls) {
+        let verdict = match (in_list.list().is_empty(), nulls) {
             (true, _) => return None,
             (_, true) => Verdict::OrNull { negated },
             (_, false) => Verdict::Is { negated },
         };
-        return Some((of(operand, TextPredicate::Among(constants)), said));
+        return Some((of(operand, TextPredicate::Among(constants)), verdict));
     }
     if let Some(like) = expr.downcast_ref::<LikeExpr>() {
         let operand = operand(like.expr(), schema)?;
@@ -244,12 +244,12 @@ pub(crate) fn test(expr: &Expr, schema: &Schema) -> Option<(TextTest, Verdict)> 
         () if is_of::<ContainsFunc>(expr) => (true, true),
         () => return None,
     };
-    let test = of_part(text, part, [before, behind], schema)?;
+    let test = contains(text, part, [before, behind], schema)?;
     Some((test, Verdict::Is { negated: false }))
 }
 
-/// Whether `text` has `part` in it, with more before and behind it or without.
-fn of_part(
+/// Whether `text` contains `part`, with text `before` and `behind` it allowed.
+fn contains(
     text: &Expr,
     part: &Expr,
     [before, behind]: [bool; 2],
@@ -298,7 +298,7 @@ fn comparison(binary: &BinaryExpr, schema: &Schema) -> Option<(TextTest, Verdict
         (None, None) => return None,
     };
     let constant = bytes_beside(&operand, other)?;
-    let (predicate, said) = match (op, distinct(binary.op())) {
+    let (predicate, verdict) = match (op, distinct(binary.op())) {
         (Some(Comparison::Eq), _) => (
             TextPredicate::Among(vec![constant]),
             Verdict::Is { negated: false },
@@ -322,10 +322,10 @@ fn comparison(binary: &BinaryExpr, schema: &Schema) -> Option<(TextTest, Verdict
         slice: operand.slice,
         predicate,
     };
-    Some((test, said))
+    Some((test, verdict))
 }
 
-/// `strpos(text, part) > 0`, and what says the same or the opposite.
+/// `strpos(text, part) > 0`, and equivalent comparisons and their negations.
 fn position(binary: &BinaryExpr, schema: &Schema) -> Option<(TextTest, Verdict)> {
     let least = integer(binary.right())?;
     let negated = match (binary.op(), least) {
@@ -343,7 +343,7 @@ fn position(binary: &BinaryExpr, schema: &Schema) -> Option<(TextTest, Verdict)>
     let ([text, part], true) = (call.args(), is_of::<StrposFunc>(found)) else {
         return None;
     };
-    let test = of_part(text, part, [true, true], schema)?;
+    let test = contains(text, part, [true, true], schema)?;
     Some((test, Verdict::Is { negated }))
 }
 

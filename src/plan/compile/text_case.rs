@@ -1,4 +1,4 @@
-//! A CASE of constants of text: which constant it is comes out of the program, and the device takes it from a column of them.
+//! A CASE of constant texts: the program computes the number of the constant, and the device gathers it from a column of all constants.
 
 use std::sync::Arc;
 

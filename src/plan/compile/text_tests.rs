@@ -1,4 +1,4 @@
-//! What expressions say of text, compiled into loads of Boolean columns and what is done with these.
+//! Text predicates in expressions, compiled into loads of Boolean columns.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::ir::row_program::{RowOp, RowSource};
 use crate::ir::text_predicate::TextTest;
 use crate::plan::compile::compiler::{BOOL, Compiler, Expr};
 use crate::plan::compile::text::{Verdict, operand};
-use crate::spec::rows::MadeBy;
+use crate::spec::rows::ExpressionColumn;
 
 impl Compiler<'_> {
-    /// What an expression says of a test of text.
-    pub(crate) fn said(&mut self, test: TextTest, said: &Verdict) -> Option<u8> {
+    /// The value of an expression by a text predicate.
+    pub(crate) fn text_predicate(&mut self, test: TextTest, verdict: &Verdict) -> Option<u8> {
         let out = self.load(RowSource::Test(test), BOOL)?;
-        let (op, other) = match *said {
+        let (op, other) = match *verdict {
             Verdict::Is { negated: false } => return Some(out),
             Verdict::Is { negated: true } => (Op::Not, None),
             Verdict::StatisticsCache { negated: false } => (Op::IsNotNull, None),
@@ -32,17 +32,17 @@ impl Compiler<'_> {
             None => 0,
         };
         self.emit(RowOp::Plain(op), BOOL, [out, out, b])?;
-        if let Verdict::OrNull { negated: true } = said {
+        if let Verdict::OrNull { negated: true } = verdict {
             self.emit(RowOp::Plain(Op::Not), BOOL, [out, out, 0])?;
         }
         Some(out)
     }
 
-    /// Characters of a column, whose type they have.
-    pub(crate) fn slice(&self, expr: &Expr, data_type: &DataType) -> Option<MadeBy> {
+    /// A substring of a column of the same type.
+    pub(crate) fn slice(&self, expr: &Expr, data_type: &DataType) -> Option<ExpressionColumn> {
         let operand = operand(expr, self.schema)?;
         let of_column = self.schema.field(operand.column).data_type();
-        (of_column == data_type).then_some(MadeBy::Slice {
+        (of_column == data_type).then_some(ExpressionColumn::Slice {
             column: operand.column,
             slice: operand.slice?,
         })

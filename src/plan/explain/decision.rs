@@ -1,13 +1,40 @@
 //! [`Decision`]: what `bowtie_explain` shows of a node.
 
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
 use crate::error::Decline;
 use crate::plan::choose::placement::Estimate;
 use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::recognise::aggregate_source::GroupSource;
 use crate::plan::recognise::source::JoinSource;
-use crate::plan::transfers::Border;
+use crate::plan::transfers::HostStep;
 use crate::spec::aggregate::GroupSpec;
 use crate::spec::join::JoinSpec;
+
+/// Where decisions are recorded, if anybody asked for them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Decisions(Option<Arc<Mutex<Vec<Decision>>>>);
+
+impl Decisions {
+    /// Records that are wanted.
+    pub(crate) fn wanted() -> Self {
+        Self(Some(Arc::default()))
+    }
+
+    pub(crate) fn record(&self, decision: impl FnOnce() -> Decision) {
+        if let Some(decisions) = &self.0 {
+            decisions.lock().push(decision());
+        }
+    }
+
+    /// Those that were recorded so far.
+    pub(crate) fn take(&self) -> Vec<Decision> {
+        let decisions = self.0.as_ref();
+        decisions.map_or_else(Vec::new, |decisions| std::mem::take(&mut decisions.lock()))
+    }
+}
 
 /// What was decided on one node of a plan.
 #[derive(Debug, Clone)]
@@ -16,14 +43,14 @@ pub(crate) struct Decision {
     pub node: String,
     /// Its condition, or its aggregates.
     pub detail: String,
-    pub taken: bool,
-    /// When taken.
+    pub offloaded: bool,
+    /// When it is offloaded.
     pub strategy: Option<String>,
     pub left_rows: Option<u64>,
     pub right_rows: Option<u64>,
     /// What it costs, where that decides.
     pub estimate: Option<Estimate>,
-    /// Why it was declined, or what serves it.
+    /// Why it was declined, or by which algorithm it runs.
     pub reason: String,
 }
 
@@ -33,10 +60,10 @@ impl Decision {
         node: &str,
         source: Option<&JoinSource>,
         outcome: Result<&JoinSpec, &Decline>,
-        known: &StatisticsCache,
+        statistics: &StatisticsCache,
         estimate: Option<Estimate>,
     ) -> Self {
-        let rows = source.map(|source| known.sides(source));
+        let rows = source.map(|source| statistics.sides(source));
         Self {
             node: node.to_string(),
             detail: match outcome {
@@ -46,28 +73,28 @@ impl Decision {
                     .map(ToString::to_string)
                     .unwrap_or_default(),
             },
-            taken: outcome.is_ok(),
+            offloaded: outcome.is_ok(),
             strategy: outcome.ok().map(|spec| spec.theta.strategy.to_string()),
             left_rows: rows.and_then(|(left, _)| left.rows()),
             right_rows: rows.and_then(|(_, right)| right.rows()),
             estimate,
             reason: match outcome {
-                Ok(spec) => spec.why(),
+                Ok(spec) => spec.algorithm(),
                 Err(decline) => decline.to_string(),
             },
         }
     }
 
-    /// On what stays on the host between two device nodes.
-    pub(crate) fn of_border(border: Border) -> Self {
+    /// On a node that stays on the host between two device nodes.
+    pub(crate) fn of_host_step(step: HostStep) -> Self {
         Self {
-            node: border.node,
+            node: step.node,
             reason: format!(
-                "it makes a border between two device nodes: {} has no program for the device",
-                border.expression
+                "it interrupts two device nodes: {} is not supported on the device, so rows are transferred to the host and back",
+                step.expression
             ),
-            detail: border.expression,
-            taken: false,
+            detail: step.expression,
+            offloaded: false,
             strategy: None,
             left_rows: None,
             right_rows: None,
@@ -75,34 +102,34 @@ impl Decision {
         }
     }
 
-    /// On an aggregation; `apart` says why it is no node with the join below it.
-    pub(crate) fn of_groups(
+    /// On an aggregation; `separate` says why it is not fused with the join below it.
+    pub(crate) fn of_aggregate(
         node: &str,
         source: &GroupSource<'_>,
         outcome: Result<&GroupSpec, &Decline>,
-        apart: Option<&Decline>,
-        known: &StatisticsCache,
+        separate: Option<&Decline>,
+        statistics: &StatisticsCache,
         estimate: Option<Estimate>,
     ) -> Self {
         let names = source.bottom.aggr_expr().iter().map(|a| a.name());
         Self {
             node: node.to_string(),
             detail: names.collect::<Vec<_>>().join(", "),
-            taken: outcome.is_ok(),
+            offloaded: outcome.is_ok(),
             strategy: outcome
                 .ok()
                 .and_then(GroupSpec::strategy)
                 .map(str::to_string),
-            left_rows: known.rows(source.bottom.input()).rows(),
+            left_rows: statistics.rows(source.bottom.input()).rows(),
             right_rows: None,
             estimate,
-            reason: match (outcome, apart) {
-                (Ok(_), None) => "groups and folds on the device".into(),
-                (Ok(_), Some(apart)) => {
-                    format!("groups and folds on the device, above the join: {apart}")
+            reason: match (outcome, separate) {
+                (Ok(_), None) => "aggregated on the device".into(),
+                (Ok(_), Some(separate)) => {
+                    format!("aggregated on the device, not fused with the join below: {separate}")
                 }
                 (Err(decline), None) => decline.to_string(),
-                (Err(decline), Some(apart)) => format!("{apart}; {decline}"),
+                (Err(decline), Some(separate)) => format!("{separate}; {decline}"),
             },
         }
     }

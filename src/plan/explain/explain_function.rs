@@ -12,10 +12,9 @@ use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
-use parking_lot::Mutex;
 
 use crate::plan::choose::placement::Estimate;
-use crate::plan::explain::decision::Decision;
+use crate::plan::explain::decision::{Decision, Decisions};
 use crate::plan::rule::BowtieRule;
 
 /// The table function. Its one argument is a query, as a string.
@@ -94,7 +93,9 @@ fn to_batch(decisions: &[Decision]) -> Result<RecordBatch> {
         schema(),
         vec![
             Arc::new(text(|d| Some(&d.node))),
-            Arc::new(text(|d| Some(if d.taken { "taken" } else { "declined" }))),
+            Arc::new(text(|d| {
+                Some(if d.offloaded { "offloaded" } else { "declined" })
+            })),
             Arc::new(text(|d| d.strategy.as_deref())),
             Arc::new(text(|d| Some(&d.detail))),
             Arc::new(rows(|d| d.left_rows)),
@@ -134,13 +135,13 @@ impl TableProvider for ExplainTable {
                     "bowtie_explain needs a session of DataFusion's own type".into(),
                 )
             })?;
-        let decisions = Arc::new(Mutex::new(vec![]));
-        let noting = Arc::new(self.rule.noting(Arc::clone(&decisions)));
+        let decisions = Decisions::wanted();
+        let recording = Arc::new(self.rule.recording(decisions.clone()));
         let rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = state
             .physical_optimizers()
             .iter()
             .map(|rule| match rule.name() {
-                BowtieRule::NAME => Arc::clone(&noting) as _,
+                BowtieRule::NAME => Arc::clone(&recording) as _,
                 _ => Arc::clone(rule),
             })
             .collect();
@@ -149,7 +150,7 @@ impl TableProvider for ExplainTable {
             .build();
         let logical = planner.create_logical_plan(&self.query).await?;
         planner.create_physical_plan(&logical).await?;
-        let batch = to_batch(&decisions.lock())?;
+        let batch = to_batch(&decisions.take())?;
         MemTable::try_new(schema(), vec![vec![batch]])?
             .scan(session, projection, filters, limit)
             .await

@@ -13,60 +13,54 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::error::Decline;
 use crate::options::{BowtieOptions, Offload};
-use crate::plan::choose::strategy::Taking;
+#[cfg(test)]
+use crate::plan::calls;
 use crate::plan::compile::fallible::{cannot_fail, is_widening};
 use crate::plan::compile::float_bits::FloatBits;
 use crate::plan::recognise::aggregate_function::{
-    function_of, one_if_there, sums_in_own_words, where_true,
+    function_of, one_if_not_null, sums_in_own_type, where_true,
 };
 use crate::plan::recognise::aggregate_source::{Find, GroupSource};
 use crate::plan::recognise::first_last::first_or_last;
-use crate::plan::recognise::join::Refusal;
 use crate::plan::recognise::join_aggregate::AggregateSource;
 use crate::plan::recognise::key_types::{is_groupable, is_orderable};
+use crate::plan::recognise::refusal::Refusal;
 use crate::spec::aggregate::{GroupAggregate, GroupSpec, GroupState, GroupingSet};
 use crate::spec::join::{JoinSpec, Output, SideInput};
 
 /// A grouping id has 64 bits: one for each key, and the others number equal sets.
 const MOST_KEYS_OF_SETS: usize = 48;
 
-/// The spec of an aggregation under `options`, where it is taken.
+/// The spec of an aggregation under `options`.
 pub(crate) fn group_spec(
     source: &GroupSource<'_>,
     options: &BowtieOptions,
-    taking: Taking<'_>,
 ) -> Result<GroupSpec, Refusal> {
-    match taking {
-        Taking::All => {}
-        Taking::Gains => {
-            return Err(Decline(
-                "DataFusion's own aggregation serves it where its rows lie".into(),
-            )
-            .into());
-        }
-        Taking::Estimated(estimated) => estimated.map_err(Decline::clone)?,
-    }
+    #[cfg(test)]
+    calls::count(calls::Maker::GroupSpec);
     let mut input = SideInput::new(source.bottom.input().schema());
     let spec = spec_of(source, options, &mut |expression| {
         if is_volatile(expression) {
             let shown = fmt_sql(expression.as_ref());
-            return Err(Decline(format!("{shown} is volatile")).into());
+            return Err(Decline(format!("{shown} is volatile: compute it in a subquery")).into());
         }
         Ok(input.column_of(expression)?)
     })?;
     Ok(GroupSpec { input, ..spec })
 }
 
-/// The spec of an aggregation above a join, which makes the columns that it reads and keeps its rows on the device; the spec of
-/// the join too. Expressions are evaluated below the join. The aggregation's input is still to be said: it is the join's output.
+/// The specs of a join and of the aggregation above it, which reads the join's rows on the device. The aggregation's expressions are columns
+/// of the join's inputs. Its own input is not set: it is the join's output.
 pub(crate) fn group_above_join(
     source: &GroupSource<'_>,
     above: &AggregateSource<'_>,
     options: &BowtieOptions,
     join: JoinSpec,
 ) -> Result<(JoinSpec, GroupSpec), Refusal> {
+    #[cfg(test)]
+    calls::count(calls::Maker::ResidentSpec);
     if join.fetch.is_some() {
-        return Err(Decline("the join carries a limit".into()).into());
+        return Err(Decline("the join has a limit".into()).into());
     }
     let mut join = join;
     let mut output = vec![];
@@ -98,19 +92,19 @@ fn spec_of(
             Decline("its input is unbounded: bowtie groups finite inputs only".into()).into(),
         );
     }
-    // It is a hint, as the limit above decides.
+    // The limit of an aggregation is a hint: a node above cuts its rows.
     let is_limited =
         source.top.limit_options().is_some() || source.bottom.limit_options().is_some();
     if is_limited && options.offload != Offload::Force {
         return Err(Decline(
-            "the aggregation carries a limit, where DataFusion's ends early".into(),
+            "the aggregation has a limit, at which DataFusion's stops early; bowtie.offload = 'force' offloads it".into(),
         )
         .into());
     }
     let group_by = source.bottom.group_expr();
     if group_by.has_grouping_set() && group_by.expr().len() > MOST_KEYS_OF_SETS {
         return Err(Decline(format!(
-            "its grouping sets are of more than {MOST_KEYS_OF_SETS} keys"
+            "its grouping sets have more than {MOST_KEYS_OF_SETS} keys"
         ))
         .into());
     }
@@ -119,7 +113,7 @@ fn spec_of(
         let data_type = expression.data_type(&input.schema())?;
         if !is_groupable(&data_type) {
             return Err(Decline(format!(
-                "it groups by {name} of type {data_type}, which bowtie cannot group"
+                "it groups by {name} of type {data_type}, which bowtie does not support as a key: cast it to a supported type"
             ))
             .into());
         }
@@ -149,8 +143,8 @@ fn spec_of(
     })
 }
 
-/// As DataFusion numbers them: a bit for each key that is NULL, the first one highest, and above them how many equal sets
-/// come before.
+/// Grouping sets with DataFusion's ids: a bit for each key that is NULL, the first key's highest, and above them the number of equal sets
+/// before.
 fn grouping_sets(source: &GroupSource<'_>) -> Vec<GroupingSet> {
     let group_by = source.bottom.group_expr();
     let mut seen: HashMap<&[bool], u64> = HashMap::new();
@@ -161,7 +155,7 @@ fn grouping_sets(source: &GroupSource<'_>) -> Vec<GroupingSet> {
         bits | before.checked_shl(nulls.len() as u32).unwrap_or(0)
     };
     match group_by.groups() {
-        // Without keys there may be no set at all.
+        // Without keys DataFusion may have no set.
         [] => vec![GroupingSet {
             nulls: vec![],
             id: None,
@@ -191,7 +185,7 @@ fn group_aggregate(
     let name = aggregate.name();
     let schema = source.bottom.input().schema();
     let Some(function) = function_of(aggregate) else {
-        return Err(Decline(format!("{name} has no fold on a device")).into());
+        return Err(Decline(format!("{name} is not implemented on a device")).into());
     };
     use crate::spec::aggregate::AggregateFunction::*;
     if let First | Last = function {
@@ -199,23 +193,26 @@ fn group_aggregate(
     }
     if aggregate.is_distinct() && function == BitXor {
         return Err(Decline(format!(
-            "{name} has other states in DataFusion with groups than without"
+            "{name} is not implemented on a device: DataFusion has other partial states of it with groups than without"
         ))
         .into());
     }
     let distinct = aggregate.is_distinct()
         && matches!(function, Count | Sum | Avg | Variance | Median | Percentile);
-    // The order of a percentile is that of its values, which says from where it counts.
+    // The order of a percentile is that of its values: it tells the end from which it counts.
     if !aggregate.order_bys().is_empty() && function != Percentile {
-        return Err(Decline(format!("{name} has an ORDER BY")).into());
+        return Err(Decline(format!(
+            "{name} has an ORDER BY, which is not implemented on a device"
+        ))
+        .into());
     }
     let no_groups = source.bottom.group_expr().is_true_no_grouping();
     let expression = match &aggregate.expressions()[..] {
         [expression] => Arc::clone(expression),
         [expression, _] if function == Percentile => Arc::clone(expression),
-        // Rows count of which no argument is NULL.
+        // COUNT of several arguments counts the rows without a NULL among them.
         [first, rest @ ..] if function == Count && !distinct => {
-            // AND does not ask all of them on every row, but DataFusion does; without groups of those that the filter lets through.
+            // AND evaluates not all arguments on every row, but DataFusion does: without groups, on the rows that pass the filter.
             for expression in rest {
                 if cannot_fail(expression, &schema) {
                     continue;
@@ -232,7 +229,7 @@ fn group_aggregate(
             }
             where_true(&all, lit(1i64))?
         }
-        _ => return Err(Decline(format!("{name} has not exactly one argument")).into()),
+        _ => return Err(Decline(format!("{name} does not have exactly one argument")).into()),
     };
     let is_star = function == Count
         && !distinct
@@ -254,13 +251,13 @@ fn group_aggregate(
         };
     if !folds {
         return Err(Decline(match distinct {
-            true => format!("{name} folds distinct values of {data_type}"),
-            false => format!("{name} folds {data_type} in another type"),
+            true => format!("{name} of DISTINCT values of type {data_type} is not implemented on a device: cast its argument"),
+            false => format!("{name} of type {data_type} is not implemented on a device: cast its argument"),
         })
         .into());
     }
     let expression = match function {
-        _ if distinct => told_apart(expression, &data_type),
+        _ if distinct => distinguished(expression, &data_type),
         Sum | Avg => match sum_type(aggregate, &data_type)? {
             Some(wider) if wider != data_type => {
                 Arc::new(CastExpr::new(expression, wider, None)) as Arc<dyn PhysicalExpr>
@@ -270,17 +267,17 @@ fn group_aggregate(
         _ => expression,
     };
     if filter.is_some() && !is_star && !no_groups && !cannot_fail(&expression, &schema) {
-        // By groups DataFusion evaluates it on rows too that the filter rejects, and fails on them.
+        // With groups DataFusion evaluates the argument also on rows that the filter rejects, and fails on them.
         find(&expression)?;
     }
     let argument = match (filter, is_star) {
         (None, true) => None,
         (None, false) => Some(find(&expression)?),
-        // A row that the filter rejects contributes what a NULL does.
+        // A row that the filter rejects counts as a NULL.
         (Some(filter), is_star) => {
             let value = match function {
                 _ if is_star => lit(1i64),
-                Count if !distinct => one_if_there(expression)?,
+                Count if !distinct => one_if_not_null(expression)?,
                 _ => expression,
             };
             Some(find(&where_true(filter, value)?)?)
@@ -298,9 +295,9 @@ fn group_aggregate(
     })
 }
 
-/// What a device tells apart as DataFusion tells distinct values of a type: the values of dictionaries, and the bits of floats, of
-/// which zeros are equal to a device.
-fn told_apart(value: Arc<dyn PhysicalExpr>, data_type: &DataType) -> Arc<dyn PhysicalExpr> {
+/// A value that a device distinguishes as DataFusion does: the values of dictionaries, and the bits of floats, as zeros of both signs are
+/// equal on a device.
+fn distinguished(value: Arc<dyn PhysicalExpr>, data_type: &DataType) -> Arc<dyn PhysicalExpr> {
     let values = plain(data_type);
     let value = match data_type {
         DataType::Dictionary(..) => Arc::new(CastExpr::new(value, values.clone(), None)),
@@ -320,13 +317,13 @@ fn plain(data_type: &DataType) -> &DataType {
     }
 }
 
-/// The type in whose words DataFusion adds an argument: its own, or that of wider decimals, to which it is cast then. `None` where a
-/// device does not add so.
+/// The type in which DataFusion sums an argument: its own, or wider decimals, to which the argument is cast. `None`: a device has no such
+/// sum.
 fn sum_type(
     aggregate: &AggregateFunctionExpr,
     argument: &DataType,
 ) -> Result<Option<DataType>, Refusal> {
-    if sums_in_own_words(aggregate, argument)? {
+    if sums_in_own_type(aggregate, argument)? {
         return Ok(Some(argument.clone()));
     }
     let state = aggregate.state_fields()?;
@@ -350,7 +347,7 @@ fn lists_its_values(
     })
 }
 
-/// Whether values of a type are those of another: the same type, or a decimal of more digits.
+/// Whether the values of a type are values of `wider`: the same type, or a decimal of more digits.
 fn holds(wider: &DataType, values: &DataType) -> bool {
     use DataType::*;
     match (wider, values) {

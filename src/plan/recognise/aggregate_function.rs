@@ -1,4 +1,4 @@
-//! Which aggregate functions are known, and how filters and arguments become rows.
+//! The aggregate functions that a device computes, and FILTER clauses as a part of arguments.
 
 use std::sync::Arc;
 
@@ -21,15 +21,14 @@ use datafusion::physical_expr::expressions::{CaseExpr, is_not_null, lit};
 
 use crate::spec::aggregate::AggregateFunction;
 
-/// 1 where a value is not NULL, else NULL: what COUNT counts of it. CASE makes no NULLs of types without a bitmap of them, such as
-/// unions.
-pub(crate) fn one_if_there(
+/// 1 where a value is not NULL, else NULL, which COUNT counts. (A CASE makes no NULLs of types without a validity bitmap, such as unions.)
+pub(crate) fn one_if_not_null(
     value: Arc<dyn PhysicalExpr>,
 ) -> DataFusionResult<Arc<dyn PhysicalExpr>> {
     where_true(&is_not_null(value)?, lit(1i64))
 }
 
-/// `value` where `condition` is true, else NULL; it is evaluated there alone.
+/// `value` where `condition` is true, else NULL. It is evaluated on those rows alone.
 pub(crate) fn where_true(
     condition: &Arc<dyn PhysicalExpr>,
     value: Arc<dyn PhysicalExpr>,
@@ -82,18 +81,18 @@ pub(crate) fn function_of(aggregate: &AggregateFunctionExpr) -> Option<Aggregate
     })
 }
 
-/// Whether DataFusion keeps the sums of an aggregate in the words of its argument, as the device does.
-pub(crate) fn sums_in_own_words(
+/// Whether DataFusion sums an aggregate in the type of its argument, or in a decimal type of its width, as a device does.
+pub(crate) fn sums_in_own_type(
     aggregate: &AggregateFunctionExpr,
     argument: &DataType,
 ) -> DataFusionResult<bool> {
     let state = aggregate.state_fields()?;
     let sum = state.last().map(|field| field.data_type());
-    Ok(sum.is_some_and(|sum| same_words(sum, argument)))
+    Ok(sum.is_some_and(|sum| same_width(sum, argument)))
 }
 
-/// Types that `weigh` and `range_sum` add, and whose sums DataFusion keeps in the same words.
-fn same_words(sum: &DataType, argument: &DataType) -> bool {
+/// Types that `weigh` and `range_sum` add, and whose sums have the same width in DataFusion.
+fn same_width(sum: &DataType, argument: &DataType) -> bool {
     use DataType::*;
     match (sum, argument) {
         (Decimal32(..), Decimal32(..))

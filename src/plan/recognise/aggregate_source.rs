@@ -6,7 +6,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 
-use crate::plan::recognise::join::Refusal;
+use crate::plan::recognise::refusal::Refusal;
 
 /// An aggregation from rows to results: one node, or the Partial below a Final.
 pub(crate) struct GroupSource<'a> {
@@ -30,5 +30,5 @@ pub(crate) fn group_source(plan: &Arc<dyn ExecutionPlan>) -> Option<GroupSource<
     Some(GroupSource { top, bottom })
 }
 
-/// Where an expression over the rows that an aggregation reads is found among the columns of its input.
+/// Gives the column of an aggregation's input that holds an expression.
 pub(crate) type Find<'a> = dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<usize, Refusal> + 'a;

@@ -2,8 +2,8 @@
 //! `abs(l.a - r.b) <= c` become comparisons of a left expression with a right one.
 //!
 //! Integers and decimals are rewritten in 128-bit arithmetic, exactly; since DataFusion's own integers wrap, a [`Guard`](crate::spec::guard::Guard)
-//! makes sure that they would not have. Floats round, so their rewritten bounds are a few units in the last place wider,
-//! and the conjunct itself stays as a residual on the candidates.
+//! excludes values on which they would. Floats round, so their rewritten bounds are a few units in the last place wider, and the conjunct
+//! itself stays in the residual filter.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ type Expr = Arc<dyn PhysicalExpr>;
 pub(crate) struct Rewritten {
     pub comparisons: Vec<ExprComparison>,
     pub guards: Vec<GuardExpr>,
-    /// Whether the comparisons say exactly what the conjunct says; otherwise they let more pairs through.
+    /// Whether the comparisons are equivalent to the conjunct; otherwise more pairs satisfy them.
     pub exact: bool,
 }
 
@@ -55,7 +55,7 @@ struct Mixed {
     data_type: DataType,
 }
 
-/// `None` when the conjunct is nothing of the kind.
+/// `None` when the conjunct has no such form.
 pub(crate) fn rewrite(filter: &JoinFilter, conjunct: &Expr) -> Result<Option<Rewritten>> {
     let Some(binary) = conjunct.downcast_ref::<BinaryExpr>() else {
         return Ok(None);

@@ -1,8 +1,8 @@
 //! Classifying a join's condition: equalities, comparisons of one side with the other, and the residual.
 //!
-//! Every sub-expression that reads one side only is evaluated once a row on that side, by DataFusion's own expressions.
-//! What compares such expressions of the two sides goes to the device; whatever is left is the residual. What of it compiles
-//! to a program is evaluated on the device, on candidates; the rest by DataFusion's own expressions.
+//! Every sub-expression that reads one side only is evaluated once a row on that side, by DataFusion's own expressions. Comparisons of such
+//! expressions of the two sides run on the device; all other conjuncts are the residual filter. A conjunct of it that compiles is evaluated
+//! by the device, on candidates; the others by DataFusion's own expressions.
 
 use std::sync::Arc;
 
@@ -24,22 +24,22 @@ use crate::plan::recognise::{band_rewrite, set_predicate};
 use crate::spec::guard::Guard;
 use crate::spec::join::{ColumnComparison, ConditionDisplay, SideInput};
 
-/// A filter, taken apart.
+/// A filter, in parts.
 #[derive(Debug, Default)]
 pub(crate) struct Condition {
     pub comparisons: Vec<ColumnComparison>,
-    /// What must hold of the values for the comparisons to say what the filter says.
+    /// Conditions on the values under which the comparisons are equivalent to the filter.
     pub guards: Vec<Guard>,
     pub residual: Vec<JoinFilter>,
-    /// A predicate on sets, which finds the pairs.
+    /// A predicate on sets, which finds the candidates.
     pub set: Option<SetSpec>,
-    /// What the device decides of the residual.
+    /// The conjuncts of the residual filter that compile.
     pub program: Option<Program>,
     pub display: ConditionDisplay,
 }
 
-/// Takes `filter` apart, adding the expressions that its comparisons need to the sides' inputs. Without `sets` predicates on sets
-/// are residual.
+/// Classifies the conjuncts of `filter`, and adds the expressions that its comparisons need to the sides' inputs. Without `sets`
+/// predicates on sets are residual.
 pub(crate) fn classify(
     filter: &JoinFilter,
     left: &mut SideInput,
@@ -109,17 +109,22 @@ pub(crate) fn classify(
                     low,
                     high,
                 } => Guard::NoOverflow {
-                    first: place(first.0, &first.1, left, right)?,
-                    second: place(second.0, &second.1, left, right)?,
+                    first: column_of(first.0, &first.1, left, right)?,
+                    second: column_of(second.0, &second.1, left, right)?,
                     subtract,
                     low,
                     high,
                 },
-                GuardExpr::Finite(side, expr) => Guard::Finite(place(side, &expr, left, right)?),
+                GuardExpr::Finite(side, expr) => {
+                    Guard::Finite(column_of(side, &expr, left, right)?)
+                }
             });
         }
     }
-    condition.residual = residual.into_iter().map(|e| like(filter, e)).collect();
+    condition.residual = residual
+        .into_iter()
+        .map(|e| with_expression(filter, e))
+        .collect();
     condition.program = pair_program::compile(&condition.residual, left, right)?;
     let covered = |i: &usize| match &condition.program {
         Some(program) => program.covers.contains(i),
@@ -143,12 +148,12 @@ pub(crate) fn classify(
 pub(crate) fn conjuncts(filter: &JoinFilter) -> Vec<JoinFilter> {
     split_conjunction(filter.expression())
         .into_iter()
-        .map(|conjunct| like(filter, Arc::clone(conjunct)))
+        .map(|conjunct| with_expression(filter, Arc::clone(conjunct)))
         .collect()
 }
 
 /// A filter over the same columns.
-fn like(filter: &JoinFilter, expression: Arc<dyn PhysicalExpr>) -> JoinFilter {
+fn with_expression(filter: &JoinFilter, expression: Arc<dyn PhysicalExpr>) -> JoinFilter {
     JoinFilter::new(
         expression,
         filter.column_indices().to_vec(),
@@ -157,7 +162,7 @@ fn like(filter: &JoinFilter, expression: Arc<dyn PhysicalExpr>) -> JoinFilter {
 }
 
 /// The side and column that hold `expr`.
-fn place(
+fn column_of(
     side: Side,
     expr: &Arc<dyn PhysicalExpr>,
     left: &mut SideInput,

@@ -1,7 +1,7 @@
-//! FIRST_VALUE and LAST_VALUE: where rows that tie in their order cannot show.
+//! FIRST_VALUE and LAST_VALUE: where rows that tie in their order cannot change the result.
 //!
-//! DataFusion keeps the first of the rows that tie as it meets them, or, without groups, some other one of LAST_VALUE's. So the answer
-//! is its own where the order decides the value, and where rows come to both as they lie below.
+//! Of rows that tie, DataFusion keeps the first one that it reads, or, without groups, another one for LAST_VALUE. So the result is
+//! DataFusion's where the order determines the value, and where both read the rows in the same order.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::error::Decline;
 use crate::plan::compile::fallible::cannot_fail;
 use crate::plan::recognise::aggregate_function::where_true;
 use crate::plan::recognise::aggregate_source::{Find, GroupSource};
-use crate::plan::recognise::join::Refusal;
+use crate::plan::recognise::refusal::Refusal;
 use crate::spec::aggregate::{AggregateFunction, GroupAggregate, GroupState, RowOrder};
 
-/// The aggregate `function`, which is one of these two.
+/// The spec of an aggregate `function`, which is one of these two.
 pub(crate) fn first_or_last(
     source: &GroupSource<'_>,
     find: &mut Find<'_>,
@@ -30,16 +30,20 @@ pub(crate) fn first_or_last(
     let name = aggregate.name();
     let decline = |why: &str| Err(Decline(format!("{name} {why}")).into());
     let [value] = &aggregate.expressions()[..] else {
-        return decline("has not exactly one argument");
+        return decline("does not have exactly one argument");
     };
     if aggregate.is_distinct() {
-        return decline("is of DISTINCT values");
+        return decline("has DISTINCT, which is not implemented on a device");
     }
     let orders = aggregate.order_bys();
     // One that says an expression twice has fewer columns than states.
     match LexOrdering::new(orders.to_vec()) {
-        None => return decline("has no ORDER BY: any row of a group may be its answer"),
-        Some(order) if order.len() < orders.len() => return decline("has an ORDER BY twice"),
+        None => {
+            return decline("has no ORDER BY, so any row of a group may be its result: add one");
+        }
+        Some(order) if order.len() < orders.len() => {
+            return decline("has an expression twice in its ORDER BY: remove one");
+        }
         Some(_) => {}
     }
     let by: Vec<_> = orders.iter().map(|order| &order.expr).collect();
@@ -49,12 +53,14 @@ pub(crate) fn first_or_last(
     let input = source.bottom.input();
     let same = decides(&by, value) || (keeps_first && comes_as_it_lies(input));
     if !same {
-        return decline("may be of another of the rows that tie in its ORDER BY");
+        return decline(
+            "depends on which of the rows that tie in its ORDER BY is first: add keys that make the order unique",
+        );
     }
 
     let schema = input.schema();
     let guarded = |expression: &Arc<dyn PhysicalExpr>| match filter {
-        // Without groups DataFusion evaluates it on the rows alone that the filter lets through.
+        // Without groups DataFusion evaluates it on rows that pass the filter alone.
         Some(filter) if no_groups && !cannot_fail(expression, &schema) => {
             where_true(filter, Arc::clone(expression))
         }
@@ -83,7 +89,7 @@ pub(crate) fn first_or_last(
     })
 }
 
-/// Whether rows that are equal in all of `by` have the same value, as it is made of these.
+/// Whether rows that are equal in all of `by` have the same value, as it is computed from these.
 fn decides(by: &[&Arc<dyn PhysicalExpr>], value: &Arc<dyn PhysicalExpr>) -> bool {
     if by.contains(&value) {
         return true;
@@ -96,8 +102,8 @@ fn decides(by: &[&Arc<dyn PhysicalExpr>], value: &Arc<dyn PhysicalExpr>) -> bool
     read.iter().all(|column| columns.contains(&column.index()))
 }
 
-/// Whether nothing but scans says in which order rows come, as far as that is said at all: no join, no sort, and no known order,
-/// by which DataFusion would take the last row where it keeps the first.
+/// Whether the order of the rows is that of a scan: no join, no sort, and no known order, by which DataFusion would keep the last row
+/// instead of the first.
 fn comes_as_it_lies(input: &Arc<dyn ExecutionPlan>) -> bool {
     fn keeps_order(plan: &Arc<dyn ExecutionPlan>) -> bool {
         match plan.children()[..] {

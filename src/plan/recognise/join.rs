@@ -8,38 +8,48 @@ use crate::error::Decline;
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
 use crate::options::BowtieOptions;
+#[cfg(test)]
+use crate::plan::calls;
+use crate::plan::choose::gain::{CompiledPart, Gain, gain, set_join_gain};
+use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::choose::strategy;
-use crate::plan::choose::strategy::{Estimate, ProgramCover, Taking};
+use crate::plan::recognise::candidate::JoinCandidate;
 use crate::plan::recognise::condition;
 use crate::plan::recognise::condition::Condition;
+use crate::plan::recognise::key_types::is_groupable;
+use crate::plan::recognise::refusal::Refusal;
+use crate::plan::recognise::sides::{named, side_of};
 use crate::plan::recognise::source::JoinSource;
 use crate::spec::join::{JoinSpec, MatchSpec, Output, SideInput, join_columns};
 
-/// Why a node is not taken: it is declined, or the options contradict the query.
-pub(crate) enum Refusal {
-    Decline(Decline),
-    Error(datafusion::error::DataFusionError),
+/// What bowtie can make of a join under `options`. Its fields are read already.
+pub(crate) fn join_candidate(
+    source: Result<JoinSource, Decline>,
+    options: &BowtieOptions,
+    statistics: &StatisticsCache,
+) -> JoinCandidate {
+    let spec = match &source {
+        Ok(source) => join_spec(source, options, statistics),
+        Err(decline) => Err(decline.clone().into()),
+    };
+    let (gain, spec) = match spec {
+        Ok((gain, spec)) => (gain, spec),
+        Err(refusal) => (Gain::OnAnyDevice, Err(refusal)),
+    };
+    JoinCandidate { source, gain, spec }
 }
 
-impl From<Decline> for Refusal {
-    fn from(decline: Decline) -> Self {
-        Self::Decline(decline)
-    }
-}
+/// Whether `auto` gains from the join, and its spec, or why the strategy of the options cannot serve it.
+type Recognised = (Gain, Result<JoinSpec, Refusal>);
 
-impl From<datafusion::error::DataFusionError> for Refusal {
-    fn from(error: datafusion::error::DataFusionError) -> Self {
-        Self::Error(error)
-    }
-}
-
-/// The spec of `source` under `options`, where it is taken.
-pub(crate) fn join_spec(
+fn join_spec(
     source: &JoinSource,
     options: &BowtieOptions,
-    rows: (Estimate, Estimate),
-    taking: Taking<'_>,
-) -> Result<JoinSpec, Refusal> {
+    statistics: &StatisticsCache,
+) -> Result<Recognised, Refusal> {
+    #[cfg(test)]
+    calls::count(calls::Maker::JoinSpec);
+    let rows = statistics.sides(source);
     let (left_schema, right_schema) = (source.left.schema(), source.right.schema());
     let mut left = SideInput::new(Arc::clone(&left_schema));
     let mut right = SideInput::new(Arc::clone(&right_schema));
@@ -52,9 +62,9 @@ pub(crate) fn join_spec(
             left_key.data_type(&left_schema)?,
             right_key.data_type(&right_schema)?,
         );
-        if types.0 != types.1 || !crate::plan::recognise::key_types::is_groupable(&types.0) {
+        if types.0 != types.1 || !is_groupable(&types.0) {
             return Err(Decline(format!(
-                "its key {} = {} has the types {} and {}, which bowtie cannot group",
+                "its key {} = {} has the types {} and {}, which bowtie does not support as keys: cast both sides to a supported type",
                 fmt_sql(left_key.as_ref()),
                 fmt_sql(right_key.as_ref()),
                 types.0,
@@ -63,19 +73,17 @@ pub(crate) fn join_spec(
             .into());
         }
         equalities.push((left.column_of(left_key)?, right.column_of(right_key)?));
-        let (l, r) = (
-            crate::plan::recognise::sides::named(Side::Left, left_key)?,
-            crate::plan::recognise::sides::named(Side::Right, right_key)?,
-        );
+        let (l, r) = (named(Side::Left, left_key)?, named(Side::Right, right_key)?);
         keys.push(format!("{l} = {r}"));
     }
 
     if let Some(filter) = &source.filter
         && is_volatile(filter.expression())
     {
-        return Err(
-            Decline("its condition is volatile: it has another value each time".into()).into(),
-        );
+        return Err(Decline(
+            "its condition is volatile: compute the volatile expression in a subquery".into(),
+        )
+        .into());
     }
     let Condition {
         comparisons,
@@ -94,31 +102,35 @@ pub(crate) fn join_spec(
     };
     display.keys = keys;
     let covered = match &program {
-        Some(program) if program.covers.len() == residual.len() => ProgramCover::All {
+        Some(program) if program.covers.len() == residual.len() => CompiledPart::All {
             can_fail: program.can_fail,
-            one_sided: residual.iter().any(|conjunct| {
-                crate::plan::recognise::sides::side_of(conjunct, conjunct.expression()).is_some()
-            }),
+            one_sided: residual
+                .iter()
+                .any(|conjunct| side_of(conjunct, conjunct.expression()).is_some()),
         },
-        _ => ProgramCover::Part,
+        _ => CompiledPart::Part,
     };
-    match set {
-        Some(_) => strategy::sets_pay(taking, source, rows)?,
-        None => strategy::pays(taking, source, &comparisons, covered, rows)?,
-    }
-    let (strategy, build) = match set {
-        Some(_) => (
+    let gain = match set {
+        Some(_) => set_join_gain(source, rows, statistics),
+        None => gain(source, &comparisons, covered, rows),
+    };
+    let chosen = match set {
+        Some(_) => Ok((
             Strategy::Set(options.set_strategy.0),
             strategy::indexed_side(source),
-        ),
-        None => strategy::strategy(options, source, &comparisons, rows, &display)?,
+        )),
+        None => strategy::strategy(options, source, &comparisons, rows, &display),
+    };
+    let (strategy, build) = match chosen {
+        Ok(chosen) => chosen,
+        Err(error) => return Ok((gain, Err(error.into()))),
     };
 
     let output: Vec<Output> = match &source.projection {
         Some(projection) => projection.iter().map(|i| columns[*i]).collect(),
         None => columns,
     };
-    Ok(JoinSpec {
+    let spec = JoinSpec {
         kind: source.kind,
         null_aware: source.null_aware,
         metadata: source.metadata.clone(),
@@ -145,5 +157,6 @@ pub(crate) fn join_spec(
         fetch: source.fetch,
         output_on_device: false,
         display,
-    })
+    };
+    Ok((gain, Ok(spec)))
 }

@@ -18,13 +18,15 @@ use datafusion::physical_plan::projection::ProjectionExec;
 
 use crate::error::Decline;
 use crate::ir::side::Side;
+#[cfg(test)]
+use crate::plan::calls;
 use crate::plan::compile::fallible::cannot_fail;
 use crate::plan::recognise::aggregate_function::{
-    function_of, one_if_there, sums_in_own_words, where_true,
+    function_of, one_if_not_null, sums_in_own_type, where_true,
 };
 use crate::plan::recognise::aggregate_source::{GroupSource, group_source};
-use crate::plan::recognise::join::Refusal;
 use crate::plan::recognise::key_types::is_orderable;
+use crate::plan::recognise::refusal::Refusal;
 use crate::plan::recognise::sides::has_lambda;
 use crate::spec::aggregate::AggregateFunction;
 use crate::spec::join::{JoinSpec, Output, SideInput};
@@ -37,7 +39,7 @@ pub(crate) struct AggregateSource<'a> {
     /// The node that reads the join's rows: `top` itself, or the Partial below it.
     bottom: &'a AggregateExec,
     projections: Vec<&'a ProjectionExec>,
-    pub join: &'a Arc<dyn ExecutionPlan>,
+    /// The join's.
     inputs: (Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>),
 }
 
@@ -56,7 +58,6 @@ pub(crate) fn aggregate_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Aggregat
         bottom,
         projections,
         inputs: (Arc::clone(left), Arc::clone(right)),
-        join,
     })
 }
 
@@ -65,6 +66,8 @@ pub(crate) fn join_aggregate_spec(
     source: &AggregateSource<'_>,
     mut join: JoinSpec,
 ) -> Result<JoinAggregateSpec, Refusal> {
+    #[cfg(test)]
+    calls::count(calls::Maker::FusedSpec);
     let preserved = match join.kind {
         JoinType::Inner => None,
         JoinType::Left => Some(Side::Left),
@@ -74,10 +77,10 @@ pub(crate) fn join_aggregate_spec(
         }
     };
     if source.top.limit_options().is_some() || source.bottom.limit_options().is_some() {
-        return Err(Decline("the aggregation carries a limit".into()).into());
+        return Err(Decline("the aggregation has a limit".into()).into());
     }
     if join.fetch.is_some() {
-        return Err(Decline("the join carries a limit".into()).into());
+        return Err(Decline("the join has a limit".into()).into());
     }
     let group_by = source.bottom.group_expr();
     if group_by.has_grouping_set() || !group_by.is_single() {
@@ -115,7 +118,7 @@ pub(crate) fn join_aggregate_spec(
     {
         aggregates.push(source.aggregate(&mut join, aggregate, filter.as_ref())?);
     }
-    // Counts come cheapest for the side that searches, and folds go over the side that is sorted.
+    // Counts are cheapest on the probe side, and folds on the build side.
     let probe = match group_side {
         GroupSide::Side(side) => Some(side),
         GroupSide::Nothing => aggregates
@@ -167,7 +170,10 @@ impl AggregateSource<'_> {
         };
         let extreme = matches!(function, AggregateFunction::Min | AggregateFunction::Max);
         if aggregate.is_distinct() && !extreme {
-            return Err(Decline(format!("{name} is not fused: DISTINCT needs the pairs")).into());
+            return Err(Decline(format!(
+                "{name} is not fused: DISTINCT needs the join's rows"
+            ))
+            .into());
         }
         if !aggregate.order_bys().is_empty() {
             return Err(Decline(format!("{name} is not fused: it has an ORDER BY")).into());
@@ -180,7 +186,7 @@ impl AggregateSource<'_> {
         }
         let [expr] = aggregate.expressions().try_into().map_err(|_| {
             Decline(format!(
-                "{name} is not fused: it has not exactly one argument"
+                "{name} is not fused: it does not have exactly one argument"
             ))
         })?;
         let is_star = function == AggregateFunction::Count
@@ -189,11 +195,11 @@ impl AggregateSource<'_> {
                 .is_some_and(|l| !l.value().is_null());
         let expr = match filter {
             None => expr,
-            // A row that the filter rejects contributes what a NULL does.
+            // A row that the filter rejects counts as a NULL.
             Some(filter) => {
                 let value = match function {
                     _ if is_star => lit(1i64),
-                    Count => one_if_there(expr)?,
+                    Count => one_if_not_null(expr)?,
                     _ => expr,
                 };
                 where_true(filter, value)?
@@ -225,7 +231,7 @@ impl AggregateSource<'_> {
         }
         let shown = fmt_sql(expr.as_ref()).to_string();
         if is_volatile(&expr) {
-            return Err(Decline(format!("{shown} is volatile")).into());
+            return Err(Decline(format!("{shown} is volatile: compute it in a subquery")).into());
         }
         if has_lambda(&expr) {
             return Err(Decline(format!("{shown} has a lambda over the rows of the join")).into());
@@ -234,7 +240,12 @@ impl AggregateSource<'_> {
         for column in collect_columns(&expr) {
             match join.output.get(column.index()) {
                 Some(Output::Column(side, _)) => sides.push(*side),
-                _ => return Err(Decline(format!("{shown} is no column of either side")).into()),
+                _ => {
+                    return Err(Decline(format!(
+                        "{shown} is not computed from columns of one side"
+                    ))
+                    .into());
+                }
             }
         }
         let side = match sides.first() {
@@ -253,7 +264,7 @@ impl AggregateSource<'_> {
             Side::Left => (&mut join.left, self.inputs.0.schema()),
             Side::Right => (&mut join.right, self.inputs.1.schema()),
         };
-        // It is evaluated on rows too that the join drops.
+        // It is also evaluated on rows that the join drops.
         if !cannot_fail(&expr, &schema) {
             return Err(Decline(format!("{shown} might fail on a row that the join drops")).into());
         }
@@ -273,7 +284,7 @@ impl AggregateSource<'_> {
         Ok((side, input.column_of(&expr)?))
     }
 
-    /// Sums are made in the argument's own words, so DataFusion's state must have them too.
+    /// A device sums in the argument's own type, so DataFusion's state must have its width.
     fn check_type(
         &self,
         aggregate: &AggregateFunctionExpr,
@@ -291,13 +302,13 @@ impl AggregateSource<'_> {
             AggregateFunction::Min | AggregateFunction::Max => match is_orderable(&argument) {
                 true => Ok(()),
                 false => Err(
-                    Decline(format!("{name} is not fused: {argument} has no order keys")).into(),
+                    Decline(format!("{name} is not fused: values of type {argument} have no order on a device")).into(),
                 ),
             },
-            _ => match sums_in_own_words(aggregate, &argument)? {
+            _ => match sums_in_own_type(aggregate, &argument)? {
                 true => Ok(()),
                 false => Err(Decline(format!(
-                    "{name} is not fused: it sums {argument} in another type"
+                    "{name} is not fused: DataFusion sums {argument} in another type, so cast its argument"
                 ))
                 .into()),
             },

@@ -20,7 +20,7 @@ pub(crate) fn are_comparable(left: &DataType, right: &DataType) -> bool {
 /// The type of a dictionary's values; any other type as it is.
 fn plain(data_type: &DataType) -> &DataType {
     match data_type {
-        // DataFusion does not make −0.0 equal 0.0 inside a dictionary: such columns stay with the residual.
+        // DataFusion does not make −0.0 equal 0.0 inside a dictionary: such columns stay in the residual filter.
         DataType::Dictionary(_, values) if !values.is_floating() => values,
         other => other,
     }
@@ -41,8 +41,8 @@ pub(crate) fn is_orderable(data_type: &DataType) -> bool {
     }
 }
 
-/// Whether rows are told apart by a column of this type: one that has order keys, or a nested one of such without dictionaries, which
-/// Arrow's row format would encode anew for every few rows. Inside of nested values DataFusion compares floats bit by bit, as that does.
+/// Whether a column of this type can be a key: a type that has order keys, or a nested type of such without dictionaries, which Arrow's row
+/// format would encode again for every few rows. Inside nested values DataFusion compares floats bit by bit, as that format does.
 pub(crate) fn is_groupable(data_type: &DataType) -> bool {
     use DataType::*;
     let inside = |of: &DataType| !matches!(of, Dictionary(..)) && is_groupable(of);

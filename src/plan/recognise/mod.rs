@@ -1,14 +1,17 @@
-//! From nodes of DataFusion to specs, or to the reason why not.
+//! From nodes of DataFusion to specs, or to the reason why there is none: once for each node.
 
 pub(crate) mod aggregate;
 pub(crate) mod aggregate_function;
 pub(crate) mod aggregate_source;
 pub(crate) mod band_rewrite;
+pub(crate) mod candidate;
 pub(crate) mod condition;
 pub(crate) mod first_last;
 pub(crate) mod join;
 pub(crate) mod join_aggregate;
 pub(crate) mod key_types;
+pub(crate) mod recognised_plan;
+pub(crate) mod refusal;
 pub(crate) mod set_predicate;
 pub(crate) mod sides;
 pub(crate) mod source;

@@ -39,7 +39,7 @@ pub(crate) struct SetExprs {
     pub display: String,
 }
 
-/// The conjunct of `filter` by whose predicate on sets pairs are best found, by its number.
+/// The conjunct of `filter`, by its number, whose predicate on sets is the most selective one.
 pub(crate) fn best(filter: &JoinFilter) -> Result<Option<(usize, SetExprs)>> {
     let mut best: Option<(f64, usize, SetExprs)> = None;
     for (i, conjunct) in split_conjunction(filter.expression()).iter().enumerate() {
@@ -53,11 +53,11 @@ pub(crate) fn best(filter: &JoinFilter) -> Result<Option<(usize, SetExprs)>> {
     Ok(best.map(|(_, i, found)| (i, found)))
 }
 
-/// How few pairs a predicate is taken to let through, beside others.
+/// The estimated selectivity of a predicate, compared with others.
 fn strength(predicate: &SetPredicate) -> f64 {
     match predicate {
         SetPredicate::Contains(_) => 1.0,
-        // An overlap of 1 says least.
+        // An overlap of 1 is the least selective.
         SetPredicate::Overlap(least) => 1.0 - 1.0 / *least as f64,
         SetPredicate::Degree { threshold, .. } => threshold.min(1.0),
     }

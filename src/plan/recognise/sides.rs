@@ -50,7 +50,7 @@ pub(crate) fn comparison_of(op: Operator) -> Option<Comparison> {
     })
 }
 
-/// The one side whose columns `expr` reads; `None` when it reads none or both, or has to stay over the filter's columns.
+/// The one side whose columns `expr` reads; `None` when it reads none or both, or has a lambda, which is bound to the filter's columns.
 pub(crate) fn side_of(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> Option<Side> {
     if has_lambda(expr) {
         return None;
@@ -81,8 +81,8 @@ pub(crate) fn on_side(
     })
 }
 
-/// Whether there is a lambda in it. The variables of a lambda are numbered behind the columns of the input that it was planned for, so it
-/// means something else over another one.
+/// Whether `expr` contains a lambda. The variables of a lambda are numbered behind the columns of the input that it was planned for, so
+/// that over another input it has another meaning.
 pub(crate) fn has_lambda(expr: &Arc<dyn PhysicalExpr>) -> bool {
     expr.is::<LambdaVariable>() || expr.children().into_iter().any(has_lambda)
 }

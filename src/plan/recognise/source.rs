@@ -26,18 +26,18 @@ pub(crate) struct JoinSource {
     pub on: Vec<ExprPair>,
     pub null_equality: NullEquality,
     pub filter: Option<JoinFilter>,
-    /// Indexes of the columns that come out, among those of the unprojected join.
+    /// Indexes of the output columns, among those of the unprojected join.
     pub projection: Option<Vec<usize>>,
     pub fetch: Option<usize>,
     /// Whether DataFusion's node tests every pair.
     pub tests_all_pairs: bool,
-    /// Of the rows that come out.
+    /// Of the output schema.
     pub metadata: HashMap<String, String>,
     /// Whether it is a NOT IN: an anti join of one key, in which a NULL may equal anything.
     pub null_aware: bool,
 }
 
-/// `None` when `plan` is no join that we could ever take.
+/// `None` when `plan` is no join.
 pub(crate) fn join_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<JoinSource, Decline>> {
     let source = if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
         Ok(JoinSource {
@@ -103,7 +103,7 @@ pub(crate) fn join_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<JoinSo
 
 fn hash_join(join: &HashJoinExec) -> Result<JoinSource, Decline> {
     if !join.dynamic_expressions_produced().is_empty() {
-        return Decline::because("it already feeds a dynamic filter to its probe side");
+        return Decline::because("it already produces a dynamic filter for its probe side");
     }
     Ok(JoinSource {
         left: Arc::clone(&join.left),

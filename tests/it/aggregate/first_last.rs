@@ -45,7 +45,7 @@ async fn ties() {
 async fn what_ties_may_show_is_declined() {
     let ctx = session();
     register(&ctx, "r", &mixed_table(60, 0.2, 1));
-    let tie = "may be of another of the rows that tie in its ORDER BY";
+    let tie = "depends on which of the rows that tie in its ORDER BY is first: add keys that make the order unique";
     for (query, reason) in [
         ("last_value(a ORDER BY b) FROM r", tie),
         ("last_value(a > 1 ORDER BY b) FROM r GROUP BY g", tie),
@@ -60,7 +60,7 @@ async fn what_ties_may_show_is_declined() {
         ("first_value(a) FROM r", "has no ORDER BY"),
         (
             "first_value(DISTINCT a ORDER BY a) FROM r",
-            "is of DISTINCT values",
+            "has DISTINCT, which is not implemented on a device",
         ),
     ] {
         let sql = format!("SELECT {query}");

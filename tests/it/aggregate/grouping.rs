@@ -118,12 +118,12 @@ async fn declined() {
     let ctx = session();
     register(&ctx, "r", &mixed_table(60, 0.2, 1));
     for (aggregates, reason) in [
-        ("corr(a, b)", "corr(r.a,r.b) has no fold on a device"),
+        ("corr(a, b)", "corr(r.a,r.b) is not implemented on a device"),
         (
             "min([a])",
-            "min(make_array(r.a)) folds List(Int32) in another type",
+            "min(make_array(r.a)) of type List(Int32) is not implemented on a device",
         ),
-        ("array_agg(a ORDER BY b)", "has no fold on a device"),
+        ("array_agg(a ORDER BY b)", "is not implemented on a device"),
     ] {
         let sql = format!("SELECT g, {aggregates} FROM r GROUP BY g");
         declines(&ctx, &sql, NODE, reason).await;

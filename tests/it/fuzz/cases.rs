@@ -64,6 +64,21 @@ pub(crate) fn table(types: &[DataType], rows: &[[Cell; 4]]) -> RecordBatch {
     RecordBatch::try_from_iter(columns).unwrap()
 }
 
+/// Aggregates of a join of `a` as r with `right` as s; where `listed` begins with `… AS g`, by that group.
+pub(crate) fn join_aggregate_sql(
+    listed: &str,
+    kind: usize,
+    right: &str,
+    condition: &str,
+) -> String {
+    let kind = ["INNER", "LEFT", "RIGHT"][kind % 3];
+    let group = match listed.split_once(" AS g") {
+        Some((group, _)) => format!(" GROUP BY {group}"),
+        None => String::new(),
+    };
+    format!("SELECT {listed} a r {kind} JOIN {right} s ON {condition}{group}")
+}
+
 /// Runs cases, of which more than half must be offloaded.
 pub(crate) fn run_cases<C, F>(strategy: impl Strategy<Value = C>, run: impl Fn(C) -> F)
 where

@@ -3,7 +3,7 @@
 use arrow::datatypes::DataType;
 use proptest::prelude::*;
 
-use crate::fuzz::cases::{Cell, column_types, equi, rows, run_cases, table};
+use crate::fuzz::cases::{Cell, column_types, equi, join_aggregate_sql, rows, run_cases, table};
 use crate::support::answer::{forced, stock};
 use crate::support::compare::{same_rows, similar_rows};
 use crate::support::join_types::KINDS;
@@ -135,13 +135,7 @@ impl Case {
         match self.aggregate {
             None => KINDS[self.kind].sql("a", "b", &["id", "x0"], &condition),
             Some(aggregate) => {
-                let kind = ["INNER", "LEFT", "RIGHT"][self.kind % 3];
-                let listed = AGGREGATES[aggregate];
-                let group = match listed.split_once(" AS g") {
-                    Some((group, _)) => format!(" GROUP BY {group}"),
-                    None => String::new(),
-                };
-                format!("SELECT {listed} a r {kind} JOIN b s ON {condition}{group}")
+                join_aggregate_sql(AGGREGATES[aggregate], self.kind, "b", &condition)
             }
         }
     }

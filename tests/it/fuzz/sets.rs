@@ -8,7 +8,7 @@ use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use proptest::prelude::*;
 
-use crate::fuzz::cases::{Cell, run_cases};
+use crate::fuzz::cases::{Cell, join_aggregate_sql, run_cases};
 use crate::support::answer::{forced, stock};
 use crate::support::compare::{same_rows, similar_rows};
 use crate::support::join_types::KINDS;
@@ -260,13 +260,7 @@ impl Case {
         match self.aggregate {
             None => KINDS[self.kind].sql("a", right, &["id", "g"], &condition),
             Some(aggregate) => {
-                let kind = ["INNER", "LEFT", "RIGHT"][self.kind % 3];
-                let listed = AGGREGATES[aggregate];
-                let group = match listed.split_once(" AS g") {
-                    Some((group, _)) => format!(" GROUP BY {group}"),
-                    None => String::new(),
-                };
-                format!("SELECT {listed} a r {kind} JOIN {right} s ON {condition}{group}")
+                join_aggregate_sql(AGGREGATES[aggregate], self.kind, right, &condition)
             }
         }
     }

@@ -107,3 +107,37 @@ async fn sixteen_sessions_on_one_device() {
     );
     assert_eq!(memory.in_use, 0, "{memory:?}");
 }
+
+/// Planning asks the driver for its devices, but opens none: no context, and no kernels.
+#[tokio::test]
+async fn planning_opens_no_device() {
+    let runtime = BowtieRuntime::with_device_memory(MEMORY);
+    let state = SessionStateBuilder::new()
+        .with_default_features()
+        .with_bowtie_runtime(Arc::clone(&runtime))
+        .unwrap()
+        .build();
+    let ctx = SessionContext::new_with_state(state);
+    set(&ctx, "bowtie.device", &device());
+    register(&ctx, "t", ROWS);
+    register(&ctx, "few", 2_000);
+    for offload in ["auto", "force"] {
+        set(&ctx, "bowtie.offload", offload);
+        for sql in QUERIES {
+            let plan = ctx.sql(sql).await.unwrap();
+            plan.create_physical_plan().await.unwrap();
+            let explained = format!(
+                "SELECT * FROM bowtie_explain('{}')",
+                sql.replace('\'', "''")
+            );
+            for sql in [format!("EXPLAIN {sql}"), explained] {
+                rows(&ctx, &sql).await.unwrap();
+            }
+        }
+    }
+    assert!(runtime.device_memory().is_empty(), "no device was opened");
+    let (_, plan) = rows(&ctx, QUERIES[0]).await.unwrap();
+    let shown = shown(&plan);
+    assert!(shown.contains("Bowtie"), "{shown}");
+    assert_eq!(runtime.device_memory().len(), 1);
+}

@@ -25,7 +25,7 @@ fn counted(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
 }
 
 /// The forced answer under the options as they are, and the number of partitions.
-pub(crate) async fn by_parts(ctx: &SessionContext, sql: &str) -> (Answer, usize) {
+pub(crate) async fn run_partitioned(ctx: &SessionContext, sql: &str) -> (Answer, usize) {
     set(ctx, "bowtie.offload", "force");
     let plan = plan_of(ctx, sql).await.unwrap();
     let batches = collect(Arc::clone(&plan), ctx.task_ctx()).await;
@@ -36,15 +36,15 @@ pub(crate) async fn by_parts(ctx: &SessionContext, sql: &str) -> (Answer, usize)
         batches,
     };
     assert_offloaded(sql, &answer.plan, &["Bowtie"]);
-    (answer, counted(&plan, "parts"))
+    (answer, counted(&plan, "partitions"))
 }
 
 /// Checks that the query is partitioned, and gives DataFusion's rows.
 pub(crate) async fn check(ctx: &SessionContext, sql: &str, tuning: Tuning) {
     let stock = stock(ctx, sql).await.unwrap();
     tuning.apply(ctx);
-    let (given, parts) = by_parts(ctx, sql).await;
-    assert!(parts > 0, "no parts: {sql}\n{}", given.plan);
+    let (given, parts) = run_partitioned(ctx, sql).await;
+    assert!(parts > 0, "not partitioned: {sql}\n{}", given.plan);
     if let Err(difference) = similar_rows(&stock, &given) {
         panic!("{sql}\n{tuning:?}\n{}\n{difference}", given.plan);
     }

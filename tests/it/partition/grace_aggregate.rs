@@ -1,6 +1,6 @@
 //! Aggregations of hash-partitioned inputs.
 
-use crate::partition::check::{SHORT, by_parts, check};
+use crate::partition::check::{SHORT, check, run_partitioned};
 use crate::support::answer::{plan_of, shown, stock};
 use crate::support::compare::similar_rows;
 use crate::support::session::{session, set};
@@ -45,7 +45,7 @@ async fn groups() {
         };
         let stock = stock(&ctx, sql).await.unwrap();
         long.apply(&ctx);
-        let (given, parts) = by_parts(&ctx, sql).await;
+        let (given, parts) = run_partitioned(&ctx, sql).await;
         assert_eq!(parts, 0, "{sql}\n{}", given.plan);
         similar_rows(&stock, &given).unwrap();
     }

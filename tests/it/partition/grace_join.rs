@@ -2,7 +2,7 @@
 
 use datafusion::physical_plan::collect;
 
-use crate::partition::check::{SHORT, by_parts, check, hashing};
+use crate::partition::check::{SHORT, check, hashing, run_partitioned};
 use crate::support::answer::{Answer, plan_of, shown, stock};
 use crate::support::compare::same_rows;
 use crate::support::join_types::KINDS;
@@ -79,7 +79,7 @@ async fn sparse_keys() {
         ctx.sql(&sql).await.unwrap().collect().await.unwrap();
     }
     for kind in &KINDS[4..] {
-        for (condition, parted) in [
+        for (condition, partitioned) in [
             ("r.far = s.far", true),
             ("r.t = s.t", true),
             ("r.near = s.near", false),
@@ -87,8 +87,8 @@ async fn sparse_keys() {
             let sql = kind.sql("r", "s", &["id"], condition);
             let stock = stock(&ctx, &sql).await.unwrap();
             SHORT.apply(&ctx);
-            let (given, parts) = by_parts(&ctx, &sql).await;
-            assert_eq!(parts > 0, parted, "{sql}\n{}", given.plan);
+            let (given, parts) = run_partitioned(&ctx, &sql).await;
+            assert_eq!(parts > 0, partitioned, "{sql}\n{}", given.plan);
             same_rows(&stock, &given).unwrap_or_else(|e| panic!("{sql}\n{e}"));
         }
     }
@@ -105,7 +105,7 @@ async fn limits() {
     let all: usize = rows(&stock(&ctx, sql).await.unwrap());
     SHORT.apply(&ctx);
     for limit in [1, 40, 1_000_000] {
-        let (given, parts) = by_parts(&ctx, &format!("{sql} LIMIT {limit}")).await;
+        let (given, parts) = run_partitioned(&ctx, &format!("{sql} LIMIT {limit}")).await;
         assert!(parts > 0);
         assert_eq!(rows(&given), all.min(limit), "{limit}");
     }

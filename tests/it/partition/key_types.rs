@@ -1,6 +1,6 @@
 //! Partitions by keys of every type, and by dictionaries.
 
-use crate::partition::check::{SHORT, by_parts, check, hashing};
+use crate::partition::check::{SHORT, check, hashing, run_partitioned};
 use crate::support::answer::{plan_of, shown, stock};
 use crate::support::compare::same_rows;
 use crate::support::join_types::KINDS;
@@ -11,7 +11,7 @@ use crate::support::tuning::Tuning;
 
 #[tokio::test]
 async fn keys_of_all_types() {
-    let mut parted = 0;
+    let mut partitioned = 0;
     for data_type in orderable_types() {
         let ctx = hashing();
         for (seed, nulls) in [(0, 0.0), (10, 0.3)] {
@@ -32,15 +32,15 @@ async fn keys_of_all_types() {
                     println!("skipped {data_type}: bowtie leaves it to DataFusion");
                     continue;
                 }
-                let (given, parts) = by_parts(&ctx, sql).await;
-                parted += usize::from(parts > 0);
+                let (given, parts) = run_partitioned(&ctx, sql).await;
+                partitioned += usize::from(parts > 0);
                 if let Err(difference) = same_rows(&stock, &given) {
                     panic!("{data_type}: {sql}\n{}\n{difference}", given.plan);
                 }
             }
         }
     }
-    assert!(parted > 200, "{parted} queries had parts");
+    assert!(partitioned > 200, "{partitioned} queries were partitioned");
 }
 
 /// All rows of one key are in one partition, which exceeds a chunk; rows with a NULL are spread over all partitions.
@@ -142,7 +142,7 @@ async fn dictionaries_of_batches() {
                     println!("skipped {values}: bowtie leaves {sql} to DataFusion");
                     continue;
                 }
-                let (given, _) = by_parts(&ctx, sql).await;
+                let (given, _) = run_partitioned(&ctx, sql).await;
                 same_rows(&stock, &given)
                     .unwrap_or_else(|e| panic!("{values}: {sql}\n{tuning:?}\n{}\n{e}", given.plan));
             }

@@ -8,7 +8,7 @@ use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 
-use crate::partition::check::by_parts;
+use crate::partition::check::run_partitioned;
 use crate::support::answer::{plan_of, stock};
 use crate::support::compare::similar_rows;
 use crate::support::pool::released_within;
@@ -68,7 +68,7 @@ async fn small_devices_and_pools() {
         for (sql, expected) in LARGE.iter().zip(&expected) {
             for partitions in [1, 4] {
                 small(&ctx, partitions);
-                let (given, parts) = by_parts(&ctx, sql).await;
+                let (given, parts) = run_partitioned(&ctx, sql).await;
                 // Input is partitioned only where it fits the pool, or may spill.
                 assert_eq!(parts > 0, files, "{sql}\n{}", given.plan);
                 similar_rows(expected, &given).unwrap_or_else(|e| panic!("{sql}\n{e}"));

@@ -8,20 +8,20 @@ use crate::support::snapshot::{run, session};
 #[tokio::test]
 async fn auto_declines_equi_joins() {
     let context = session("auto").await;
-    assert_snapshot!(decisions(&context, "SELECT r.a FROM r JOIN s ON r.k = s.k").await, @"HashJoinExec declined: it is an equi-join: DataFusion's own serves it on the host");
+    assert_snapshot!(decisions(&context, "SELECT r.a FROM r JOIN s ON r.k = s.k").await, @"HashJoinExec declined: an equi-join gains nothing on the CPU backend: it stays DataFusion's; bowtie.offload = 'force' offloads it");
     assert_snapshot!(
         decisions(&context, "SELECT r.a FROM r JOIN s ON r.k = s.k AND r.a * s.a > 3").await,
-        @"HashJoinExec declined: its filter has no inequality between the sides: DataFusion's equi-join serves it on the host"
+        @"HashJoinExec declined: an equi-join whose filter has no inequality between the sides gains nothing on the CPU backend: it stays DataFusion's; bowtie.offload = 'force' offloads it"
     );
 }
 
 #[tokio::test]
 async fn auto_declines_products() {
     let context = session("auto").await;
-    assert_snapshot!(decisions(&context, "SELECT r.a FROM r CROSS JOIN s").await, @"CrossJoinExec declined: it is a product: DataFusion's own serves it on the host");
+    assert_snapshot!(decisions(&context, "SELECT r.a FROM r CROSS JOIN s").await, @"CrossJoinExec declined: a cross join gains nothing on a device: it stays DataFusion's; add a condition, or SET bowtie.offload = 'force'");
     assert_snapshot!(
         decisions(&context, "SELECT r.a FROM r JOIN s ON CAST(r.a * s.a AS VARCHAR) > '3'").await,
-        @"NestedLoopJoinExec declined: no part of its condition compares an expression of one side with one of the other, and not all of it compiles to a program: every pair must be tested, which gains nothing on the host"
+        @"NestedLoopJoinExec declined: no part of its condition compares an expression of one side with one of the other, and not all of it compiles: DataFusion tests every pair as fast; write comparisons joined by AND"
     );
 }
 
@@ -31,24 +31,24 @@ async fn auto_offloads_a_product_with_a_compiled_filter() {
     let context = session("auto").await;
     let wide = "(SELECT value AS a FROM range(1000))";
     let sql = format!("SELECT r.a FROM {wide} r JOIN {wide} s ON r.a * s.a % 7 = 3");
-    assert_snapshot!(decisions(&context, &sql).await, @"NestedLoopJoinExec taken: every pair is tested by a program");
+    assert_snapshot!(decisions(&context, &sql).await, @"NestedLoopJoinExec offloaded: all pairs are tested by a compiled filter");
     let sql = format!("SELECT r.a FROM {wide} r JOIN {wide} s ON r.a / s.a = 3");
-    assert_snapshot!(decisions(&context, &sql).await, @"NestedLoopJoinExec declined: a part of its condition may fail on a pair: DataFusion's own nested loop decides where it does");
+    assert_snapshot!(decisions(&context, &sql).await, @"NestedLoopJoinExec declined: its condition may fail on a pair of rows, such as by a division by zero, and DataFusion's nested loop join decides on which; write it without operations that may fail");
     let sql =
         format!("SELECT r.a FROM {wide} r LEFT JOIN {wide} s ON r.a * s.a % 7 = 3 AND r.a > 5");
-    assert_snapshot!(decisions(&context, &sql).await, @"NestedLoopJoinExec declined: a part of its condition reads one side only, and DataFusion skips pairs by it");
+    assert_snapshot!(decisions(&context, &sql).await, @"NestedLoopJoinExec declined: a part of its condition reads one side only, by which DataFusion's nested loop join rejects rows first");
     let sql = "SELECT r.a FROM range(1000000) r(a) JOIN range(50) s(a) ON r.a * s.a % 7 = 3";
-    assert_snapshot!(decisions(&context, sql).await, @"NestedLoopJoinExec taken: every pair is tested by a program");
+    assert_snapshot!(decisions(&context, sql).await, @"NestedLoopJoinExec offloaded: all pairs are tested by a compiled filter");
     let sql = format!(
         "SELECT r.a FROM {wide} r JOIN {wide} s ON r.a * s.a % 7 = 3 AND CAST(r.a * s.a AS VARCHAR) > '3'"
     );
-    assert_snapshot!(decisions(&context, &sql).await, @"NestedLoopJoinExec declined: no part of its condition compares an expression of one side with one of the other, and not all of it compiles to a program: every pair must be tested, which gains nothing on the host");
+    assert_snapshot!(decisions(&context, &sql).await, @"NestedLoopJoinExec declined: no part of its condition compares an expression of one side with one of the other, and not all of it compiles: DataFusion tests every pair as fast; write comparisons joined by AND");
 }
 
 #[tokio::test]
 async fn auto_declines_few_pairs() {
     let context = session("auto").await;
-    assert_snapshot!(decisions(&context, "SELECT r.a FROM r JOIN s ON r.a > s.a").await, @"NestedLoopJoinExec declined: it has only 6 × 5 pairs: a device gains nothing below 65536");
+    assert_snapshot!(decisions(&context, "SELECT r.a FROM r JOIN s ON r.a > s.a").await, @"NestedLoopJoinExec declined: it has only 6 × 5 pairs of rows: a device gains nothing up to 65536");
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn auto_offloads_many_pairs() {
         run(&context, &sql).await.unwrap();
     }
     let query = "SELECT many.a FROM many JOIN more ON many.a > more.a";
-    assert_snapshot!(decisions(&context, query).await, @"NestedLoopJoinExec taken: one sorted column of the left side serves all inequalities");
+    assert_snapshot!(decisions(&context, query).await, @"NestedLoopJoinExec offloaded: the left side is sorted by one column, in which all inequalities are ranges");
 }
 
 /// The reasons for which an aggregation is not fused with its join. The join is offloaded without it.
@@ -91,38 +91,41 @@ async fn aggregations() {
             .filter(|line| line.starts_with("AggregateExec"))
             .collect();
         said += &format!("{query}\n    {}\n", of_the_aggregation.join("\n    "));
-        assert!(all.contains("NestedLoopJoinExec taken"), "{query}: {all}");
+        assert!(
+            all.contains("NestedLoopJoinExec offloaded"),
+            "{query}: {all}"
+        );
     }
     assert_snapshot!(said, @r"
     SELECT count(*) FROM r FULL JOIN s ON r.a > s.a
-        AggregateExec taken: groups and folds on the device, above the join: aggregates over a Full join are not fused
+        AggregateExec offloaded: aggregated on the device, not fused with the join below: aggregates over a Full join are not fused
     SELECT DISTINCT r.a FROM r JOIN s ON r.a > s.a LIMIT 3
-        AggregateExec taken: groups and folds on the device, above the join: the aggregation carries a limit
+        AggregateExec offloaded: aggregated on the device, not fused with the join below: the aggregation has a limit
     SELECT r.a, r.b, count(*) FROM r JOIN s ON r.a > s.a GROUP BY ROLLUP (r.a, r.b)
-        AggregateExec taken: groups and folds on the device, above the join: grouping sets are not fused
+        AggregateExec offloaded: aggregated on the device, not fused with the join below: grouping sets are not fused
     SELECT r.a, s.b, count(*) FROM r JOIN s ON r.a > s.a GROUP BY r.a, s.b
-        AggregateExec taken: groups and folds on the device, above the join: it groups by columns of both sides
+        AggregateExec offloaded: aggregated on the device, not fused with the join below: it groups by columns of both sides
     SELECT s.a, count(*) FROM r LEFT JOIN s ON r.a > s.a GROUP BY s.a
-        AggregateExec taken: groups and folds on the device, above the join: it groups by the side that the outer join pads with NULLs
+        AggregateExec offloaded: aggregated on the device, not fused with the join below: it groups by the side that the outer join pads with NULLs
     SELECT stddev(r.a) FROM r JOIN s ON r.a > s.a
-        AggregateExec taken: groups and folds on the device, above the join: stddev(r.a) is not fused: only COUNT, SUM, AVG, MIN and MAX are
+        AggregateExec offloaded: aggregated on the device, not fused with the join below: stddev(r.a) is not fused: only COUNT, SUM, AVG, MIN and MAX are
     SELECT count(DISTINCT r.a), count(DISTINCT r.b) FROM r JOIN s ON r.a > s.a
-        AggregateExec taken: groups and folds on the device, above the join: count(DISTINCT r.a) is not fused: DISTINCT needs the pairs
+        AggregateExec offloaded: aggregated on the device, not fused with the join below: count(DISTINCT r.a) is not fused: DISTINCT needs the join's rows
     SELECT count(r.a, r.b) FROM r JOIN s ON r.a > s.a
-        AggregateExec taken: groups and folds on the device, above the join: count(r.a,r.b) is not fused: DataFusion has no grouped accumulator for it
+        AggregateExec offloaded: aggregated on the device, not fused with the join below: count(r.a,r.b) is not fused: DataFusion has no grouped accumulator for it
     SELECT sum(r.a + s.a) FROM r JOIN s ON r.a > s.a
-        AggregateExec taken: groups and folds on the device, above the join: a + a mixes columns of both sides
+        AggregateExec offloaded: aggregated on the device, not fused with the join below: a + a mixes columns of both sides
     SELECT sum(r.a * random()) FROM r JOIN s ON r.a > s.a
-        AggregateExec declined: CAST(a AS Float64) * random() is volatile; CAST(a AS Float64) * random() is volatile
+        AggregateExec declined: CAST(a AS Float64) * random() is volatile: compute it in a subquery; CAST(a AS Float64) * random() is volatile: compute it in a subquery
     SELECT sum(r.a / (r.b - 3)) FROM r JOIN s ON r.a > s.a
-        AggregateExec taken: groups and folds on the device, above the join: a / (b - 3) might fail on a row that the join drops
+        AggregateExec offloaded: aggregated on the device, not fused with the join below: a / (b - 3) might fail on a row that the join drops
     SELECT min([r.a]) FROM r JOIN s ON r.a > s.a
-        AggregateExec declined: min(make_array(r.a)) is not fused: DataFusion has no grouped accumulator for it; min(make_array(r.a)) folds List(Int64) in another type
+        AggregateExec declined: min(make_array(r.a)) is not fused: DataFusion has no grouped accumulator for it; min(make_array(r.a)) of type List(Int64) is not implemented on a device: cast its argument
     SELECT sum(1) FROM r JOIN s ON r.a > s.a
-        AggregateExec taken: groups and folds on the device, above the join: 1 reads no column
+        AggregateExec offloaded: aggregated on the device, not fused with the join below: 1 reads no column
     SELECT count(*), r.a + s.a FROM r JOIN s ON r.a > s.a GROUP BY r.a + s.a
-        AggregateExec taken: groups and folds on the device, above the join: a + a mixes columns of both sides
+        AggregateExec offloaded: aggregated on the device, not fused with the join below: a + a mixes columns of both sides
     SELECT sum(CAST(r.f AS DECIMAL(5, 2))) FROM r JOIN s ON r.a > s.a
-        AggregateExec taken: groups and folds on the device, above the join: CAST(f AS Decimal128(5, 2)) might fail on a row that the join drops
+        AggregateExec offloaded: aggregated on the device, not fused with the join below: CAST(f AS Decimal128(5, 2)) might fail on a row that the join drops
     ");
 }

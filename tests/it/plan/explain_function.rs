@@ -21,7 +21,7 @@ async fn every_column() {
     let context = session("force").await;
     let sql =
         "SELECT * FROM bowtie_explain('SELECT r.a, s.a FROM r JOIN s ON r.a > s.a AND r.b < s.b')";
-    assert_snapshot!(answer(&context, sql).await, @"NestedLoopJoinExec taken dominance left.a < right.a AND left.b > right.b 5 6 NULL NULL NULL NULL NULL the right side is sorted by its most selective column, the other comparisons are tested by zone maps");
+    assert_snapshot!(answer(&context, sql).await, @"NestedLoopJoinExec offloaded dominance left.a < right.a AND left.b > right.b 5 6 NULL NULL NULL NULL NULL the right side is sorted by its most selective column, and zone maps test the other comparisons");
     let batches = run(&context, sql).await.unwrap();
     let schema = batches[0].schema();
     let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
@@ -49,8 +49,8 @@ async fn a_fused_aggregation_has_two_rows() {
     let context = session("force").await;
     let sql = "SELECT * FROM bowtie_explain('SELECT r.a, sum(s.a) FROM r JOIN s ON r.a > s.a GROUP BY r.a')";
     assert_snapshot!(answer(&context, sql).await, @r"
-    AggregateExec taken range sum(s.a) 6 5 NULL NULL NULL NULL NULL fused with the join below it: no pairs leave the device
-    NestedLoopJoinExec taken range left.a > right.a 6 5 NULL NULL NULL NULL NULL one sorted column of the right side serves all inequalities
+    AggregateExec offloaded range sum(s.a) 6 5 NULL NULL NULL NULL NULL fused with the join below it: no join rows are materialised
+    NestedLoopJoinExec offloaded range left.a > right.a 6 5 NULL NULL NULL NULL NULL the right side is sorted by one column, in which all inequalities are ranges
     ");
 }
 
@@ -74,7 +74,7 @@ async fn off_declines_everything() {
 async fn explaining_runs_nothing() {
     let context = session("force").await;
     let query = "SELECT 1 / (r.a - r.a), s.a FROM r JOIN s ON r.a > s.a";
-    assert!(decisions(&context, query).await.contains("taken"));
+    assert!(decisions(&context, query).await.contains("offloaded"));
     assert!(run(&context, query).await.is_err());
 }
 
@@ -104,14 +104,14 @@ async fn wrong_arguments() {
 async fn a_null_aware_anti_join() {
     let context = session("auto").await;
     let query = "SELECT r.a FROM r WHERE r.b NOT IN (SELECT b FROM s)";
-    assert_snapshot!(decisions(&context, query).await, @"HashJoinExec declined: it is an equi-join: DataFusion's own serves it on the host");
+    assert_snapshot!(decisions(&context, query).await, @"HashJoinExec declined: an equi-join gains nothing on the CPU backend: it stays DataFusion's; bowtie.offload = 'force' offloads it");
 }
 
 #[tokio::test]
 async fn a_key_without_an_order() {
     let context = session("force").await;
     let query = "SELECT r.a FROM r JOIN s ON arrow_cast(r.f, 'Dictionary(Int32, Float64)') = arrow_cast(s.f, 'Dictionary(Int32, Float64)')";
-    assert_snapshot!(decisions(&context, query).await, @"HashJoinExec declined: its key CAST(s.f AS Dictionary(Int32, Float64)) = CAST(r.f AS Dictionary(Int32, Float64)) has the types Dictionary(Int32, Float64) and Dictionary(Int32, Float64), which bowtie cannot group");
+    assert_snapshot!(decisions(&context, query).await, @"HashJoinExec declined: its key CAST(s.f AS Dictionary(Int32, Float64)) = CAST(r.f AS Dictionary(Int32, Float64)) has the types Dictionary(Int32, Float64) and Dictionary(Int32, Float64), which bowtie does not support as keys: cast both sides to a supported type");
 }
 
 /// Expressions between two device nodes that do not compile.
@@ -123,14 +123,14 @@ async fn borders() {
     let projected =
         format!("SELECT k, count(*) FROM (SELECT sqrt(f) AS k FROM ({join})) GROUP BY k");
     assert_snapshot!(decisions(&context, filtered).await, @r"
-    AggregateExec taken: groups and folds on the device
-    FilterExec declined: it makes a border between two device nodes: max(r.t) ILIKE n1% has no program for the device
-    HashJoinExec taken: equal keys find each other, as the device chooses
+    AggregateExec offloaded: aggregated on the device
+    FilterExec declined: it interrupts two device nodes: max(r.t) ILIKE n1% is not supported on the device, so rows are transferred to the host and back
+    HashJoinExec offloaded: an equi-join by the algorithm that the device chooses
     ");
     assert_snapshot!(decisions(&context, &projected).await, @r"
-    AggregateExec taken: groups and folds on the device, above the join: sqrt(f) might fail on a row that the join drops
-    HashJoinExec taken: equal keys find each other, as the device chooses
-    ProjectionExec declined: it makes a border between two device nodes: sqrt(f) has no program for the device
+    AggregateExec offloaded: aggregated on the device, not fused with the join below: sqrt(f) might fail on a row that the join drops
+    HashJoinExec offloaded: an equi-join by the algorithm that the device chooses
+    ProjectionExec declined: it interrupts two device nodes: sqrt(f) is not supported on the device, so rows are transferred to the host and back
     ");
 }
 

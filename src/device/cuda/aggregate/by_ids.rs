@@ -3,12 +3,12 @@
 use crate::device::cuda::aggregate::accumulate::added::AddedInGlobal;
 use crate::device::cuda::aggregate::directory::Ids;
 use crate::device::cuda::aggregate::results::Folded;
-use crate::device::cuda::aggregate::strategies::{FEW_IN_GLOBAL, FEW_IN_PARTS, Ways};
+use crate::device::cuda::aggregate::strategies::{FEW_IN_GLOBAL, FEW_PARTITIONED, StrategyRun};
 use crate::device::cuda::runtime::memory::Memory;
 use crate::error::Result;
 use crate::ir::strategies::GroupStrategy;
 
-impl Ways<'_> {
+impl StrategyRun<'_> {
     /// Adds rows to accumulators by id. `shared`: in shared memory, if it holds the accumulators of most ids.
     pub(crate) fn by_ids(&self, ids: Ids<'_>, groups: usize, shared: bool) -> Result<Folded> {
         let outs = self.queue.outs(self.all, groups)?;
@@ -47,7 +47,7 @@ impl Ways<'_> {
         if groups <= FEW_IN_GLOBAL {
             return self.by_ids(ids, groups, false);
         }
-        if !self.have_places(groups)
+        if !self.fits_shared(groups)
             && let Some(folded) = self.by_ids_in_clusters(ids, groups, GroupStrategy::HashGlobal)?
         {
             return Ok(folded);
@@ -63,8 +63,8 @@ impl Ways<'_> {
     }
 
     /// Partitions rows by id, and adds them partition by partition to accumulators in global memory.
-    pub(crate) fn by_parts_of_ids(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
-        let (words, order) = self.queue.parts_of_ids(ids, groups, self.rows, self.all)?;
+    pub(crate) fn by_partitioned_ids(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
+        let (words, order) = self.queue.partition_ids(ids, groups, self.rows, self.all)?;
         let there = Ids {
             words: &words,
             ..ids
@@ -73,7 +73,7 @@ impl Ways<'_> {
         let mut added = AddedInGlobal::new(groups);
         order.fold(self.queue, groups, self.all, &outs, &mut |all, outs| {
             let (queue, rows) = (self.queue, self.rows);
-            if groups > FEW_IN_PARTS {
+            if groups > FEW_PARTITIONED {
                 added.extend(queue.accumulate_in_global(there, rows, groups, all, outs)?);
             } else {
                 queue.accumulate_dense(there, rows, groups, all, outs, false)?;
@@ -82,7 +82,7 @@ impl Ways<'_> {
         })?;
         Ok(Folded {
             parts: Some((words, order.spread_bit())),
-            added: (groups > FEW_IN_PARTS).then_some(added),
+            added: (groups > FEW_PARTITIONED).then_some(added),
             ..Folded::of(outs, groups).by(GroupStrategy::Partition)
         })
     }

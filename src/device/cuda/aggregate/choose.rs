@@ -33,7 +33,7 @@ use crate::ir::strategies::GroupStrategy;
 
 /// The input of the choice.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Seen {
+pub(crate) struct ChoiceInput {
     /// The number of groups, estimated from the sample.
     pub(crate) groups: usize,
     /// The share of the rows that the largest group has.
@@ -87,7 +87,7 @@ const HEAVY: f64 = 0.25;
 pub(crate) const WAITED_FOR: f64 = 0.03;
 
 /// The strategy for keys with this profile.
-pub(crate) fn choose(seen: &Seen) -> Choice {
+pub(crate) fn choose(seen: &ChoiceInput) -> Choice {
     use crate::ir::strategies::GroupStrategy::*;
     let skewed = seen.largest >= SKEWED;
     let few = seen.groups <= seen.slots.min(FEW_AMONG_IDS);
@@ -133,7 +133,7 @@ mod tests {
     use crate::ir::strategies::GroupStrategy::*;
 
     fn chosen(groups: usize, range: Option<usize>, largest: f64) -> (GroupStrategy, bool) {
-        let Choice { strategy, direct } = choose(&Seen {
+        let Choice { strategy, direct } = choose(&ChoiceInput {
             groups,
             largest,
             unseen: if groups > 100_000 { 0.2 } else { 0.0 },
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(chosen(34_000, Some(34_000), 0.02), (HashShared, true));
         assert_eq!(chosen(34_000, Some(34_000), 0.1), (HashShared, false));
         // Keys without slots are numbered first, and have their accumulators by number.
-        let numbered = Seen {
+        let numbered = ChoiceInput {
             groups: 20_000,
             largest: 0.0,
             unseen: 0.0,

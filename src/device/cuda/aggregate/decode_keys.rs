@@ -8,11 +8,13 @@ use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::keys::key_width::KeyWidth;
-use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::arguments::{EitherWidth, U32, U64};
+use crate::device::cuda::runtime::kernels::{self, Kernel};
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::column::Column;
-use crate::error::{BowtieError, Result};
+use crate::error::Result;
 
 impl Stream {
     /// The key columns of the groups with these numbers, or with 0, 1, … where there are none.
@@ -61,6 +63,7 @@ impl Stream {
         Ok(Column::cuda(values, groups))
     }
 
+    /// The values of a column from its digits in the numbers of groups.
     fn of_digits(
         self: &Arc<Self>,
         number: Number<'_>,
@@ -69,73 +72,119 @@ impl Stream {
         numbers: Option<&(Memory, KeyWidth)>,
         groups: usize,
     ) -> Result<Column> {
-        let (null, all) = (digits.values, digits.digits());
-        let long = matches!(numbers, Some((_, KeyWidth::B64)));
-        let numbers = numbers.map(|(numbers, _)| numbers);
-        // Of the width of the numbers.
-        let arg = |number: u64| match long {
-            true => Arg::from(number),
-            false => Arg::from(number as u32),
+        let digit = Digit {
+            stride,
+            digits,
+            groups,
         };
-        let bits = |digit: u64, invert: bool| {
-            let bits = self.alloc(bitmap_bytes(groups), "group keys")?;
-            let args: [Arg; 7] = [
-                numbers.into(),
-                (groups as u32).into(),
-                arg(digit),
-                arg(stride),
-                arg(all),
-                u32::from(invert).into(),
-                (&bits).into(),
-            ];
-            let kernel = match long {
-                true => "group_range_long_bits",
-                false => "group_range_bits",
-            };
-            // SAFETY: `numbers`, if there are any, holds a number of the kernel's width for each group, and `bits` a
-            // bit for each.
-            unsafe { self.launch(kernel, Shape::rows(groups), &args)? };
-            Ok::<_, BowtieError>(bits)
+        let (values, valid) = match numbers {
+            Some((numbers, KeyWidth::B64)) => digit.decode(self, number, Some(numbers), &LONG)?,
+            Some((numbers, KeyWidth::B32)) => digit.decode(self, number, Some(numbers), &SHORT)?,
+            None => digit.decode(self, number, None, &SHORT)?,
         };
+        self.made_column(number, values, valid, groups)
+    }
+}
+
+/// The kernels for numbers of groups of width `N`: [`U32`] or [`U64`].
+struct Decoders<N> {
+    /// Numbers and how many, a digit, the digit's stride and how many digits there are, whether to invert, and a bitmap.
+    bits: Kernel<(U64, U32, N, N, N, U32, U64)>,
+    /// For values of 8, 16, 32 and 64 bits.
+    keys: [KeyDecoder<N>; 4],
+}
+
+/// Numbers and how many, sign and least value, the digit of a NULL, the digit's stride and how many digits there are, and
+/// values.
+type KeyDecoder<N> = Kernel<(U64, U32, U64, U64, N, N, N, U64)>;
+
+const SHORT: Decoders<U32> = Decoders {
+    bits: kernels::GROUP_RANGE_BITS,
+    keys: [
+        kernels::GROUP_RANGE_KEYS8,
+        kernels::GROUP_RANGE_KEYS16,
+        kernels::GROUP_RANGE_KEYS32,
+        kernels::GROUP_RANGE_KEYS64,
+    ],
+};
+
+const LONG: Decoders<U64> = Decoders {
+    bits: kernels::GROUP_RANGE_LONG_BITS,
+    keys: [
+        kernels::GROUP_RANGE_LONG_KEYS8,
+        kernels::GROUP_RANGE_LONG_KEYS16,
+        kernels::GROUP_RANGE_LONG_KEYS32,
+        kernels::GROUP_RANGE_LONG_KEYS64,
+    ],
+};
+
+/// A column's digit in the numbers of `groups` groups.
+struct Digit {
+    stride: u64,
+    digits: Digits,
+    groups: usize,
+}
+
+impl Digit {
+    /// The values, and their validity.
+    fn decode<N: EitherWidth>(
+        &self,
+        queue: &Arc<Stream>,
+        number: Number<'_>,
+        numbers: Option<&Memory>,
+        decoders: &Decoders<N>,
+    ) -> Result<(Memory, Option<Memory>)> {
+        let null = self.digits.values;
         let values = match number.sign {
-            None => bits(1, false)?,
+            None => self.bits(queue, numbers, decoders, (1, false))?,
             Some(sign) => {
-                let kernel = number.kernel(match long {
-                    true => [
-                        "group_range_long_keys8",
-                        "group_range_long_keys16",
-                        "group_range_long_keys32",
-                        "group_range_long_keys64",
-                    ],
-                    false => [
-                        "group_range_keys8",
-                        "group_range_keys16",
-                        "group_range_keys32",
-                        "group_range_keys64",
-                    ],
-                })?;
-                let bytes = width(&number.values.data_type).unwrap_or_default() * groups;
-                let values = self.alloc(bytes, "group keys")?;
-                let args: [Arg; 8] = [
+                let kernel = number.kernel(decoders.keys)?;
+                let bytes = width(&number.values.data_type).unwrap_or_default() * self.groups;
+                let values = queue.alloc(bytes, "group keys")?;
+                let args = (
                     numbers.into(),
-                    (groups as u32).into(),
+                    (self.groups as u32).into(),
                     sign.into(),
-                    digits.least.into(),
-                    arg(null),
-                    arg(stride),
-                    arg(all),
+                    self.digits.least.into(),
+                    N::of(null),
+                    N::of(self.stride),
+                    N::of(self.digits.digits()),
                     (&values).into(),
-                ];
+                );
                 // SAFETY: `numbers`, if there are any, holds a number of the kernel's width for each group, and
                 // `values` a value of the kernel's width for each.
-                unsafe { self.launch(kernel, Shape::rows(groups), &args)? };
+                unsafe { queue.launch(kernel, Shape::rows(self.groups), &args)? };
                 values
             }
         };
-        let valid = match digits.nullable {
-            true => Some(bits(null, true)?),
+        let valid = match self.digits.nullable {
+            true => Some(self.bits(queue, numbers, decoders, (null, true))?),
             false => None,
         };
-        self.made_column(number, values, valid, groups)
+        Ok((values, valid))
+    }
+
+    /// A bitmap of the groups with this digit, or with `invert` of those without it.
+    fn bits<N: EitherWidth>(
+        &self,
+        queue: &Arc<Stream>,
+        numbers: Option<&Memory>,
+        decoders: &Decoders<N>,
+        (digit, invert): (u64, bool),
+    ) -> Result<Memory> {
+        let bits = queue.alloc(bitmap_bytes(self.groups), "group keys")?;
+        let args = (
+            numbers.into(),
+            (self.groups as u32).into(),
+            N::of(digit),
+            N::of(self.stride),
+            N::of(self.digits.digits()),
+            u32::from(invert).into(),
+            (&bits).into(),
+        );
+        // SAFETY: `numbers`, if there are any, holds a number of the kernel's width for each group, and `bits` a bit for
+        // each.
+        unsafe { queue.launch(decoders.bits, Shape::rows(self.groups), &args)? };
+        Ok(bits)
     }
 }

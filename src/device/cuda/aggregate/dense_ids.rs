@@ -11,7 +11,9 @@ use crate::device::cuda::aggregate::sample::SAMPLES;
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::keys::key_width::KeyWidth;
-use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::arguments::{EitherWidth, U32, U64};
+use crate::device::cuda::runtime::kernels::{self, Kernel};
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::column::Column;
@@ -94,6 +96,38 @@ impl ForEach {
     }
 }
 
+/// The kernels for numbers of groups of width `N`: [`U32`] or [`U64`].
+struct Encoders<N> {
+    /// Bits, their validity and how many, the digit of a NULL, the digit's stride, whether to add, and numbers.
+    bools: Kernel<(U64, U64, U32, N, N, U32, U64)>,
+    /// For values of 8, 16, 32 and 64 bits.
+    numbers: [NumberEncoder<N>; 4],
+}
+
+/// Values, their validity and how many, sign and least value, the digit of a NULL, the digit's stride, whether to add, and
+/// numbers.
+type NumberEncoder<N> = Kernel<(U64, U64, U32, U64, U64, N, N, U32, U64)>;
+
+const SHORT: Encoders<U32> = Encoders {
+    bools: kernels::GROUP_RANGE_IDS_BOOL,
+    numbers: [
+        kernels::GROUP_RANGE_IDS8,
+        kernels::GROUP_RANGE_IDS16,
+        kernels::GROUP_RANGE_IDS32,
+        kernels::GROUP_RANGE_IDS64,
+    ],
+};
+
+const LONG: Encoders<U64> = Encoders {
+    bools: kernels::GROUP_RANGE_WORDS_BOOL,
+    numbers: [
+        kernels::GROUP_RANGE_WORDS8,
+        kernels::GROUP_RANGE_WORDS16,
+        kernels::GROUP_RANGE_WORDS32,
+        kernels::GROUP_RANGE_WORDS64,
+    ],
+};
+
 impl Stream {
     /// The digits of the keys of `rows` > 0 rows; `None` where some column is not an integer.
     pub(crate) fn key_digits<'a>(
@@ -150,7 +184,11 @@ impl Stream {
         let numbers = self.alloc(rows * bits.bytes(), "group ids")?;
         let mut stride = 1u64;
         for (i, (number, digits)) in of.0.iter().enumerate() {
-            self.add_digits((*number, *digits), (stride, i > 0), (&numbers, bits), rows)?;
+            let (column, place) = ((*number, *digits), (stride, i > 0));
+            match bits {
+                KeyWidth::B32 => self.add_digits(column, place, &numbers, rows, &SHORT)?,
+                KeyWidth::B64 => self.add_digits(column, place, &numbers, rows, &LONG)?,
+            }
             stride *= digits.digits();
         }
         Ok(numbers)
@@ -178,7 +216,7 @@ impl Stream {
     /// Ids by direct address of one key of 32 bits, with a guessed range: that of a sample, or a little wider where the
     /// sample's range is wide. `None` where the range is neither very narrow nor at most `widest`. The ids' words are
     /// those of the sample; the second result are the words of all rows.
-    pub(crate) fn guessed_ids<'a>(
+    pub(crate) fn assumed_ids<'a>(
         self: &Arc<Self>,
         keys: &[&'a Column],
         rows: usize,
@@ -225,16 +263,16 @@ impl Stream {
         rows: usize,
         bits: &Memory,
     ) -> Result<()> {
-        let args = [
+        let args = (
             ids.words.into(),
             ids.first.into(),
             (rows as u32).into(),
             bits.into(),
-        ];
+        );
         // Rows in their order: the bits of rows with neighbouring ids then hit the L1 cache.
         let shape = Shape::rows(rows);
         // SAFETY: there is a word for each row, and each is an id that has a bit after subtraction of the first.
-        unsafe { self.launch("group_range_present", shape, &args) }
+        unsafe { self.launch(kernels::GROUP_RANGE_PRESENT, shape, &args) }
     }
 
     /// Sets the bits of the ids that some row has, in a bitmap of `range` ids that has most bits set already.
@@ -256,7 +294,7 @@ impl Stream {
         let fold = room
             .min(words.next_power_of_two())
             .min(1 << (first_bit - 5));
-        let args = [
+        let args = (
             ids.words.into(),
             (rows as u32).into(),
             ids.first.into(),
@@ -264,7 +302,7 @@ impl Stream {
             (fold as u32).into(),
             bits.into(),
             (words as u32).into(),
-        ];
+        );
         let shape = Shape {
             blocks: self.gpu.multiprocessors,
             slices: 1,
@@ -274,7 +312,7 @@ impl Stream {
         // SAFETY: there is a word for each row, an id of the range after subtraction of the first, in ascending
         // partitions if rows are partitioned; there is a bit for each id of the range, in whole words; and the shared
         // memory is that of the folded bits.
-        unsafe { self.launch("group_present", shape, &args) }
+        unsafe { self.launch(kernels::GROUP_PRESENT, shape, &args) }
     }
 
     fn digits(self: &Arc<Self>, numbers: &[Number<'_>], rows: usize) -> Result<Vec<Digits>> {
@@ -292,49 +330,38 @@ impl Stream {
     }
 
     /// Adds a column's digits times a stride to the numbers of the columns before. `add`: not set for the first column.
-    fn add_digits(
+    fn add_digits<N: EitherWidth>(
         &self,
         (number, digits): (Number<'_>, Digits),
         (stride, add): (u64, bool),
-        (numbers, bits): (&Memory, KeyWidth),
+        numbers: &Memory,
         rows: usize,
+        encoders: &Encoders<N>,
     ) -> Result<()> {
-        let null = digits.values;
-        let mut args: Vec<Arg> = vec![
-            (&number.values.values).into(),
-            number.values.valid.as_ref().into(),
-            (rows as u32).into(),
-        ];
-        let kernel = match (number.sign, bits) {
-            (None, KeyWidth::B32) => "group_range_ids_bool",
-            (None, KeyWidth::B64) => "group_range_words_bool",
-            (Some(sign), bits) => {
-                args.extend([Arg::from(sign), digits.least.into()]);
-                number.kernel(match bits {
-                    KeyWidth::B32 => [
-                        "group_range_ids8",
-                        "group_range_ids16",
-                        "group_range_ids32",
-                        "group_range_ids64",
-                    ],
-                    KeyWidth::B64 => [
-                        "group_range_words8",
-                        "group_range_words16",
-                        "group_range_words32",
-                        "group_range_words64",
-                    ],
-                })?
-            }
+        let values = (&number.values.values).into();
+        let valid = number.values.valid.as_ref().into();
+        let (n, add) = ((rows as u32).into(), u32::from(add).into());
+        let (null, stride) = (N::of(digits.values), N::of(stride));
+        let Some(sign) = number.sign else {
+            let args = (values, valid, n, null, stride, add, numbers.into());
+            // SAFETY: a column holds a bit for each row, and so does its bitmap; `numbers` holds a number of the
+            // kernel's width for each row.
+            return unsafe { self.launch(encoders.bools, Shape::rows(rows), &args) };
         };
-        args.extend([
-            Arg::from(null),
-            stride.into(),
-            u32::from(add).into(),
+        let kernel = number.kernel(encoders.numbers)?;
+        let args = (
+            values,
+            valid,
+            n,
+            sign.into(),
+            digits.least.into(),
+            null,
+            stride,
+            add,
             numbers.into(),
-        ]);
+        );
         // SAFETY: a column holds a value of the kernel's width for each row, and a bit for each row; `numbers` holds a
-        // number of the kernel's width for each row. Where an argument is a word of 64 bits and the kernel's parameter
-        // has 32, the kernel reads the lower half.
+        // number of the kernel's width for each row.
         unsafe { self.launch(kernel, Shape::rows(rows), &args) }
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::device::cuda::aggregate::choose::choose;
 use crate::device::cuda::aggregate::directory::GroupKeys;
 use crate::device::cuda::aggregate::results::{Folded, Members};
-use crate::device::cuda::aggregate::strategies::{FEW_ROWS, Ways};
+use crate::device::cuda::aggregate::strategies::{FEW_ROWS, StrategyRun};
 use crate::device::cuda::columns::indirect::Indirect;
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::minmax::Number;
@@ -24,7 +24,7 @@ use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::key_column::KeyBytes;
 use crate::device::cuda::keys::key_width::KeyWidth;
-use crate::device::cuda::runtime::launch::Arg;
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::column::Column;
@@ -34,7 +34,7 @@ use crate::ir::strategies::GroupStrategy;
 
 /// Group ids by the integer keys.
 #[derive(Debug)]
-pub(crate) struct ByNumbers {
+pub(crate) struct ByIntegerKeys {
     /// By row.
     pub(crate) ids: Memory,
     pub(crate) groups: usize,
@@ -77,7 +77,7 @@ impl<'a> Other<'a> {
 }
 
 /// Whether a key column is slow to group by: indirect columns, and text.
-fn is_long_way(column: &Column) -> bool {
+fn is_expensive(column: &Column) -> bool {
     !matches!(column.stored(), Some(Storage::Fixed(_)))
 }
 
@@ -88,10 +88,10 @@ impl CudaDevice {
         &self,
         keys: &[&Column],
         rows: usize,
-    ) -> Result<Option<ByNumbers>> {
+    ) -> Result<Option<ByIntegerKeys>> {
         let (numbers, others): (Vec<&Column>, Vec<&Column>) =
             keys.iter().partition(|column| Number::of(column).is_some());
-        if numbers.is_empty() || !others.iter().any(|column| is_long_way(column)) {
+        if numbers.is_empty() || !others.iter().any(|column| is_expensive(column)) {
             return Ok(None);
         }
         let others = others.into_iter().map(Other::of);
@@ -107,7 +107,7 @@ impl CudaDevice {
         if longest.into_iter().any(|longest| longest > LONG) {
             return Ok(None);
         }
-        let tried = || match rows >= FEW_ROWS && !self.may_follow(keys, rows)? {
+        let tried = || match rows >= FEW_ROWS && !self.may_depend(keys, rows)? {
             true => Ok(None),
             false => self.verified(&numbers, &others, rows),
         };
@@ -119,7 +119,7 @@ impl CudaDevice {
     }
 
     /// Whether other keys are dependent on the integers in a sample of `rows` > 0 rows.
-    pub(crate) fn may_follow(&self, keys: &[&Column], rows: usize) -> Result<bool> {
+    pub(crate) fn may_depend(&self, keys: &[&Column], rows: usize) -> Result<bool> {
         let sample = self.queue.runs_of_rows(rows, (SAMPLES, RUN))?;
         let sampled = keys.iter().map(|column| self.gather(column, &sample));
         let sampled: Vec<Column> = sampled.collect::<Result<_>>()?;
@@ -133,37 +133,37 @@ impl CudaDevice {
         numbers: &[&Column],
         others: &[Other<'_>],
         rows: usize,
-    ) -> Result<Option<ByNumbers>> {
+    ) -> Result<Option<ByIntegerKeys>> {
         let (ids, groups) = self.numbered_by_all(rows, numbers)?;
         let Members::Rows(firsts) = self.accumulated_by(rows, &ids, groups, &[])?.members else {
             return Err(BowtieError::Internal("groups without first rows".into()));
         };
         let follow = self.queue.follow(others, &ids, &firsts, rows)?;
-        Ok(follow.then_some(ByNumbers { ids, groups }))
+        Ok(follow.then_some(ByIntegerKeys { ids, groups }))
     }
 }
 
-impl Ways<'_> {
+impl StrategyRun<'_> {
     /// Aggregates by the ids of all groups.
     pub(crate) fn by_numbers(
         &self,
-        of: &ByNumbers,
+        of: &ByIntegerKeys,
         strategy: Option<GroupStrategy>,
     ) -> Result<Folded> {
-        let ByNumbers { ids, groups } = of;
+        let ByIntegerKeys { ids, groups } = of;
         let groups = *groups;
         let keys = GroupKeys::Plain(ids, KeyWidth::B32);
         let strategy = match strategy {
             Some(strategy) => strategy,
             None => {
                 let profile = self.queue.profile_of_ids(ids.into(), groups, self.rows)?;
-                choose(&self.seen(&keys, &profile, Some(groups))).strategy
+                choose(&self.choice_input(&keys, &profile, Some(groups))).strategy
             }
         };
         match strategy {
             GroupStrategy::HashShared => self.by_ids(ids.into(), groups, true),
             GroupStrategy::HashGlobal => self.by_ids(ids.into(), groups, false),
-            GroupStrategy::Partition => self.by_parts_of_ids(ids.into(), groups),
+            GroupStrategy::Partition => self.by_partitioned_ids(ids.into(), groups),
             GroupStrategy::Sort | GroupStrategy::SortDictionary => {
                 self.by_sorted_ids(ids, groups, GroupStrategy::SortDictionary)
             }
@@ -182,36 +182,43 @@ impl Stream {
     ) -> Result<bool> {
         let differ = self.zeroed(4, "group keys")?;
         for other in others {
-            let (kernel, mut args): (_, Vec<Arg>) = match other {
+            let shape = self.strips(rows.div_ceil(4));
+            let (ids, firsts, differ) = (ids.into(), firsts.into(), (&differ).into());
+            let n = (rows as u32).into();
+            match other {
                 Other::Words {
                     words,
                     width,
                     valid,
                 } => {
                     let (unit, kernel) = match width.trailing_zeros() {
-                        0 => (1, "group_verify_units8"),
-                        1 => (2, "group_verify_units16"),
-                        2 => (4, "group_verify_units32"),
-                        3 => (8, "group_verify_units64"),
-                        _ => (16, "group_verify_units128"),
+                        0 => (1, kernels::GROUP_VERIFY_UNITS8),
+                        1 => (2, kernels::GROUP_VERIFY_UNITS16),
+                        2 => (4, kernels::GROUP_VERIFY_UNITS32),
+                        3 => (8, kernels::GROUP_VERIFY_UNITS64),
+                        _ => (16, kernels::GROUP_VERIFY_UNITS128),
                     };
-                    let units = (width / unit) as u32;
-                    (kernel, vec![(*words).into(), units.into(), (*valid).into()])
+                    let units = ((width / unit) as u32).into();
+                    let args = (
+                        (*words).into(),
+                        units,
+                        (*valid).into(),
+                        ids,
+                        firsts,
+                        n,
+                        differ,
+                    );
+                    // SAFETY: there are `rows` values of `units` units, and a bit and an id for each; each id has a
+                    // first row, which is one of the rows; `differ` holds a word.
+                    unsafe { self.launch(kernel, shape, &args)? };
                 }
-                Other::Text(text) => (
-                    "group_verify_text",
-                    vec![text.offsets().into(), text.bytes.into(), text.valid.into()],
-                ),
-            };
-            args.extend([
-                Arg::from(ids),
-                firsts.into(),
-                (rows as u32).into(),
-                (&differ).into(),
-            ]);
-            // SAFETY: there are `rows` values of `units` units, or given by offsets, and a bit and an id for each; each
-            // id has a first row, which is one of the rows; `differ` holds a word.
-            unsafe { self.launch(kernel, self.strips(rows.div_ceil(4)), &args)? };
+                Other::Text(text) => {
+                    let (offsets, valid) = (text.offsets().into(), text.valid.into());
+                    let args = (offsets, text.bytes.into(), valid, ids, firsts, n, differ);
+                    // SAFETY: as above, with values given by offsets.
+                    unsafe { self.launch(kernels::GROUP_VERIFY_TEXT, shape, &args)? };
+                }
+            }
         }
         Ok(self.read_word32(&differ, 0)? == 0)
     }

@@ -9,13 +9,15 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::device::cuda::aggregate::accumulate::accumulator::{Tells, Update, Wanted};
+use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, Presence, Update};
 use crate::device::cuda::aggregate::choose::choose;
 use crate::device::cuda::aggregate::dense_ids::{DirectIds, ForEach};
 use crate::device::cuda::aggregate::direct_keys::DirectKeys;
 use crate::device::cuda::aggregate::directory::{GroupKeys, Ids};
-use crate::device::cuda::aggregate::results::{Folded, Members, Results};
-use crate::device::cuda::aggregate::strategies::{FEW_IN_GLOBAL, FEW_IN_PARTS, FEW_ROWS, Ways};
+use crate::device::cuda::aggregate::results::{Folded, GroupResults, Members};
+use crate::device::cuda::aggregate::strategies::{
+    FEW_IN_GLOBAL, FEW_PARTITIONED, FEW_ROWS, StrategyRun,
+};
 use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::keys::key_width::KeyWidth;
 use crate::device::cuda::runtime::access::memory;
@@ -44,30 +46,30 @@ fn numbers(ids: Buffer<u32>) -> Result<(Memory, KeyWidth)> {
 }
 
 /// Whether an accumulator's results tell groups with rows from ids without rows.
-fn tells(of: &Wanted<'_>) -> bool {
-    of.valid.is_none() && of.update.tells() != Tells::Nothing
+fn shows_rows(of: &Accumulator<'_>) -> bool {
+    of.valid.is_none() && of.update.shows_rows() != Presence::Nothing
 }
 
-impl Ways<'_> {
+impl StrategyRun<'_> {
     /// Aggregates by direct address, where some ids may have no rows. First rows are found only where results do not
     /// tell which ids have rows.
     pub(crate) fn by_direct<'k>(
         &self,
         direct: DirectIds<'k>,
         strategy: Option<GroupStrategy>,
-    ) -> Result<Results<'k>> {
+    ) -> Result<GroupResults<'k>> {
         let (ids, range) = (direct.ids(), direct.range);
         let direct_ways = self.without_rows();
         let strategy = match strategy {
             Some(strategy) => strategy,
-            None if direct_ways.needs_no_look(range) => GroupStrategy::HashShared,
+            None if direct_ways.needs_no_sample(range) => GroupStrategy::HashShared,
             None => {
                 let keys = GroupKeys::Plain(ids.words, KeyWidth::B32);
                 let profile = match range <= FEW_IDS {
                     true => self.queue.profile_of_ids(ids, range, self.rows)?,
                     false => self.queue.profile(&keys, self.rows)?,
                 };
-                let choice = choose(&direct_ways.seen(&keys, &profile, Some(range)));
+                let choice = choose(&direct_ways.choice_input(&keys, &profile, Some(range)));
                 if !choice.direct {
                     let folded = self.by_keys(&keys, &profile, choice.strategy)?;
                     return Ok(folded.with_words(|words| direct.members(words)));
@@ -81,7 +83,7 @@ impl Ways<'_> {
                 None => direct_ways.by_ids(ids, range, true)?,
             },
             GroupStrategy::HashGlobal => direct_ways.by_ids_in_global(ids, range)?,
-            GroupStrategy::Partition => direct_ways.by_parts_of_ids(ids, range)?,
+            GroupStrategy::Partition => direct_ways.by_partitioned_ids(ids, range)?,
             GroupStrategy::Sort | GroupStrategy::SortDictionary => {
                 direct_ways.by_sorted_ids(ids.words, range, GroupStrategy::Sort)?
             }
@@ -92,11 +94,11 @@ impl Ways<'_> {
 
     /// Aggregates by a guessed range: that of a sample, or a little more at both ends. `None` where a key is outside of
     /// it, or another path is better. The guess saves a pass over the keys.
-    pub(crate) fn by_guess<'k>(
+    pub(crate) fn by_assumed_range<'k>(
         &self,
         keys: &[&'k Column],
         strategy: Option<GroupStrategy>,
-    ) -> Result<Option<Results<'k>>> {
+    ) -> Result<Option<GroupResults<'k>>> {
         let is_hash = matches!(
             strategy,
             None | Some(GroupStrategy::HashShared | GroupStrategy::HashGlobal)
@@ -104,7 +106,7 @@ impl Ways<'_> {
         let queue = self.queue;
         if self.rows < FEW_ROWS
             || !(is_hash || strategy == Some(GroupStrategy::Partition))
-            || queue.guess_missed.load(Relaxed)
+            || queue.assumed_range_missed.load(Relaxed)
         {
             return Ok(None);
         }
@@ -113,21 +115,21 @@ impl Ways<'_> {
             1 => 0,
             _ => ForEach::Accumulators.widest(self.rows),
         };
-        let Some((guess, words)) = queue.guessed_ids(keys, self.rows, widest)? else {
+        let Some((guess, words)) = queue.assumed_ids(keys, self.rows, widest)? else {
             return Ok(None);
         };
-        let ways = self.without_rows();
+        let run = self.without_rows();
         let range = guess.range;
         let strategy = match strategy {
             Some(strategy) => strategy,
-            None if ways.needs_no_look(range) => GroupStrategy::HashShared,
+            None if run.needs_no_sample(range) => GroupStrategy::HashShared,
             None => {
                 let keys = GroupKeys::Plain(words, KeyWidth::B32);
                 let profile = match range <= FEW_IDS {
                     true => queue.profile_of_sampled_ids(guess.ids(), range, self.rows)?,
                     false => queue.profile(&keys, self.rows)?,
                 };
-                let choice = choose(&ways.seen(&keys, &profile, Some(range)));
+                let choice = choose(&run.choice_input(&keys, &profile, Some(range)));
                 if !choice.direct {
                     return Ok(None);
                 }
@@ -139,43 +141,45 @@ impl Ways<'_> {
             ..guess.ids()
         };
         let in_teams = match strategy {
-            GroupStrategy::HashShared => ways.by_ids_in_teams(ids, range)?,
+            GroupStrategy::HashShared => run.by_ids_in_teams(ids, range)?,
             _ => None,
         };
         let folded = match strategy {
             _ if let Some(folded) = in_teams => folded,
             // A pass that finds ids without rows takes as long as one that finds the range.
-            GroupStrategy::HashShared if !ways.have_places(range) || guess.is_wider => {
+            GroupStrategy::HashShared if !run.fits_shared(range) || guess.is_wider => {
                 return Ok(None);
             }
             GroupStrategy::HashShared => {
-                let outs = queue.outs(ways.all, range)?;
-                let added = queue.accumulate_dense(ids, self.rows, range, ways.all, &outs, true)?;
+                let outs = queue.outs(run.all, range)?;
+                let added = queue.accumulate_dense(ids, self.rows, range, run.all, &outs, true)?;
                 if added.left_out(queue)? {
-                    queue.guess_missed.store(true, Relaxed);
+                    queue.assumed_range_missed.store(true, Relaxed);
                     return Ok(None);
                 }
                 Folded::of(outs, range).by(GroupStrategy::HashShared)
             }
             // The kernel for fewer ids does not report ids outside of the range.
             GroupStrategy::HashGlobal if range > FEW_IN_GLOBAL => {
-                ways.by_ids_in_global(ids, range)?
+                run.by_ids_in_global(ids, range)?
             }
-            GroupStrategy::Partition if range > FEW_IN_PARTS => ways.by_parts_of_ids(ids, range)?,
+            GroupStrategy::Partition if range > FEW_PARTITIONED => {
+                run.by_partitioned_ids(ids, range)?
+            }
             _ => return Ok(None),
         };
         if let Some(added) = &folded.added
             && added.found(queue)?.left_out
         {
-            queue.guess_missed.store(true, Relaxed);
+            queue.assumed_range_missed.store(true, Relaxed);
             return Ok(None);
         }
-        let kept = ways.kept(&folded, ids)?;
-        Ok(Some(ways.of_ids(folded, guess.into_keys(), kept)?))
+        let kept = run.kept(&folded, ids)?;
+        Ok(Some(run.of_ids(folded, guess.into_keys(), kept)?))
     }
 
     /// The distinct ids, where there are no aggregates: a bitmap with a bit for each id.
-    pub(crate) fn distinct<'k>(&self, direct: DirectIds<'k>) -> Result<Results<'k>> {
+    pub(crate) fn distinct<'k>(&self, direct: DirectIds<'k>) -> Result<GroupResults<'k>> {
         let (queue, range) = (self.queue, direct.range);
         let some = queue.zeroed(bitmap_bytes(range), "groups")?;
         queue.set_present(direct.ids(), self.rows, &some)?;
@@ -183,7 +187,7 @@ impl Ways<'_> {
         let groups = kept.len();
         let kept = (groups < range).then_some(kept);
         let kept = kept.map(numbers).transpose()?;
-        Ok(Results {
+        Ok(GroupResults {
             outs: vec![],
             members: Members::Ids(direct.into_keys(), kept),
             groups,
@@ -195,7 +199,7 @@ impl Ways<'_> {
     /// In the shared memory of clusters, if two teams of blocks cannot hold all accumulators. With 50,000 ids, which
     /// two teams hold, 2^28 rows took 1.43 ms with two teams and 1.60 ms in clusters.
     fn by_ids_in_teams(&self, ids: Ids<'_>, range: usize) -> Result<Option<Folded>> {
-        match self.leave_some_out(range) {
+        match self.exceeds_teams(range) {
             true => self.by_ids_in_clusters(ids, range, GroupStrategy::HashShared),
             false => Ok(None),
         }
@@ -205,8 +209,8 @@ impl Ways<'_> {
     /// accumulator tells groups from ids without rows.
     fn without_rows(&self) -> Self {
         let others = &self.all[1..];
-        Ways {
-            all: match self.ids_say_keys && others.iter().any(tells) {
+        StrategyRun {
+            all: match self.ids_say_keys && others.iter().any(shows_rows) {
                 true => others,
                 false => self.all,
             },
@@ -217,10 +221,13 @@ impl Ways<'_> {
     /// The ids that have rows; `None` if all do.
     fn kept(&self, folded: &Folded, ids: Ids<'_>) -> Result<Option<KeptIds>> {
         let (queue, range) = (self.queue, folded.groups);
-        let surely = |of: &Wanted<'_>| tells(of) && of.update.tells() == Tells::Surely;
+        let surely =
+            |of: &Accumulator<'_>| shows_rows(of) && of.update.shows_rows() == Presence::Surely;
         let at = self.all.iter().position(surely);
-        let Some(at) = at.or_else(|| self.all.iter().position(tells)) else {
-            return Err(BowtieError::Internal("nothing tells who has rows".into()));
+        let Some(at) = at.or_else(|| self.all.iter().position(shows_rows)) else {
+            return Err(BowtieError::Internal(
+                "no accumulator shows which groups have rows".into(),
+            ));
         };
         let (of, out) = (&self.all[at], &folded.outs[at]);
         let some = match of.update.is_row() {
@@ -231,7 +238,7 @@ impl Ways<'_> {
         if kept < range && !surely(of) {
             let found = folded.added.as_ref().map(|added| added.found(queue));
             let all_known = match found.transpose()? {
-                Some(found) => found.tells(at) || found.span == kept,
+                Some(found) => found.shows_rows(at) || found.span == kept,
                 None => false,
             };
             if !all_known {
@@ -260,7 +267,7 @@ impl Ways<'_> {
         mut folded: Folded,
         keys: DirectKeys<'k>,
         kept: Option<KeptIds>,
-    ) -> Result<Results<'k>> {
+    ) -> Result<GroupResults<'k>> {
         let queue = self.queue;
         let capacity = folded.capacity;
         if let Some(kept) = &kept {
@@ -276,7 +283,10 @@ impl Ways<'_> {
                 }
                 let here = queue.alloc(groups * bytes, "aggregates")?;
                 for j in 0..bytes / word {
-                    let (from, to) = (out.part(j * capacity * word), here.part(j * groups * word));
+                    let (from, to) = (
+                        out.part(j * capacity * word)?,
+                        here.part(j * groups * word)?,
+                    );
                     queue.gather_into(from, kept, to, groups, word)?;
                 }
                 Ok(here)

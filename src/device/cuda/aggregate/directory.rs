@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::device::cuda::keys::key_width::KeyWidth;
 use crate::device::cuda::keys::pack::{KeyValues, Layout};
 use crate::device::cuda::keys::tuples::Tuples;
-use crate::device::cuda::runtime::launch::{Arg, Given, Structure};
+use crate::device::cuda::runtime::arguments::{Structure, U64};
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
@@ -57,7 +58,9 @@ impl<'a> GroupKeys<'a> {
     pub(crate) fn word(&self) -> Option<(Part<'_>, KeyWidth)> {
         match self {
             Self::Plain(values, bits) => Some((Part::from(*values), *bits)),
-            Self::Tuples(tuples) if tuples.width() == 1 => Some((tuples.word(0), KeyWidth::B64)),
+            Self::Tuples(tuples) if tuples.width() == 1 => {
+                Some((tuples.first_word(), KeyWidth::B64))
+            }
             Self::Tuples(_) => None,
         }
     }
@@ -119,10 +122,10 @@ impl Directory {
     /// The kernels' argument: entries, members, state, and the numbers of slots and of groups at most.
     pub(crate) fn structure(&self) -> Structure<4> {
         Structure([
-            Arg::from(&self.entries),
-            Arg::from(&self.members),
-            Arg::from(&self.state),
-            Arg::from((self.slots as u32, self.limit as u32)),
+            U64::from(&self.entries),
+            U64::from(&self.members),
+            U64::from(&self.state),
+            U64::from((self.slots as u32, self.limit as u32)),
         ])
     }
 
@@ -139,7 +142,7 @@ impl Directory {
 }
 
 /// Retries `attempt` with larger and larger capacities, from `limit` up to `rows` groups, until one is sufficient.
-pub(crate) fn with_room<T>(
+pub(crate) fn with_capacity<T>(
     rows: usize,
     limit: usize,
     mut attempt: impl FnMut(usize) -> Result<Option<T>>,
@@ -177,7 +180,7 @@ impl Stream {
         limit: usize,
     ) -> Result<(Memory, usize, Memory)> {
         let ids = self.alloc(rows * 4, "group ids")?;
-        let (groups, members) = with_room(rows, limit, |limit| {
+        let (groups, members) = with_capacity(rows, limit, |limit| {
             self.number_groups(keys, rows, limit, &ids)
         })?;
         Ok((ids, groups, members))
@@ -193,28 +196,37 @@ impl Stream {
     ) -> Result<Option<(usize, Memory)>> {
         let directory = Directory::new(self, keys, limit)?;
         let structure = directory.structure();
-        let all: Option<&Memory> = None;
-        let (kernel, mut args): (_, Vec<Given<'_>>) = match (keys.word(), keys) {
-            (Some((word, KeyWidth::B32)), _) => ("group_ids_u32", vec![word.into()]),
-            (Some((word, KeyWidth::B64)), _) => ("group_ids_u64", vec![word.into()]),
-            (None, GroupKeys::Tuples(tuples)) => (
-                "group_ids_tuples",
-                vec![tuples.word(0).into(), (tuples.width() as u32).into()],
-            ),
+        let shape = self.strips(rows.div_ceil(4));
+        let n = (rows as u32).into();
+        match (keys.word(), keys) {
+            (Some((word, width)), _) => {
+                let kernel = match width {
+                    KeyWidth::B32 => kernels::GROUP_IDS_U32,
+                    KeyWidth::B64 => kernels::GROUP_IDS_U64,
+                };
+                let all = U64::ZERO;
+                let args = (word.into(), all, n, (&structure).into(), ids.into());
+                // SAFETY: there are `rows` keys of the kernel's width; the directory has entries of their width, all
+                // set, one more than slots, memory for the keys of `limit` groups, and a clear state; `ids` holds a
+                // word for each row.
+                unsafe { self.launch(kernel, shape, &args)? };
+            }
+            (None, GroupKeys::Tuples(tuples)) => {
+                let args = (
+                    tuples.first_word().into(),
+                    (tuples.width() as u32).into(),
+                    U64::ZERO,
+                    n,
+                    (&structure).into(),
+                    ids.into(),
+                );
+                // SAFETY: as above, with tuples of `width` words.
+                unsafe { self.launch(kernels::GROUP_IDS_TUPLES, shape, &args)? };
+            }
             (None, GroupKeys::Plain(..)) => {
                 return Err(BowtieError::Internal("a key without a word".into()));
             }
-        };
-        args.extend([
-            all.into(),
-            (rows as u32).into(),
-            Given::Four(&structure),
-            ids.into(),
-        ]);
-        // SAFETY: there are `rows` keys or tuples, of the kernel's bits or of `width` words; the directory has entries
-        // of their width, all set, one more than slots, memory for the keys of `limit` groups, and a clear state; `ids`
-        // holds a word for each row.
-        unsafe { self.launch_given(kernel, self.strips(rows.div_ceil(4)), &args)? };
+        }
         let groups = directory.groups(self)?;
         Ok(groups.map(|groups| (groups, directory.into_members())))
     }

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use crate::device::cuda::aggregate::accumulate::accumulator::{Kind, Update, Wanted};
-use crate::device::cuda::aggregate::results::{Members, Results};
-use crate::device::cuda::aggregate::short_text::KeyNumbers;
+use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, Kind, Update};
+use crate::device::cuda::aggregate::results::{GroupResults, Members};
+use crate::device::cuda::aggregate::short_text::TextCodes;
 use crate::device::cuda::aggregate::variance::Moments;
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::{memory, valid_memory};
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -48,8 +49,8 @@ enum Place {
     Moment(usize, usize),
 }
 
-fn taken_twice() -> BowtieError {
-    BowtieError::Internal("a result is taken twice".into())
+fn already_taken() -> BowtieError {
+    BowtieError::Internal("a result was already taken".into())
 }
 
 impl Source<'_> {
@@ -70,7 +71,7 @@ impl Source<'_> {
 impl CudaDevice {
     /// Groups `rows` rows, at least one, and computes the aggregates of each group; `None` where the host fallback must
     /// aggregate a column.
-    pub(crate) fn aggregate_here(
+    pub(crate) fn aggregate_on_gpu(
         &self,
         rows: usize,
         keys: &[&Column],
@@ -116,12 +117,12 @@ impl CudaDevice {
                 Fold::Count | Fold::Min | Fold::Max => None,
                 _ if valid.is_none() => None,
                 _ => {
-                    all.push(Wanted::of_rows(Update::Count, valid));
+                    all.push(Accumulator::of_rows(Update::Count, valid));
                     Some(all.len() - 1)
                 }
             };
             places.push(Place::Out(all.len(), counted));
-            all.push(Wanted {
+            all.push(Accumulator {
                 update: update_of(*fold, kind)?,
                 kind,
                 values,
@@ -129,13 +130,13 @@ impl CudaDevice {
                 centers: None,
             });
         }
-        let made = self.text_as_numbers(keys, rows)?;
-        let numbers = KeyNumbers::of(keys, &made);
+        let made = self.text_as_integers(keys, rows)?;
+        let numbers = TextCodes::of(keys, &made);
         let ids = match moments.is_empty() {
             true => None,
             false => Some(self.numbered(rows, &numbers.columns)?),
         };
-        let Results {
+        let GroupResults {
             outs,
             members,
             groups,
@@ -154,14 +155,14 @@ impl CudaDevice {
         };
 
         let mut outs: Vec<Option<Memory>> = outs.into_iter().map(Some).collect();
-        let mut take = |at: usize| outs[at].take().ok_or_else(taken_twice);
+        let mut take = |at: usize| outs[at].take().ok_or_else(already_taken);
         let mut states = Vec::with_capacity(folds.len());
         for ((fold, values), place) in folds.iter().zip(places) {
             let (at, counted) = match place {
                 Place::Out(at, counted) => (at, counted),
                 Place::Moment(at, of) => {
                     let moment: Option<Column> = moments[at][of].take();
-                    states.push(moment.ok_or_else(taken_twice)?);
+                    states.push(moment.ok_or_else(already_taken)?);
                     continue;
                 }
             };
@@ -243,14 +244,14 @@ impl CudaDevice {
             }
             (_, Some(values)) => {
                 let Some(Storage::Fixed(of)) = values.stored() else {
-                    return Err(BowtieError::Internal("a fold of no values".into()));
+                    return Err(BowtieError::Internal("a fold without values".into()));
                 };
                 (
                     of.data_type.clone(),
                     queue.of_words(&of.data_type, out, capacity)?,
                 )
             }
-            (_, None) => return Err(BowtieError::Internal("a fold of nothing".into())),
+            (_, None) => return Err(BowtieError::Internal("a fold without a column".into())),
         };
         let bytes = match width(&data_type).unwrap_or_default() {
             0 => bitmap_bytes(groups),
@@ -290,9 +291,9 @@ impl Stream {
     /// A bitmap of which of `n` words of 64 bits are not 0.
     pub(crate) fn nonzero_bits(self: &Arc<Self>, words: &Memory, n: usize) -> Result<Memory> {
         let bits = self.alloc(bitmap_bytes(n), "validity")?;
-        let args = [words.into(), (&bits).into(), (n as u32).into()];
+        let args = (words.into(), (&bits).into(), (n as u32).into());
         // SAFETY: `words` holds n words of 64 bits; `bits` holds n bits.
-        unsafe { self.launch("group_out_bits", Shape::rows(n), &args)? };
+        unsafe { self.launch(kernels::GROUP_OUT_BITS, Shape::rows(n), &args)? };
         Ok(bits)
     }
 
@@ -300,12 +301,12 @@ impl Stream {
     fn of_words(self: &Arc<Self>, data_type: &DataType, words: Memory, n: usize) -> Result<Memory> {
         let (kernel, items) = match width(data_type) {
             Some(0) => return self.nonzero_bits(&words, n),
-            Some(1) => ("group_out_narrow8", n),
-            Some(2) => ("group_out_narrow16", n),
-            Some(4) => ("group_out_narrow32", n),
+            Some(1) => (kernels::GROUP_OUT_NARROW8, n),
+            Some(2) => (kernels::GROUP_OUT_NARROW16, n),
+            Some(4) => (kernels::GROUP_OUT_NARROW32, n),
             Some(8) => return Ok(words),
-            Some(16) => ("group_out_join128", n),
-            Some(32) => ("group_out_join256", 2 * n),
+            Some(16) => (kernels::GROUP_OUT_JOIN128, n),
+            Some(32) => (kernels::GROUP_OUT_JOIN256, 2 * n),
             _ => {
                 return Err(BowtieError::Internal(format!(
                     "{data_type} has no words on a GPU"
@@ -314,7 +315,7 @@ impl Stream {
         };
         let bytes = width(data_type).unwrap_or_default() * n;
         let out = self.alloc(bytes, "aggregates")?;
-        let args = [(&words).into(), (&out).into(), (n as u32).into()];
+        let args = ((&words).into(), (&out).into(), (n as u32).into());
         // SAFETY: `words` holds the number of words for each of n values that the kernel reads; `out` has memory for n
         // values.
         unsafe { self.launch(kernel, Shape::rows(items), &args)? };

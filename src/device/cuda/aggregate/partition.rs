@@ -7,13 +7,15 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::aggregate::accumulate::accumulator::{MOST_ACCUMULATORS, Wanted};
+use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, MOST_ACCUMULATORS};
 use crate::device::cuda::aggregate::directory::Ids;
-use crate::device::cuda::aggregate::strategies::FEW_IN_PARTS;
+use crate::device::cuda::aggregate::strategies::FEW_PARTITIONED;
 use crate::device::cuda::keys::key_width::KeyWidth;
-use crate::device::cuda::keys::sort::{NARROW, NARROW_BESIDE_WORDS, check_sortable, passes};
+use crate::device::cuda::keys::sort::{NARROW, NARROW_WITH_WORDS, check_sortable, passes};
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::arguments::U32;
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
@@ -31,7 +33,7 @@ pub(crate) struct Order<'a> {
 }
 
 /// Adds the columns of accumulators to their results: accumulators, then one result for each.
-pub(crate) type FoldColumns<'f> = dyn FnMut(&[Wanted<'_>], &[Memory]) -> Result<()> + 'f;
+pub(crate) type FoldColumns<'f> = dyn FnMut(&[Accumulator<'_>], &[Memory]) -> Result<()> + 'f;
 
 /// How a column gets into this order.
 #[derive(Debug)]
@@ -59,24 +61,24 @@ struct Partitioner<'a> {
     bits: KeyWidth,
     /// Kernel arguments: 1 where the keys' hash is partitioned (0 for the key itself), the first key, and the first bit
     /// of the partition number.
-    digits: [Arg; 3],
+    digits: [U32; 3],
     /// The first position of each partition.
     starts: Memory,
 }
 
-/// Partitions of `group_spread`: fewer than `PARTS`, for longer contiguous writes. The L2 cache holds the results of
+/// Partitions of `group_spread`: fewer than `PARTITIONS`, for longer contiguous writes. The L2 cache holds the results of
 /// several partitions of 2^20 groups.
-const SPREAD_PARTS: usize = 96;
+const SPREAD_PARTITIONS: usize = 96;
 /// Rows per block of `group_spread`, and its shared memory: a value, a key and a position for each row.
 const SPREAD_ROWS: usize = 8192;
 const SPREAD_SHARED: u32 = SPREAD_ROWS as u32 * (8 + 4 + 2);
 /// Static shared memory of the kernel besides: two words for each partition.
-const SPREAD_COUNTS: u32 = 8 * SPREAD_PARTS as u32;
+const SPREAD_COUNTS: u32 = 8 * SPREAD_PARTITIONS as u32;
 
-const PARTS: usize = 256;
-const PART_BITS: u32 = PARTS.ilog2();
+const PARTITIONS: usize = 256;
+const PARTITION_BITS: u32 = PARTITIONS.ilog2();
 /// The highest bits of a hash: keys that agree in them are neighbours in a directory.
-const FIRST_HASH_BIT: u32 = u32::BITS - PART_BITS;
+const FIRST_HASH_BIT: u32 = u32::BITS - PARTITION_BITS;
 
 impl Order<'_> {
     /// The bit from which on ids give the partition, where rows of a partition are in any order; `None` in all other
@@ -94,7 +96,7 @@ impl Order<'_> {
         &self,
         queue: &Arc<Stream>,
         groups: usize,
-        all: &[Wanted<'_>],
+        all: &[Accumulator<'_>],
         outs: &[Memory],
         fold: &mut FoldColumns<'_>,
     ) -> Result<()> {
@@ -104,10 +106,8 @@ impl Order<'_> {
         if let Movement::Spread(_) = self.movement {
             return fold(&self.here(&self.there, all), outs);
         }
-        let parts = all
-            .chunks(MOST_ACCUMULATORS)
-            .zip(outs.chunks(MOST_ACCUMULATORS));
-        for (all, outs) in parts {
+        let outs = outs.chunks(MOST_ACCUMULATORS);
+        for (all, outs) in all.chunks(MOST_ACCUMULATORS).zip(outs) {
             let mut columns: Vec<(u64, Memory)> = vec![];
             for of in all {
                 for (column, width) in reads(of) {
@@ -120,10 +120,10 @@ impl Order<'_> {
             fold(&self.here(&columns, all), outs)?;
             for (of, out) in all.iter().zip(outs) {
                 if of.update.is_row() {
-                    let args = [self.rows()?.into(), out.into(), (groups as u32).into()];
+                    let args = (self.rows()?.into(), out.into(), (groups as u32).into());
                     // SAFETY: `rows` holds the row ids of all positions; `out` holds positions or no row for `groups`
                     // groups.
-                    unsafe { queue.launch("group_out_rows", Shape::rows(groups), &args)? };
+                    unsafe { queue.launch(kernels::GROUP_OUT_ROWS, Shape::rows(groups), &args)? };
                 }
             }
         }
@@ -132,12 +132,16 @@ impl Order<'_> {
 
     fn rows(&self) -> Result<&Memory> {
         let rows = self.rows.as_ref();
-        memory(rows.ok_or_else(|| BowtieError::Internal("rows of no order".into()))?)
+        memory(rows.ok_or_else(|| BowtieError::Internal("rows without row ids".into()))?)
     }
 
     /// The accumulators with their columns replaced by those in this order.
-    fn here<'c>(&'c self, columns: &'c [(u64, Memory)], all: &[Wanted<'c>]) -> Vec<Wanted<'c>> {
-        let of = |of: &Wanted<'c>| Wanted {
+    fn here<'c>(
+        &'c self,
+        columns: &'c [(u64, Memory)],
+        all: &[Accumulator<'c>],
+    ) -> Vec<Accumulator<'c>> {
+        let of = |of: &Accumulator<'c>| Accumulator {
             values: of.values.and_then(|column| self.of(columns, column)),
             valid: of.valid.and_then(|column| self.of(columns, column)),
             ..*of
@@ -156,12 +160,12 @@ impl Order<'_> {
     fn moved(&self, queue: &Arc<Stream>, column: &Memory, width: usize) -> Result<Memory> {
         match (&self.movement, width) {
             (Movement::ToParts(parting), 4 | 8) => {
-                Ok(queue.to_parts(parting, column, width, self.n)?.1)
+                Ok(queue.to_partitions(parting, column, width, self.n)?.1)
             }
             (Movement::OrderedRows(ids, varying), 4 | 8) => {
                 let pairs = match width {
                     4 => NARROW,
-                    _ => NARROW_BESIDE_WORDS,
+                    _ => NARROW_WITH_WORDS,
                 };
                 let ids = Part::from(*ids);
                 match queue.sort_pairs(pairs, ids, Some(column), self.n, *varying)? {
@@ -176,20 +180,20 @@ impl Order<'_> {
 }
 
 /// The columns that an accumulator reads, each with the bytes of a value (0 for bits).
-fn reads<'a>(of: &Wanted<'a>) -> impl Iterator<Item = (&'a Memory, usize)> + use<'a> {
+fn reads<'a>(of: &Accumulator<'a>) -> impl Iterator<Item = (&'a Memory, usize)> + use<'a> {
     let values = of.values.map(|values| (values, of.kind.width()));
     values.into_iter().chain(of.valid.map(|valid| (valid, 0)))
 }
 
 /// Whether all columns can move together with the keys, and no accumulator needs row ids.
-fn are_movable(all: &[Wanted<'_>]) -> bool {
+fn are_movable(all: &[Accumulator<'_>]) -> bool {
     let movable = |(_, width): (&Memory, usize)| matches!(width, 4 | 8);
-    let needs_no_rows = |of: &Wanted<'_>| !of.update.is_row() && reads(of).all(movable);
+    let needs_no_rows = |of: &Accumulator<'_>| !of.update.is_row() && reads(of).all(movable);
     all.iter().all(needs_no_rows)
 }
 
 /// The columns of all accumulators without repeats, each with the bytes of a value.
-fn columns_of<'a>(all: &[Wanted<'a>]) -> Vec<(&'a Memory, usize)> {
+fn columns_of<'a>(all: &[Accumulator<'a>]) -> Vec<(&'a Memory, usize)> {
     let mut columns: Vec<(&Memory, usize)> = vec![];
     for (column, width) in all.iter().flat_map(reads) {
         if columns
@@ -204,38 +208,38 @@ fn columns_of<'a>(all: &[Wanted<'a>]) -> Vec<(&'a Memory, usize)> {
 
 impl Stream {
     /// Partitions rows by the hashes of their keys. Returns the keys in partition order, and the order for aggregation.
-    pub(crate) fn parts_of_keys<'a>(
+    pub(crate) fn partition_keys<'a>(
         self: &Arc<Self>,
         keys: (Part<'a>, KeyWidth),
         n: usize,
-        all: &[Wanted<'_>],
+        all: &[Accumulator<'_>],
     ) -> Result<(Memory, Order<'a>)> {
         self.parts(keys, [1, 0, FIRST_HASH_BIT], n, all)
     }
 
     /// Partitions rows by their ids, all below `groups`. Returns the ids' words in partition order, and the order for
     /// aggregation.
-    pub(crate) fn parts_of_ids<'a>(
+    pub(crate) fn partition_ids<'a>(
         self: &Arc<Self>,
         ids: Ids<'a>,
         groups: usize,
         n: usize,
-        all: &[Wanted<'_>],
+        all: &[Accumulator<'_>],
     ) -> Result<(Memory, Order<'a>)> {
-        let is_spread = groups > FEW_IN_PARTS && self.can_spread(n);
+        let is_spread = groups > FEW_PARTITIONED && self.can_partition_unordered(n);
         if is_spread && all.len() <= MOST_ACCUMULATORS && are_movable(all) {
             let last = groups.saturating_sub(1);
-            let first_bit = (0..usize::BITS).find(|bit| last >> bit < SPREAD_PARTS);
+            let first_bit = (0..usize::BITS).find(|bit| last >> bit < SPREAD_PARTITIONS);
             return self.spread(ids, first_bit.unwrap_or(0), n, &columns_of(all));
         }
         let bits = usize::BITS - groups.saturating_sub(1).leading_zeros();
-        let digits = [0, ids.first, bits.saturating_sub(PART_BITS)];
+        let digits = [0, ids.first, bits.saturating_sub(PARTITION_BITS)];
         self.parts((ids.words.into(), KeyWidth::B32), digits, n, all)
     }
 
     /// Whether the GPU has asynchronous copies to shared memory (compute capability 8.0) and enough shared memory for a
     /// tile. The kernel's row numbers have 32 bits, so `n` is below 2^31.
-    fn can_spread(&self, n: usize) -> bool {
+    fn can_partition_unordered(&self, n: usize) -> bool {
         self.gpu.capability >= (8, 0)
             && self.gpu.shared_bytes >= SPREAD_SHARED + SPREAD_COUNTS
             && n < 1 << 31
@@ -249,11 +253,11 @@ impl Stream {
         n: usize,
         columns: &[(&Memory, usize)],
     ) -> Result<(Memory, Order<'a>)> {
-        let digits = [0, ids.first, first_bit].map(Arg::from);
-        let starts = self.part_starts((ids.words.into(), KeyWidth::B32), &digits, n)?;
-        let keys = self.alloc(n * 4, "parts")?;
+        let digits = [0, ids.first, first_bit].map(U32::from);
+        let starts = self.group_partition_starts((ids.words.into(), KeyWidth::B32), &digits, n)?;
+        let keys = self.alloc(n * 4, "partitions")?;
         let moved = columns.iter().map(|(column, width)| {
-            let there = self.alloc(n * width, "parts")?;
+            let there = self.alloc(n * width, "partitions")?;
             Ok((column.pointer(), there))
         });
         let there: Vec<(u64, Memory)> = moved.collect::<Result<_>>()?;
@@ -265,7 +269,7 @@ impl Stream {
             true => None,
             false => Some(self.descriptors(&described.collect::<Vec<_>>())?),
         };
-        let args = [
+        let args = (
             ids.words.into(),
             (n as u32).into(),
             digits[1],
@@ -274,14 +278,14 @@ impl Stream {
             described.as_ref().into(),
             (columns.len() as u32).into(),
             (&starts).into(),
-        ];
+        );
         let shape = Shape {
             shared: SPREAD_SHARED,
             ..Shape::blocks_of(n, SPREAD_ROWS, 512)
         };
         // SAFETY: inputs and outputs hold n keys and values of the columns' widths and do not overlap; memory begins at
         // multiples of 16 bytes; `starts` holds the first position of each partition of these keys.
-        unsafe { self.launch("group_spread", shape, &args)? };
+        unsafe { self.launch(kernels::GROUP_SPREAD, shape, &args)? };
         let order = Order {
             rows: None,
             there,
@@ -296,11 +300,11 @@ impl Stream {
         (keys, bits): (Part<'a>, KeyWidth),
         digits: [u32; 3],
         n: usize,
-        all: &[Wanted<'_>],
+        all: &[Accumulator<'_>],
     ) -> Result<(Memory, Order<'a>)> {
         check_sortable(n)?;
-        let digits = digits.map(Arg::from);
-        let starts = self.part_starts((keys, bits), &digits, n)?;
+        let digits = digits.map(U32::from);
+        let starts = self.group_partition_starts((keys, bits), &digits, n)?;
         let parting = Partitioner {
             keys,
             bits,
@@ -316,13 +320,13 @@ impl Stream {
         let movable = are_movable(all).then(|| all.iter().flat_map(reads).next());
         let keys = match movable.flatten() {
             Some((column, width)) => {
-                let (keys, there) = self.to_parts(&parting, column, width, n)?;
+                let (keys, there) = self.to_partitions(&parting, column, width, n)?;
                 order.there.push((column.pointer(), there));
                 keys
             }
             None => {
                 let rows = self.sequence(0, n)?;
-                let (keys, rows) = self.to_parts(&parting, memory(&rows)?, 4, n)?;
+                let (keys, rows) = self.to_partitions(&parting, memory(&rows)?, 4, n)?;
                 order.rows = Some(Buffer::cuda(rows, n));
                 keys
             }
@@ -332,21 +336,27 @@ impl Stream {
     }
 
     /// The first position of each partition of n keys.
-    fn part_starts(
+    fn group_partition_starts(
         self: &Arc<Self>,
         (keys, bits): (Part<'_>, KeyWidth),
-        digits: &[Arg; 3],
+        &[hashed, first, first_bit]: &[U32; 3],
         n: usize,
     ) -> Result<Memory> {
         // One more word counts the finished blocks.
-        let starts = self.zeroed((PARTS + 1) * 4, "parts")?;
+        let starts = self.zeroed((PARTITIONS + 1) * 4, "partitions")?;
         let kernel = match bits {
-            KeyWidth::B32 => "group_part_starts_u32",
-            KeyWidth::B64 => "group_part_starts_u64",
+            KeyWidth::B32 => kernels::GROUP_PART_STARTS_U32,
+            KeyWidth::B64 => kernels::GROUP_PART_STARTS_U64,
         };
-        let mut args: Vec<Arg> = vec![keys.into(), (n as u32).into()];
-        args.extend(digits);
-        args.extend([(&starts).into(), starts.word(PARTS)]);
+        let args = (
+            keys.into(),
+            (n as u32).into(),
+            hashed,
+            first,
+            first_bit,
+            (&starts).into(),
+            starts.word(PARTITIONS)?.into(),
+        );
         // SAFETY: there are n keys of the kernel's width; `starts` holds a word for each partition and the count of
         // blocks, all zero.
         unsafe { self.launch(kernel, self.strips(n.div_ceil(4)), &args)? };
@@ -354,7 +364,7 @@ impl Stream {
     }
 
     /// Moves n keys and a column of 4 or 8 bytes into partition order. Returns both.
-    fn to_parts(
+    fn to_partitions(
         self: &Arc<Self>,
         parting: &Partitioner<'_>,
         column: &Memory,
@@ -363,24 +373,29 @@ impl Stream {
     ) -> Result<(Memory, Memory)> {
         const THREADS: u32 = 384;
         let (kernel, tile) = match (parting.bits, width) {
-            (KeyWidth::B32, 4) => ("group_part_u32_u32", 8832),
-            (KeyWidth::B32, _) => ("group_part_u32_u64", 5760),
-            (KeyWidth::B64, 4) => ("group_part_u64_u32", 5760),
-            (KeyWidth::B64, _) => ("group_part_u64_u64", 5760),
+            (KeyWidth::B32, 4) => (kernels::GROUP_PART_U32_U32, 8832),
+            (KeyWidth::B32, _) => (kernels::GROUP_PART_U32_U64, 5760),
+            (KeyWidth::B64, 4) => (kernels::GROUP_PART_U64_U32, 5760),
+            (KeyWidth::B64, _) => (kernels::GROUP_PART_U64_U64, 5760),
         };
         let tiles = n.div_ceil(tile);
-        let keys = self.alloc(n * parting.bits.bytes(), "parts")?;
-        let values = self.alloc(n * width, "parts")?;
-        let lookback = self.zeroed((tiles * PARTS + 1) * 4, "parts")?;
-        let mut args: Vec<Arg> = vec![parting.keys.into(), column.into(), (n as u32).into()];
-        args.extend(parting.digits);
-        args.extend([
+        let keys = self.alloc(n * parting.bits.bytes(), "partitions")?;
+        let values = self.alloc(n * width, "partitions")?;
+        let lookback = self.zeroed((tiles * PARTITIONS + 1) * 4, "partitions")?;
+        let [hashed, first, first_bit] = parting.digits;
+        let args = (
+            parting.keys.into(),
+            column.into(),
+            (n as u32).into(),
+            hashed,
+            first,
+            first_bit,
             (&keys).into(),
             (&values).into(),
             (&parting.starts).into(),
             (&lookback).into(),
-            lookback.word(tiles * PARTS),
-        ]);
+            lookback.word(tiles * PARTITIONS)?.into(),
+        );
         let shape = Shape::blocks_of(n, tile, THREADS);
         // SAFETY: inputs and outputs hold n keys and values of the kernel's widths and do not overlap; `starts` holds
         // the first position of each partition of these keys; the look-back holds 256 words for each tile and the

@@ -18,12 +18,12 @@ impl AggregatePrimitives for CudaDevice {
         folds: &[(Fold, Option<&Column>)],
         strategy: Option<GroupStrategy>,
     ) -> Result<Aggregated> {
-        self.go_on()?;
+        self.check_cancelled()?;
         if rows > 0
-            && let Some(aggregated) = self.aggregate_here(rows, keys, folds, strategy)?
+            && let Some(aggregated) = self.aggregate_on_gpu(rows, keys, folds, strategy)?
         {
             return Ok(aggregated);
         }
-        self.aggregate_on_twin(rows, keys, folds, strategy)
+        self.aggregate_on_host(rows, keys, folds, strategy)
     }
 }

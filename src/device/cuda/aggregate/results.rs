@@ -1,4 +1,4 @@
-//! [`Results`]: what every strategy of grouped aggregation returns, and how the keys of the groups are found.
+//! [`GroupResults`]: what every strategy of grouped aggregation returns, and how the keys of the groups are found.
 
 use crate::device::cuda::aggregate::accumulate::added::AddedInGlobal;
 use crate::device::cuda::aggregate::direct_keys::DirectKeys;
@@ -9,7 +9,7 @@ use crate::ir::strategies::GroupStrategy;
 
 /// The accumulators' results by group.
 #[derive(Debug)]
-pub(crate) struct Results<'a> {
+pub(crate) struct GroupResults<'a> {
     /// One for each accumulator.
     pub(crate) outs: Vec<Memory>,
     pub(crate) members: Members<'a>,
@@ -66,7 +66,7 @@ impl Folded {
     }
 
     /// For accumulators the first of which finds the first row of each group.
-    pub(crate) fn with_rows<'a>(mut self) -> Results<'a> {
+    pub(crate) fn with_rows<'a>(mut self) -> GroupResults<'a> {
         let firsts = self.outs.remove(0);
         self.with(Members::Rows(firsts))
     }
@@ -75,7 +75,7 @@ impl Folded {
     pub(crate) fn with_words<'a>(
         mut self,
         members: impl FnOnce(Memory) -> Members<'a>,
-    ) -> Results<'a> {
+    ) -> GroupResults<'a> {
         match self.words.take() {
             Some(words) => self.with(members(words)),
             None => self.with_rows(),
@@ -83,8 +83,8 @@ impl Folded {
     }
 
     /// The results, with how the groups' keys are found.
-    pub(crate) fn with(self, members: Members<'_>) -> Results<'_> {
-        Results {
+    pub(crate) fn with(self, members: Members<'_>) -> GroupResults<'_> {
+        GroupResults {
             outs: self.outs,
             members,
             groups: self.groups,

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::aggregate::accumulate::accumulator::{Update, Wanted};
+use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, Update};
 use crate::device::cuda::aggregate::directory::{GroupKeys, Ids};
 use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::keys::key_width::KeyWidth;
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
@@ -83,7 +84,7 @@ impl Stream {
             GroupKeys::Tuples(tuples) => {
                 let sample = self.tuples(SAMPLES, tuples.width())?;
                 for j in 0..tuples.width() {
-                    self.sample(tuples.word(j), KeyWidth::B64, rows, sample.word(j))?;
+                    self.sample(tuples.word(j)?, KeyWidth::B64, rows, sample.word(j)?)?;
                 }
                 self.profile_of(&GroupKeys::Tuples(sample), rows)
             }
@@ -119,7 +120,7 @@ impl Stream {
         range: usize,
         rows: usize,
     ) -> Result<Profile> {
-        let count = [Wanted::of_rows(Update::Count, None)];
+        let count = [Accumulator::of_rows(Update::Count, None)];
         let outs = self.outs(&count, range)?;
         self.accumulate_dense(sample, SAMPLES, range, &count, &outs, true)?;
         self.profile_of_counts(&outs[0], range, rows)
@@ -134,19 +135,19 @@ impl Stream {
         out: Part<'_>,
     ) -> Result<()> {
         let kernel = match bits {
-            KeyWidth::B32 => "group_sample_u32",
-            KeyWidth::B64 => "group_sample_u64",
+            KeyWidth::B32 => kernels::GROUP_SAMPLE_U32,
+            KeyWidth::B64 => kernels::GROUP_SAMPLE_U64,
         };
         let kept = self.alloc(bitmap_bytes(SAMPLES), "a sample")?;
         let all: Option<&Memory> = None;
-        let args = [
+        let args = (
             words.into(),
             all.into(),
             (rows as u32).into(),
             out.into(),
             (&kept).into(),
             (SAMPLES as u32).into(),
-        ];
+        );
         // SAFETY: there are `rows` words, no fewer than samples; `out` holds the samples, of the words' bits each, and
         // `kept` a bit for each.
         unsafe { self.launch(kernel, self.strips(SAMPLES), &args) }
@@ -165,20 +166,20 @@ impl Stream {
         groups: usize,
         rows: usize,
     ) -> Result<Profile> {
-        let found = self.give(&[groups as u64], "a sample")?;
+        let found = self.upload_words(&[groups as u64], "a sample")?;
         let profile = self.zeroed(PROFILE_WORDS * 4, "a sample")?;
         let heavy = self.alloc(MOST_HEAVY * 4, "a sample")?;
-        let args = [
+        let args = (
             counts.into(),
             (&found).into(),
             // Ids of heavy groups are not needed.
             u32::MAX.into(),
             (&profile).into(),
             (&heavy).into(),
-        ];
+        );
         // SAFETY: `counts` holds a count for each of the groups, whose number `found` holds; the profile is clear and
         // has its words, and `heavy` holds the ids that are written.
-        unsafe { self.launch("group_sample_profile", self.strips(groups), &args)? };
+        unsafe { self.launch(kernels::GROUP_SAMPLE_PROFILE, self.strips(groups), &args)? };
         let mut bytes = [0; PROFILE_WORDS * 4];
         self.read_few(&mut bytes, &profile, 0)?;
         let word = |at: usize| {

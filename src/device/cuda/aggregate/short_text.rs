@@ -16,11 +16,12 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::Values;
-use crate::device::cuda::columns::indirect::{Indirect, Referred};
+use crate::device::cuda::columns::indirect::{Indirect, IndirectData};
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::key_column::KeyBytes;
-use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::column::Column;
@@ -56,14 +57,14 @@ fn has_digits(values: &ArrayRef) -> bool {
 
 /// Key columns in the form in which aggregation groups by them.
 #[derive(Debug)]
-pub(crate) struct KeyNumbers<'a> {
+pub(crate) struct TextCodes<'a> {
     /// For each key the column itself, or its integers.
     pub(crate) columns: Vec<&'a Column>,
     /// Whether all columns are the keys themselves.
     pub(crate) are_keys: bool,
 }
 
-impl<'a> KeyNumbers<'a> {
+impl<'a> TextCodes<'a> {
     /// `made`: for each key its integers, if it has them.
     pub(crate) fn of(keys: &[&'a Column], made: &'a [Option<Column>]) -> Self {
         let columns = keys.iter().zip(made);
@@ -104,7 +105,7 @@ impl Candidate<'_> {
 
 impl CudaDevice {
     /// For each key column its integers, if it is short text.
-    pub(crate) fn text_as_numbers(
+    pub(crate) fn text_as_integers(
         &self,
         keys: &[&Column],
         rows: usize,
@@ -137,7 +138,7 @@ impl CudaDevice {
         };
         if let Storage::Indirect(Indirect {
             words,
-            to: Referred::Values(values),
+            to: IndirectData::Values(values),
             ..
         }) = stored
         {
@@ -200,27 +201,37 @@ impl Stream {
             _ => (DataType::UInt64, 8),
         };
         let numbers = self.alloc(rows * bytes, "key words")?;
-        let (views, offsets) = (values.are_views(), values.offsets());
-        let kernel = match (views, bytes) {
-            (true, 4) => "group_text_views32",
-            (true, _) => "group_text_views64",
-            (false, 4) => "group_text_numbers32",
-            (false, _) => "group_text_numbers64",
-        };
-        let mut args: Vec<Arg> = match views {
-            true => vec![],
-            false => vec![offsets.into()],
-        };
-        args.extend([
-            Arg::from(values.bytes),
-            values.valid.into(),
-            (digits as u32).into(),
-            (&numbers).into(),
-            (rows as u32).into(),
-        ]);
-        // SAFETY: there are `rows` values, given by the offsets or as views, and a validity bit for each; `numbers`
-        // holds an integer of the kernel's width for each.
-        unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
+        if values.are_views() {
+            let kernel = match bytes {
+                4 => kernels::GROUP_TEXT_VIEWS32,
+                _ => kernels::GROUP_TEXT_VIEWS64,
+            };
+            let args = (
+                values.bytes.into(),
+                values.valid.into(),
+                (digits as u32).into(),
+                (&numbers).into(),
+                (rows as u32).into(),
+            );
+            // SAFETY: there are `rows` values as views, and a validity bit for each; `numbers` holds an integer of the
+            // kernel's width for each.
+            unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
+        } else {
+            let kernel = match bytes {
+                4 => kernels::GROUP_TEXT_NUMBERS32,
+                _ => kernels::GROUP_TEXT_NUMBERS64,
+            };
+            let args = (
+                values.offsets().into(),
+                values.bytes.into(),
+                values.valid.into(),
+                (digits as u32).into(),
+                (&numbers).into(),
+                (rows as u32).into(),
+            );
+            // SAFETY: as above, with values given by the offsets.
+            unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
+        }
         Ok(Values {
             data_type,
             values: numbers,

@@ -20,15 +20,15 @@
 use std::sync::Arc;
 
 use crate::device::cuda::aggregate::accumulate::accumulator::{
-    MOST_ACCUMULATORS, Wanted, shared_words, with_first_row,
+    Accumulator, MOST_ACCUMULATORS, shared_words, with_first_row,
 };
-use crate::device::cuda::aggregate::accumulate::shared_layout::{Places, Slots};
-use crate::device::cuda::aggregate::choose::{SKEWED, Seen, are_slots_taken, choose};
+use crate::device::cuda::aggregate::accumulate::shared_layout::{SharedAccumulators, Slots};
+use crate::device::cuda::aggregate::choose::{ChoiceInput, SKEWED, are_slots_taken, choose};
 use crate::device::cuda::aggregate::dense_ids::ForEach;
-use crate::device::cuda::aggregate::directory::{Directory, GroupKeys, with_room};
-use crate::device::cuda::aggregate::results::{Folded, Members, Results};
+use crate::device::cuda::aggregate::directory::{Directory, GroupKeys, with_capacity};
+use crate::device::cuda::aggregate::results::{Folded, GroupResults, Members};
 use crate::device::cuda::aggregate::sample::Profile;
-use crate::device::cuda::aggregate::short_text::KeyNumbers;
+use crate::device::cuda::aggregate::short_text::TextCodes;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::key_width::KeyWidth;
@@ -45,19 +45,19 @@ pub(crate) const FEW_ROWS: usize = 1 << 22;
 /// With at most this many ids, rows that are added concurrently contend for the same accumulators in global memory.
 pub(crate) const FEW_IN_GLOBAL: usize = 1 << 12;
 /// The same for partitioned rows, whose ids are close to one another.
-pub(crate) const FEW_IN_PARTS: usize = 1 << 20;
+pub(crate) const FEW_PARTITIONED: usize = 1 << 20;
 
 /// Adds rows to results by the numbers that a directory gives their keys. The second argument is the directory's
 /// capacity in groups.
 type FoldKeys<'f> = dyn FnMut(&Directory, usize, &[Memory]) -> Result<()> + 'f;
 
 /// A grouped aggregation: the rows and their accumulators.
-pub(crate) struct Ways<'a> {
+pub(crate) struct StrategyRun<'a> {
     pub(crate) queue: &'a Arc<Stream>,
     /// At least one.
     pub(crate) rows: usize,
     /// The accumulators; the first one may find the first row of each group.
-    pub(crate) all: &'a [Wanted<'a>],
+    pub(crate) all: &'a [Accumulator<'a>],
     /// Whether ids or words of keys can be decoded into the keys of their groups, so that no row of each group is
     /// needed.
     pub(crate) ids_say_keys: bool,
@@ -69,13 +69,13 @@ impl CudaDevice {
     pub(crate) fn accumulated<'k>(
         &self,
         rows: usize,
-        keys: &KeyNumbers<'k>,
-        all: &[Wanted<'_>],
+        keys: &TextCodes<'k>,
+        all: &[Accumulator<'_>],
         strategy: Option<GroupStrategy>,
-    ) -> Result<Results<'k>> {
+    ) -> Result<GroupResults<'k>> {
         let queue = &self.queue;
         let with_first = with_first_row(all);
-        let ways = Ways {
+        let run = StrategyRun {
             queue,
             rows,
             all: &with_first,
@@ -84,13 +84,13 @@ impl CudaDevice {
         let keys = &keys.columns[..];
         if keys.is_empty() {
             let ids = queue.zeroed(rows * 4, "group ids")?;
-            let results = ways.by_ids((&ids).into(), 1, true)?.with_rows();
-            return Ok(Results {
+            let results = run.by_ids((&ids).into(), 1, true)?.with_rows();
+            return Ok(GroupResults {
                 strategy: None,
                 ..results
             });
         }
-        match ways.by_guess(keys, strategy) {
+        match run.by_assumed_range(keys, strategy) {
             // A guess needs memory for its whole range, which may be more than the keys themselves need.
             Err(error) if error.is_divisible() => {}
             guessed => {
@@ -104,7 +104,7 @@ impl CudaDevice {
             Some(GroupStrategy::SortDictionary) => None,
             _ => queue.key_digits(keys, rows)?,
         };
-        let made = match all.is_empty() && strategy.is_none() && ways.ids_say_keys {
+        let made = match all.is_empty() && strategy.is_none() && run.ids_say_keys {
             true => ForEach::Bit,
             false => ForEach::Accumulators,
         };
@@ -114,8 +114,8 @@ impl CudaDevice {
                     let from_0 = strategy == Some(GroupStrategy::Sort);
                     let direct = queue.direct_ids(of, range, rows, from_0)?;
                     return match made {
-                        ForEach::Bit => ways.distinct(direct),
-                        ForEach::Accumulators => ways.by_direct(direct, strategy),
+                        ForEach::Bit => run.distinct(direct),
+                        ForEach::Accumulators => run.by_direct(direct, strategy),
                     };
                 }
                 None => Some(of),
@@ -126,7 +126,7 @@ impl CudaDevice {
             && let [key] = keys
             && let Some((number, bits)) = Number::of(key).and_then(Number::plain)
         {
-            return Ok(ways
+            return Ok(run
                 .by_words(&GroupKeys::Plain(&number.values.values, bits), strategy)?
                 .with_words(|values| Members::Values(number, values)));
         }
@@ -134,27 +134,27 @@ impl CudaDevice {
             && let Some(of) = digits
             && let Some((word, bits)) = queue.packed(&of, rows)?
         {
-            return Ok(ways
+            return Ok(run
                 .by_words(&GroupKeys::Plain(&word, bits), strategy)?
                 .with_words(|words| Members::Ids(of, Some((words, bits)))));
         }
         if strategy != Some(GroupStrategy::Sort)
             && let Some(of) = self.ids_by_numbers(keys, rows)?
         {
-            return Ok(ways.by_numbers(&of, strategy)?.with_rows());
+            return Ok(run.by_numbers(&of, strategy)?.with_rows());
         }
         let base = self.base_keys(keys, true)?;
         let columns = base.values()?;
         if strategy == Some(GroupStrategy::Sort) {
             let layout = Layout::of(&columns, true);
-            return Ok(ways.by_sorted_tuples(&layout, &columns)?.with_rows());
+            return Ok(run.by_sorted_tuples(&layout, &columns)?.with_rows());
         }
         let keys = GroupKeys::of(queue, &columns, rows)?;
-        let ways = Ways {
+        let run = StrategyRun {
             ids_say_keys: false,
-            ..ways
+            ..run
         };
-        Ok(ways.by_words(&keys, strategy)?.with_rows())
+        Ok(run.by_words(&keys, strategy)?.with_rows())
     }
 
     /// Aggregates `rows` rows by the ids of `groups` groups; the first row of each group is among the results.
@@ -163,21 +163,21 @@ impl CudaDevice {
         rows: usize,
         ids: &Memory,
         groups: usize,
-        all: &[Wanted<'_>],
-    ) -> Result<Results<'k>> {
+        all: &[Accumulator<'_>],
+    ) -> Result<GroupResults<'k>> {
         let queue = &self.queue;
         let all = &with_first_row(all);
-        let ways = Ways {
+        let run = StrategyRun {
             queue,
             rows,
             all,
             ids_say_keys: false,
         };
-        Ok(ways.by_ids(ids.into(), groups, true)?.with_rows())
+        Ok(run.by_ids(ids.into(), groups, true)?.with_rows())
     }
 }
 
-impl Ways<'_> {
+impl StrategyRun<'_> {
     fn shared_bytes(&self) -> usize {
         self.queue.gpu.shared_bytes as usize
     }
@@ -189,20 +189,20 @@ impl Ways<'_> {
 
     /// The input of [`choose`]: the profile, and the numbers of groups that fit shared memory. `range`: of ids by
     /// direct address.
-    pub(crate) fn seen(
+    pub(crate) fn choice_input(
         &self,
         keys: &GroupKeys<'_>,
         profile: &Profile,
         range: Option<usize>,
-    ) -> Seen {
+    ) -> ChoiceInput {
         let words = shared_words(self.all);
-        Seen {
+        ChoiceInput {
             groups: profile.groups,
             largest: profile.largest,
             unseen: profile.unseen,
             range,
-            whole: Places::most_whole(words, self.shared_bytes()),
-            places: Places::most(words, self.shared_bytes()),
+            whole: SharedAccumulators::most_whole(words, self.shared_bytes()),
+            places: SharedAccumulators::most(words, self.shared_bytes()),
             slots: match self.word(keys) {
                 Some((_, bits)) => Slots::most((words, bits.bytes()), self.shared_bytes()),
                 None => 0,
@@ -212,30 +212,30 @@ impl Ways<'_> {
 
     /// Whether ids of this range are added in shared memory without a sample of the keys. A heavy key does no harm
     /// where each lane has its own accumulator, and little harm where the rows are few.
-    pub(crate) fn needs_no_look(&self, range: usize) -> bool {
-        let places = Places::of(range, shared_words(self.all), self.shared_bytes());
+    pub(crate) fn needs_no_sample(&self, range: usize) -> bool {
+        let places = SharedAccumulators::of(range, shared_words(self.all), self.shared_bytes());
         let all_hot = places.hot >= range;
         all_hot || (places.groups() >= range && self.rows <= FEW_ROWS)
     }
 
     /// Whether two teams of blocks hold accumulators in shared memory for most ids of this range, but not for all.
-    pub(crate) fn leave_some_out(&self, range: usize) -> bool {
-        let places = Places::of(range, shared_words(self.all), self.shared_bytes());
+    pub(crate) fn exceeds_teams(&self, range: usize) -> bool {
+        let places = SharedAccumulators::of(range, shared_words(self.all), self.shared_bytes());
         places.teams > 1 && places.groups() < range
     }
 
     /// Whether shared memory holds accumulators for most ids of this range.
-    pub(crate) fn have_places(&self, range: usize) -> bool {
-        Places::of(range, shared_words(self.all), self.shared_bytes()).holds(range)
+    pub(crate) fn fits_shared(&self, range: usize) -> bool {
+        SharedAccumulators::of(range, shared_words(self.all), self.shared_bytes()).holds(range)
     }
 
     /// By the given strategy, or by the one chosen from a sample of the keys.
     fn by_words(&self, keys: &GroupKeys<'_>, strategy: Option<GroupStrategy>) -> Result<Folded> {
         let profile = self.queue.profile(keys, self.rows)?;
-        let ways = self.by_directory();
-        let choose = || match choose(&ways.seen(keys, &profile, None)).strategy {
+        let run = self.by_directory();
+        let choose = || match choose(&run.choice_input(keys, &profile, None)).strategy {
             // Without accumulators there is no contention.
-            GroupStrategy::SortDictionary if ways.all.is_empty() => GroupStrategy::HashGlobal,
+            GroupStrategy::SortDictionary if run.all.is_empty() => GroupStrategy::HashGlobal,
             chosen => chosen,
         };
         self.by_keys(keys, &profile, strategy.unwrap_or_else(choose))
@@ -278,7 +278,7 @@ impl Ways<'_> {
         strategy: GroupStrategy,
     ) -> Result<Folded> {
         match (strategy, self.word(keys)) {
-            (GroupStrategy::HashShared, Some(word)) if self.seldom_outside(word, profile) => {
+            (GroupStrategy::HashShared, Some(word)) if self.fits_mostly(word, profile) => {
                 let skewed = profile.largest >= SKEWED;
                 let widths = (shared_words(self.all), word.1.bytes());
                 let slots = Slots::of(profile.groups, skewed, widths, self.shared_bytes());
@@ -294,7 +294,7 @@ impl Ways<'_> {
                 self.by_table(keys, word, profile.limit, &slots)
             }
             (GroupStrategy::Partition, Some(word)) => {
-                self.by_parts_of_keys(keys, word, profile.limit)
+                self.by_partitioned_keys(keys, word, profile.limit)
             }
             _ => {
                 let (ids, groups, words) =
@@ -302,7 +302,7 @@ impl Ways<'_> {
                 let folded = match strategy {
                     GroupStrategy::HashShared => self.by_ids((&ids).into(), groups, true)?,
                     GroupStrategy::HashGlobal => self.by_ids((&ids).into(), groups, false)?,
-                    GroupStrategy::Partition => self.by_parts_of_ids((&ids).into(), groups)?,
+                    GroupStrategy::Partition => self.by_partitioned_ids((&ids).into(), groups)?,
                     GroupStrategy::Sort | GroupStrategy::SortDictionary => {
                         self.by_sorted_ids(&ids, groups, GroupStrategy::SortDictionary)?
                     }
@@ -317,12 +317,12 @@ impl Ways<'_> {
 
     /// Whether a table of keys in shared memory is better for these groups than accumulators by id: it holds all keys,
     /// or shared memory does not hold the accumulators of most ids either.
-    fn seldom_outside(&self, (_, bits): (Part<'_>, KeyWidth), profile: &Profile) -> bool {
+    fn fits_mostly(&self, (_, bits): (Part<'_>, KeyWidth), profile: &Profile) -> bool {
         let words = shared_words(self.all);
         let bytes = self.shared_bytes();
         let holds_all = profile.groups <= Slots::most((words, bits.bytes()), bytes)
             && !are_slots_taken(profile.largest, profile.unseen);
-        holds_all || profile.groups > Places::most(words, bytes)
+        holds_all || profile.groups > SharedAccumulators::most(words, bytes)
     }
 
     fn by_table(
@@ -342,13 +342,13 @@ impl Ways<'_> {
             .by(GroupStrategy::HashGlobal))
     }
 
-    fn by_parts_of_keys(
+    fn by_partitioned_keys(
         &self,
         keys: &GroupKeys<'_>,
         word: (Part<'_>, KeyWidth),
         limit: usize,
     ) -> Result<Folded> {
-        let (there, order) = self.queue.parts_of_keys(word, self.rows, self.all)?;
+        let (there, order) = self.queue.partition_keys(word, self.rows, self.all)?;
         let bits = word.1;
         let fold = &mut |directory: &Directory, limit, outs: &[Memory]| {
             order.fold(self.queue, limit, self.all, outs, &mut |all, outs| {
@@ -370,7 +370,7 @@ impl Ways<'_> {
         limit: usize,
         fold: &mut FoldKeys<'_>,
     ) -> Result<Folded> {
-        with_room(self.rows, limit, |limit| {
+        with_capacity(self.rows, limit, |limit| {
             let directory = Directory::new(self.queue, keys, limit)?;
             let outs = self.queue.outs(self.all, limit)?;
             fold(&directory, limit, &outs)?;
@@ -388,7 +388,7 @@ impl Ways<'_> {
         let tuples = queue.pack(layout, columns, self.rows)?;
         let (runs, distinct) = queue
             .runs(&tuples, None, Significance::MostVarying)?
-            .ok_or_else(|| BowtieError::Internal("rows without a run".into()))?;
+            .ok_or_else(|| BowtieError::Internal("rows without groups".into()))?;
         let groups = distinct.len();
         drop((tuples, distinct));
         let (sorted, rows) = queue.runs_in_order(runs)?;

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, Float64Array};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 
-use crate::device::cuda::aggregate::accumulate::accumulator::{Kind, Update, Wanted};
-use crate::device::cuda::aggregate::dependent_keys::ByNumbers;
+use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, Kind, Update};
+use crate::device::cuda::aggregate::dependent_keys::ByIntegerKeys;
 use crate::device::cuda::aggregate::directory::GroupKeys;
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::device::CudaDevice;
@@ -35,9 +35,9 @@ pub(crate) struct Moments<'a> {
 
 impl<'a> Moments<'a> {
     /// Appends the accumulators of the first pass to `all`.
-    pub(crate) fn push(values: &'a Values, all: &mut Vec<Wanted<'a>>) -> Self {
+    pub(crate) fn push(values: &'a Values, all: &mut Vec<Accumulator<'a>>) -> Self {
         let count = all.len();
-        all.push(Wanted {
+        all.push(Accumulator {
             values: None,
             ..wanted(Update::Count, values, None)
         });
@@ -55,8 +55,8 @@ impl<'a> Moments<'a> {
     }
 }
 
-fn wanted<'a>(update: Update, values: &'a Values, centers: Option<&'a Memory>) -> Wanted<'a> {
-    Wanted {
+fn wanted<'a>(update: Update, values: &'a Values, centers: Option<&'a Memory>) -> Accumulator<'a> {
+    Accumulator {
         update,
         kind: Kind::F64,
         values: Some(&values.values),
@@ -72,7 +72,7 @@ impl CudaDevice {
             return Ok((self.queue.zeroed(rows * 4, "group ids")?, 1));
         }
         match self.ids_by_numbers(keys, rows)? {
-            Some(ByNumbers { ids, groups }) => Ok((ids, groups)),
+            Some(ByIntegerKeys { ids, groups }) => Ok((ids, groups)),
             None => self.numbered_by_all(rows, keys),
         }
     }

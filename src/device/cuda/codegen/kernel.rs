@@ -32,7 +32,7 @@ pub(crate) struct Generated {
     pub(crate) layout: Layout,
     /// For a kernel whose blocks loop over tiles: the bytes of shared memory of a block; the grid has as many blocks as
     /// run concurrently. `None`: each block has one tile, and no shared memory.
-    pub(crate) output_on_device: Option<u32>,
+    pub(crate) persistent_shared_bytes: Option<u32>,
     /// Whether each output may have NULLs.
     pub nullable: Vec<bool>,
 }
@@ -75,7 +75,7 @@ pub(crate) fn generate(shape: &Shape<'_>) -> Option<Generated> {
         text: text.module(KERNEL, parameters.len(), layout.threads),
         parameters,
         layout,
-        output_on_device: None,
+        persistent_shared_bytes: None,
         nullable,
     })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use cudarc::driver::sys::{CUfunction_attribute_enum, CUresult};
-use cudarc::driver::{CudaContext, CudaFunction, DriverError};
+use cudarc::driver::{CudaContext, DriverError};
 use cudarc::nvrtc::Ptx;
 use parking_lot::Mutex;
 
@@ -14,7 +14,9 @@ use crate::device::cuda::codegen::kernel::{Generated, KERNEL};
 use crate::device::cuda::codegen::layout::Layout;
 use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::runtime::driver::{failed, is_out_of_memory};
-use crate::error::Result;
+use crate::device::cuda::runtime::kernels::GeneratedKernel;
+use crate::device::cuda::runtime::ptx_entries::{PtxParameter, entries};
+use crate::error::{BowtieError, Result};
 use crate::ir::row_program::{RowInstruction, RowKind, RowProgram};
 
 /// The most kernels that are kept. A kernel takes some tens of KiB of the card's memory.
@@ -53,7 +55,7 @@ impl Key {
 
 /// The number of blocks that run concurrently on a multiprocessor, and the bytes of shared memory of each.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stay {
+pub(crate) struct PersistentGrid {
     pub blocks: u32,
     pub shared: u32,
 }
@@ -61,11 +63,11 @@ pub(crate) struct Stay {
 /// A kernel that can be launched.
 #[derive(Debug)]
 pub(crate) struct Kernel {
-    pub function: CudaFunction,
+    pub(crate) generated: GeneratedKernel,
     pub parameters: Vec<Parameter>,
     pub layout: Layout,
     /// For a kernel whose blocks loop over tiles.
-    pub stay: Option<Stay>,
+    pub persistent: Option<PersistentGrid>,
     pub nullable: Vec<bool>,
     context: Arc<CudaContext>,
 }
@@ -73,7 +75,8 @@ pub(crate) struct Kernel {
 impl Kernel {
     /// Whether a multiprocessor has other work while a block waits for other blocks.
     fn is_spread(&self) -> bool {
-        self.stay.is_none_or(|stay| stay.blocks > 1)
+        self.persistent
+            .is_none_or(|persistent| persistent.blocks > 1)
     }
 }
 
@@ -124,6 +127,7 @@ impl Compiled {
         }
         let mut made = None;
         for generated in generated {
+            check_parameters(&generated)?;
             match compile(context, generated) {
                 Ok(compiled) => made = Some(Arc::new(compiled)),
                 // Memory may suffice another time.
@@ -137,7 +141,7 @@ impl Compiled {
         }
         let made = kernel.insert(made).clone();
         drop(kernel);
-        self.make_room();
+        self.evict();
         Ok(made)
     }
 
@@ -155,12 +159,12 @@ impl Compiled {
         entries.push(Arc::clone(&entry));
         drop(entries);
         if known.is_none() {
-            self.make_room();
+            self.evict();
         }
         entry
     }
 
-    fn make_room(&self) {
+    fn evict(&self) {
         let mut entries = self.0.lock();
         let mut dropped = vec![];
         while let Some(at) = one_too_many(&entries) {
@@ -196,18 +200,37 @@ fn compiles_nothing(error: DriverError) -> bool {
     )
 }
 
+/// Whether a text declares one kernel with a parameter of 64 bits for each of the parameters that a launch is to give.
+fn check_parameters(generated: &Generated) -> Result<()> {
+    let entries = entries(&generated.text).map_err(BowtieError::Internal)?;
+    let declared = match &entries[..] {
+        [entry] => &entry.parameters[..],
+        _ => &[],
+    };
+    let (wanted, are_words) = (
+        generated.parameters.len(),
+        declared.iter().all(|p| *p == PtxParameter::U64),
+    );
+    match declared.len() == wanted && are_words {
+        true => Ok(()),
+        false => Err(BowtieError::Internal(format!(
+            "a compiled expression has {wanted} parameters of 64 bits, and its text declares {declared:?}"
+        ))),
+    }
+}
+
 fn compile(context: &Arc<CudaContext>, generated: Generated) -> Result<Kernel, DriverError> {
     let Generated {
         text,
         parameters,
         layout,
-        output_on_device,
+        persistent_shared_bytes,
         nullable,
     } = generated;
     let function = context
         .load_module(Ptx::from_src(text))
         .and_then(|module| module.load_function(KERNEL))?;
-    let stay = match output_on_device {
+    let persistent = match persistent_shared_bytes {
         None => None,
         Some(shared) => {
             let most = CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -218,17 +241,20 @@ fn compile(context: &Arc<CudaContext>, generated: Generated) -> Result<Kernel, D
                 shared_bytes,
                 None,
             )?;
-            Some(Stay {
+            Some(PersistentGrid {
                 blocks: blocks.max(1),
                 shared,
             })
         }
     };
     Ok(Kernel {
-        function,
+        generated: GeneratedKernel {
+            function,
+            parameters: parameters.len(),
+        },
         parameters,
         layout,
-        stay,
+        persistent,
         nullable,
         context: Arc::clone(context),
     })
@@ -237,6 +263,28 @@ fn compile(context: &Arc<CudaContext>, generated: Generated) -> Result<Kernel, D
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_with_other_parameters_is_an_error() {
+        let generated = |text: &str| Generated {
+            text: text.into(),
+            parameters: vec![Parameter::Rows, Parameter::Bits],
+            layout: Layout::of_program(4, 4),
+            persistent_shared_bytes: None,
+            nullable: vec![],
+        };
+        let check = |text: &str| check_parameters(&generated(text));
+        assert!(check(".entry k(.param .u64 p0, .param .u64 p1) {}").is_ok());
+        for text in [
+            "",
+            ".entry k(.param .u64 p0) {}",
+            ".entry k(.param .u64 p0, .param .u32 p1) {}",
+            ".entry k(.param .u64 p0, .param .u64 p1, .param .u64 p2) {}",
+        ] {
+            let error = check(text).unwrap_err().to_string();
+            assert!(error.contains("2 parameters of 64 bits"), "{error}");
+        }
+    }
 
     #[test]
     fn programs_without_a_kernel_are_forgotten_those_asked_for_last_kept() {

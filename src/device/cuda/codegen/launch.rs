@@ -6,19 +6,20 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use crate::device::cuda::codegen::filter::deciding::Deciding;
+use crate::device::cuda::codegen::filter::deciding::FilterTest;
 use crate::device::cuda::codegen::filter::one_pass;
 use crate::device::cuda::codegen::filter::one_pass::{Moved, Selection, Test};
 use crate::device::cuda::codegen::filter::tiles::{HEADER, sizes};
 use crate::device::cuda::codegen::kernel::generate;
-use crate::device::cuda::codegen::kernel_cache::{Kernel, Key, Stay};
+use crate::device::cuda::codegen::kernel_cache::{Kernel, Key, PersistentGrid};
 use crate::device::cuda::codegen::shape::{Parameter, Shape};
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::expr::row_program::kind_of;
-use crate::device::cuda::runtime::launch::{Arg, Shape as Grid};
+use crate::device::cuda::runtime::arguments::U64;
+use crate::device::cuda::runtime::launch::Shape as Grid;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::column::Column;
 use crate::device::data::results::Kept;
@@ -26,23 +27,23 @@ use crate::error::{BowtieError, Result};
 use crate::ir::row_program::{RowKind, RowProgram};
 
 /// The rows that pass a filter are copied to memory of their size if all rows are more than this multiple of them.
-const ROOM_TO_SPARE: usize = 4;
+const SHRINK_FACTOR: usize = 4;
 
 /// The values of a kernel's parameters.
 #[derive(Default)]
-struct Given<'a> {
+struct KernelArguments<'a> {
     rows: usize,
     columns: &'a [&'a Values],
     outputs: &'a [(Memory, Option<Memory>)],
     moved: &'a [&'a Values],
     kept: &'a [Memory],
-    test: Deciding<'a>,
+    test: FilterTest<'a>,
     /// The flag of faults, or the counts.
     left: Option<&'a Memory>,
 }
 
-impl Given<'_> {
-    fn arg(&self, parameter: Parameter, program: &RowProgram) -> Arg {
+impl KernelArguments<'_> {
+    fn arg(&self, parameter: Parameter, program: &RowProgram) -> U64 {
         match parameter {
             Parameter::Rows => (self.rows as u64).into(),
             Parameter::Column(at) => (&self.columns[at].values).into(),
@@ -61,8 +62,8 @@ impl Given<'_> {
             | Parameter::Digits(_)
             | Parameter::NullDigit(_)
             | Parameter::Stride(_) => match self.test {
-                Deciding::Bits(keys) => keys.arg(parameter),
-                Deciding::Program | Deciding::Run => 0u64.into(),
+                FilterTest::Bits(keys) => keys.arg(parameter),
+                FilterTest::Program | FilterTest::Run => U64::ZERO,
             },
         }
     }
@@ -100,12 +101,12 @@ impl CudaDevice {
             true => Some(queue.zeroed(4, "a program")?),
             false => None,
         };
-        let given = Given {
+        let given = KernelArguments {
             rows,
             columns,
             outputs: &outputs,
             left: left.as_ref(),
-            ..Given::default()
+            ..KernelArguments::default()
         };
         // SAFETY: columns have `rows` values and outputs hold as many, in whole vectors; bitmaps have whole words.
         unsafe { self.launch_generated(&kernel, program, &given)? };
@@ -113,7 +114,7 @@ impl CudaDevice {
             let mut any = [0; 4];
             queue.read_few(&mut any, left, 0)?;
             if any != [0; 4] {
-                return Err(BowtieError::NeedsHost);
+                return Err(BowtieError::NeedsDataFusion);
             }
         }
         let made = outputs.into_iter().zip(&program.outputs);
@@ -137,7 +138,7 @@ impl CudaDevice {
             return Ok(None);
         };
         let kinds = kinds(&values)?;
-        let deciding = (program, Deciding::Program);
+        let deciding = (program, FilterTest::Program);
         self.kept_in_one_pass(rows, deciding, (columns, &values, &kinds), kept)
     }
 
@@ -146,7 +147,7 @@ impl CudaDevice {
     pub(crate) fn kept_in_one_pass(
         &self,
         rows: usize,
-        (program, test): (&RowProgram, Deciding<'_>),
+        (program, test): (&RowProgram, FilterTest<'_>),
         (columns, values, kinds): (&[&Column], &[&Values], &[(RowKind, bool)]),
         kept: &[&Column],
     ) -> Result<Option<Kept>> {
@@ -164,9 +165,9 @@ impl CudaDevice {
         let selection = Selection {
             moved: moved.collect(),
             test: match test {
-                Deciding::Program => Test::Program,
-                Deciding::Bits(keys) => Test::Bits(keys.test),
-                Deciding::Run => Test::Run,
+                FilterTest::Program => Test::Program,
+                FilterTest::Bits(keys) => Test::Bits(keys.test),
+                FilterTest::Run => Test::Run,
             },
         };
         let Some(kernel) = self.compiled(rows, program, kinds, Some(&selection))? else {
@@ -183,14 +184,14 @@ impl CudaDevice {
         };
         let tiles = rows.div_ceil(kernel.layout.tile() as usize);
         let counts = queue.zeroed(HEADER + tiles * 4, "counts of tiles")?;
-        let given = Given {
+        let given = KernelArguments {
             rows,
             columns: values,
             moved: &moving,
             kept: &room,
             left: Some(&counts),
             test,
-            ..Given::default()
+            ..KernelArguments::default()
         };
         // SAFETY: columns have `rows` values in whole vectors, and the outputs hold as many; counts are zero. The
         // bitmap has a bit for each place that the digits define.
@@ -206,11 +207,11 @@ impl CudaDevice {
         let (selected, left) = (word(1), word(2));
         match (left, test) {
             (0, _) => {}
-            (_, Deciding::Run) => return Ok(None),
-            _ => return Err(BowtieError::NeedsHost),
+            (_, FilterTest::Run) => return Ok(None),
+            _ => return Err(BowtieError::NeedsDataFusion),
         }
         // Distinct values are asked for as a column of their own, even if all rows pass.
-        if selected == rows && !matches!(test, Deciding::Run) {
+        if selected == rows && !matches!(test, FilterTest::Run) {
             return Ok(Some(None));
         }
         let made = room.into_iter().zip(&moving).zip(&selection.moved);
@@ -251,21 +252,21 @@ impl CudaDevice {
         &self,
         kernel: &Kernel,
         program: &RowProgram,
-        given: &Given<'_>,
+        given: &KernelArguments<'_>,
     ) -> Result<()> {
         let args = kernel
             .parameters
             .iter()
             .map(|parameter| given.arg(*parameter, program));
-        let args: Vec<Arg> = args.collect();
+        let args: Vec<U64> = args.collect();
         let layout = kernel.layout;
         let mut grid = Grid::blocks_of(given.rows, layout.tile() as usize, layout.threads);
-        if let Some(Stay { blocks, shared }) = kernel.stay {
+        if let Some(PersistentGrid { blocks, shared }) = kernel.persistent {
             grid.blocks = grid.blocks.min(blocks * self.queue.gpu.multiprocessors);
             grid.shared = shared;
         }
         // SAFETY: the caller's promise; the arguments match the parameters that the kernel was generated with.
-        unsafe { self.queue.launch_function(&kernel.function, grid, &args) }
+        unsafe { self.queue.launch_generated(&kernel.generated, grid, &args) }
     }
 
     fn column(
@@ -294,7 +295,7 @@ impl CudaDevice {
         rows: usize,
         bytes: usize,
     ) -> Result<Memory> {
-        if selected.saturating_mul(ROOM_TO_SPARE) >= rows {
+        if selected.saturating_mul(SHRINK_FACTOR) >= rows {
             return Ok(memory);
         }
         match self

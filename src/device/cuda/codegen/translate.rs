@@ -342,7 +342,7 @@ impl<'a> Machine<'a> {
             .null
             .is_some()
             .then(|| self.pointer(Parameter::OutputValidity(output)));
-        self.leave(&register);
+        self.add_faults(&register);
         let Self {
             text,
             place,
@@ -365,7 +365,7 @@ impl<'a> Machine<'a> {
     /// The rows that pass, for a program whose only output is a predicate.
     pub(crate) fn passing(&mut self, instruction: &RowInstruction) -> Option<Word> {
         let register = self.register(instruction.a)?;
-        self.leave(&register);
+        self.add_faults(&register);
         let passing = register.is_true(&mut self.text);
         self.text.and(passing, self.inside)
     }
@@ -375,12 +375,12 @@ impl<'a> Machine<'a> {
         self.text.and(Some(rows), self.inside)
     }
 
-    fn leave(&mut self, register: &Register) {
-        self.leave_rows(register.host);
+    fn add_faults(&mut self, register: &Register) {
+        self.add_faulty_rows(register.host);
     }
 
     /// Marks rows as faults that reach an output or its predicate.
-    pub(crate) fn leave_rows(&mut self, rows: Mask) {
+    pub(crate) fn add_faulty_rows(&mut self, rows: Mask) {
         let left = self.text.and(rows, self.inside);
         self.left = self.text.or(self.left, left);
     }

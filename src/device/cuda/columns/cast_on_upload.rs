@@ -6,36 +6,37 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
+use crate::device::cuda::runtime::kernels::{self, Widening};
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::staging::narrow::Narrowing;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
 
 /// The kernel that casts a type to a wider one. `None` where a value might fail or become NULL, or nothing is gained.
-pub(crate) fn kernel(from: &DataType, to: &DataType) -> Option<&'static str> {
+pub(crate) fn kernel(from: &DataType, to: &DataType) -> Option<Widening> {
     use DataType::*;
     Some(match (from, to) {
-        (Int8, Int64) => "widen_i8_i64",
-        (Int16, Int64) => "widen_i16_i64",
-        (Int32, Int64) => "widen_i32_i64",
-        (UInt8, Int64 | UInt64) => "widen_u8_i64",
-        (UInt16, Int64 | UInt64) => "widen_u16_i64",
-        (UInt32, Int64 | UInt64) => "widen_u32_i64",
-        (Int8, Float64) => "widen_i8_f64",
-        (Int16, Float64) => "widen_i16_f64",
-        (Int32, Float64) => "widen_i32_f64",
-        (Int64, Float64) => "widen_i64_f64",
-        (UInt8, Float64) => "widen_u8_f64",
-        (UInt16, Float64) => "widen_u16_f64",
-        (UInt32, Float64) => "widen_u32_f64",
-        (UInt64, Float64) => "widen_u64_f64",
-        (Float32, Float64) => "widen_f32_f64",
+        (Int8, Int64) => kernels::WIDEN_I8_I64,
+        (Int16, Int64) => kernels::WIDEN_I16_I64,
+        (Int32, Int64) => kernels::WIDEN_I32_I64,
+        (UInt8, Int64 | UInt64) => kernels::WIDEN_U8_I64,
+        (UInt16, Int64 | UInt64) => kernels::WIDEN_U16_I64,
+        (UInt32, Int64 | UInt64) => kernels::WIDEN_U32_I64,
+        (Int8, Float64) => kernels::WIDEN_I8_F64,
+        (Int16, Float64) => kernels::WIDEN_I16_F64,
+        (Int32, Float64) => kernels::WIDEN_I32_F64,
+        (Int64, Float64) => kernels::WIDEN_I64_F64,
+        (UInt8, Float64) => kernels::WIDEN_U8_F64,
+        (UInt16, Float64) => kernels::WIDEN_U16_F64,
+        (UInt32, Float64) => kernels::WIDEN_U32_F64,
+        (UInt64, Float64) => kernels::WIDEN_U64_F64,
+        (Float32, Float64) => kernels::WIDEN_F32_F64,
         _ => return None,
     })
 }
 
 /// Narrow values, which exist beside the wide ones, take at most one in this number of the budget's free bytes.
-const ROOM_SHARE: u64 = 16;
+const MEMORY_SHARE: u64 = 16;
 
 impl Stream {
     /// Uploads `rows` consecutive values of type `from`, given in `parts`, asynchronously as values of type `to`.
@@ -48,7 +49,7 @@ impl Stream {
     ) -> Result<Memory> {
         let kernel = kernel(from, to)
             .ok_or_else(|| BowtieError::Internal(format!("{from} does not widen to {to}")))?;
-        let narrow = self.send_ahead(parts, "columns")?;
+        let narrow = self.send_async(parts, "columns")?;
         let wide = self.alloc(rows * 8, "columns")?;
         // SAFETY: the kernel is that of the two types, of which the second has 8 bytes; `parts` hold `rows` values of
         // the first.
@@ -66,7 +67,7 @@ impl Stream {
     ) -> Result<Memory> {
         let narrowing = Narrowing::of(parts, width);
         if let Some(kernel) = narrowing.widens()
-            && (rows * width / narrowing.times()) as u64 <= self.budget.room() / ROOM_SHARE
+            && (rows * width / narrowing.times()) as u64 <= self.budget.available() / MEMORY_SHARE
             && let Some(narrow) = self.send_narrowed(parts, narrowing, "columns")?
         {
             let wide = self.alloc(rows * width, "columns")?;
@@ -75,6 +76,6 @@ impl Stream {
             unsafe { wide.sent_as(narrow, kernel, rows) };
             return Ok(wide);
         }
-        self.send_ahead(parts, "columns")
+        self.send_async(parts, "columns")
     }
 }

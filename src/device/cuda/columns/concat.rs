@@ -7,11 +7,12 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 
 use crate::device::cuda::columns::fixed_width::Values;
-use crate::device::cuda::columns::indirect::{Indirect, Referred};
+use crate::device::cuda::columns::indirect::{Indirect, IndirectData};
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::columns::var_width::{MOST_BYTES, Text};
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -62,14 +63,14 @@ impl Stream {
         if let Some(texts) = all!(Storage::Text) {
             return Ok(Some(self.concat_text(&texts, rows)?.into()));
         }
-        if let Some(referring) = all!(Storage::Indirect) {
-            return self.concat_referring(&referring, rows);
+        if let Some(indirect) = all!(Storage::Indirect) {
+            return self.concat_indirect(&indirect, rows);
         }
         Ok(None)
     }
 
     /// `None` for keys of several dictionaries.
-    fn concat_referring(
+    fn concat_indirect(
         self: &Arc<Self>,
         parts: &[&Indirect],
         rows: &[usize],
@@ -86,7 +87,7 @@ impl Stream {
         let (mut firsts, mut before, mut buffers) = (vec![], vec![], vec![]);
         let mut first = 0u32;
         for (part, rows) in parts.iter().zip(rows) {
-            let Referred::Buffers(of_part) = &part.to else {
+            let IndirectData::Buffers(of_part) = &part.to else {
                 return Ok(None);
             };
             firsts.push(first);
@@ -98,21 +99,27 @@ impl Stream {
         let numbers = firsts.iter().chain(&before);
         let table: Vec<u8> = numbers.flat_map(|number| number.to_le_bytes()).collect();
         let table = self.send(&table, "columns")?;
-        let args = [
+        let args = (
             (&views.values).into(),
-            table.part(0).into(),
-            table.part(parts.len() * 4).into(),
+            table.part(0)?.into(),
+            table.part(parts.len() * 4)?.into(),
             (parts.len() as u32).into(),
             first.into(),
-        ];
+        );
         // SAFETY: there are `first` views, and two words in the table for each part, of which the first begins at row
         // 0.
-        unsafe { self.launch("text_number_buffers", Shape::each(first as usize), &args)? };
+        unsafe {
+            self.launch(
+                kernels::TEXT_NUMBER_BUFFERS,
+                Shape::each(first as usize),
+                &args,
+            )?
+        };
         let views = Values {
             made: Some(self.mark()?),
             ..views
         };
-        let to = Referred::Buffers(buffers.into());
+        let to = IndirectData::Buffers(buffers.into());
         Ok(Some(Indirect::new(parts[0], views, to).into()))
     }
 
@@ -157,15 +164,15 @@ impl Stream {
         let (mut row, mut at) = (0, 0);
         for (part, rows) in parts.iter().zip(rows) {
             // The last offset of a part is written too: the next part writes the same value there.
-            let args = [
+            let args = (
                 (&part.offsets).into(),
                 (*rows as u32 + 1).into(),
                 (at as u32).into(),
-                offsets.part(row * 4).into(),
-            ];
+                offsets.part(row * 4)?.into(),
+            );
             // SAFETY: the part has one more offset than rows, and `offsets` has memory for them from the part's first
             // row on.
-            unsafe { self.launch("text_place_offsets", Shape::rows(rows + 1), &args)? };
+            unsafe { self.launch(kernels::TEXT_PLACE_OFFSETS, Shape::rows(rows + 1), &args)? };
             part.bytes.copy_to(part.length, &bytes, at)?;
             row += rows;
             at += part.length;
@@ -203,15 +210,15 @@ impl Stream {
         let out = self.zeroed(bitmap_bytes(all), "validity")?;
         let mut at = 0;
         for (part, rows) in parts.zip(rows) {
-            let args = [
+            let args = (
                 part.into(),
                 (*rows as u32).into(),
                 (at as u32).into(),
                 (&out).into(),
-            ];
+            );
             let words = rows.div_ceil(32);
             // SAFETY: the part, if there is one, holds `rows` bits in whole words, and `out` as many from bit `at` on.
-            unsafe { self.launch("rows_bits_place", Shape::rows(words), &args)? };
+            unsafe { self.launch(kernels::ROWS_BITS_PLACE, Shape::rows(words), &args)? };
             at += rows;
         }
         Ok(out)

@@ -14,12 +14,13 @@ use crate::error::Result;
 
 impl CudaDevice {
     /// Gathers rows of a lazy column. Uploads the column first, if enough of its rows were gathered and memory allows.
-    pub(crate) fn gather_late(&self, late: &LazyColumn, rows: &Buffer<u32>) -> Result<Column> {
-        let pays = late.pays(rows.len());
+    pub(crate) fn gather_lazy(&self, late: &LazyColumn, rows: &Buffer<u32>) -> Result<Column> {
+        let is_worthwhile = late.is_worthwhile(rows.len());
         let mut resident = late.resident.lock();
-        if resident.is_none() && pays && !late.refused.load(Ordering::Relaxed) {
-            *resident = self.upload_if_room(late)?;
-            late.refused.store(resident.is_none(), Ordering::Relaxed);
+        if resident.is_none() && is_worthwhile && !late.does_not_fit.load(Ordering::Relaxed) {
+            *resident = self.upload_if_it_fits(late)?;
+            late.does_not_fit
+                .store(resident.is_none(), Ordering::Relaxed);
         }
         match resident.as_ref().and_then(|column| column.stored()) {
             Some(stored) => self.gather_stored(stored, rows),
@@ -32,9 +33,9 @@ impl CudaDevice {
     }
 
     /// Uploads the column, unless it needs more than half of the free budget, which the output needs too.
-    fn upload_if_room(&self, late: &LazyColumn) -> Result<Option<Arc<Column>>> {
+    fn upload_if_it_fits(&self, late: &LazyColumn) -> Result<Option<Arc<Column>>> {
         let budget = &self.queue.budget;
-        let room = budget.room() / 2;
+        let room = budget.available() / 2;
         if bytes_of(&late.parts)? > room {
             return Ok(None);
         }
@@ -60,11 +61,11 @@ impl CudaDevice {
                 let gathered = self.queue.gather_text(text, rows)?;
                 Ok(Column::cuda(gathered, rows.len()))
             }
-            Storage::Indirect(referring) => {
-                let gathered = self.queue.gather_referring(referring, rows)?;
+            Storage::Indirect(indirect) => {
+                let gathered = self.queue.gather_indirect(indirect, rows)?;
                 Ok(Column::cuda(gathered, rows.len()))
             }
-            Storage::LazyColumn(late) => self.gather_late(late, rows),
+            Storage::LazyColumn(late) => self.gather_lazy(late, rows),
         }
     }
 }

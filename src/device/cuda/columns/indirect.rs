@@ -4,22 +4,21 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, BinaryViewArray, GenericByteViewArray, StringViewArray,
-    make_array,
-};
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, GenericByteViewArray, make_array};
 use arrow::buffer::{Buffer as Bytes, NullBuffer, ScalarBuffer};
-use arrow::datatypes::{ByteViewType, DataType};
+use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
 use parking_lot::Mutex;
 
+use crate::device::cuda::columns::downloaded;
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::var_width::{MOST_BYTES, TASK_ROWS, Text, at_once, offsets_of};
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
-use crate::device::host::columns::values::together;
+use crate::device::host::columns::values::concat_arrays;
 use crate::error::{BowtieError, Result};
 
 /// A dictionary or view column: words in device memory, values or bytes on the host.
@@ -28,14 +27,14 @@ pub(crate) struct Indirect {
     data_type: DataType,
     /// Dictionary keys, or views of 16 bytes.
     pub(crate) words: Values,
-    pub(crate) to: Referred,
+    pub(crate) to: IndirectData,
     /// The renumbering of the views' buffers that is due after the upload.
     numbering: Mutex<Option<Numbering>>,
 }
 
 /// The target of the words.
 #[derive(Debug, Clone)]
-pub(crate) enum Referred {
+pub(crate) enum IndirectData {
     /// A dictionary's values.
     Values(ArrayRef),
     /// The buffers of views.
@@ -61,25 +60,25 @@ impl Indirect {
         };
         table.receive()?;
         let views = &self.words.values;
-        let args = [
+        let args = (
             views.into(),
-            table.part(0).into(),
-            table.part(parts * 4).into(),
+            table.part(0)?.into(),
+            table.part(parts * 4)?.into(),
             (parts as u32).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: there are `rows` views, and two words in the table for each part, of which the first begins at row 0.
         unsafe {
             views
                 .queue
-                .launch("text_number_buffers", Shape::each(rows), &args)
+                .launch(kernels::TEXT_NUMBER_BUFFERS, Shape::each(rows), &args)
         }
     }
 }
 
 impl Indirect {
     /// Words that refer to the same kind of target as those of `like`: the type is that of `like`.
-    pub(crate) fn new(like: &Self, words: Values, to: Referred) -> Self {
+    pub(crate) fn new(like: &Self, words: Values, to: IndirectData) -> Self {
         Self {
             data_type: like.data_type.clone(),
             words,
@@ -89,11 +88,11 @@ impl Indirect {
     }
 
     /// The first of `parts` and its target, if all parts have the same target.
-    pub(crate) fn same<'a>(parts: &[&'a Self]) -> Option<(&'a Self, Referred)> {
+    pub(crate) fn same<'a>(parts: &[&'a Self]) -> Option<(&'a Self, IndirectData)> {
         let (first, others) = parts.split_first()?;
         let same = others.iter().all(|part| match (&first.to, &part.to) {
-            (Referred::Values(a), Referred::Values(b)) => Arc::ptr_eq(a, b),
-            (Referred::Buffers(a), Referred::Buffers(b)) => Arc::ptr_eq(a, b),
+            (IndirectData::Values(a), IndirectData::Values(b)) => Arc::ptr_eq(a, b),
+            (IndirectData::Buffers(a), IndirectData::Buffers(b)) => Arc::ptr_eq(a, b),
             _ => false,
         });
         same.then(|| (*first, first.to.clone()))
@@ -126,7 +125,7 @@ fn length(view: u128) -> usize {
 }
 
 /// The first bytes of the values of views, at most `most` of each; NULLs are empty.
-struct Beginnings<'a> {
+struct ValuePrefixes<'a> {
     views: &'a [u128],
     buffers: &'a [Bytes],
     nulls: Option<&'a NullBuffer>,
@@ -135,7 +134,7 @@ struct Beginnings<'a> {
     bytes: usize,
 }
 
-impl<'a> Beginnings<'a> {
+impl<'a> ValuePrefixes<'a> {
     fn of(array: &'a ArrayRef, most: usize) -> Self {
         let (views, buffers) = views(array);
         let mut values = Self {
@@ -196,8 +195,10 @@ impl Stream {
                 .map(move |from| part.slice(from, TASK_ROWS.min(rows - from)))
         });
         let cut: Vec<ArrayRef> = cut.collect();
-        let values: Vec<Beginnings<'_>> =
-            cut.iter().map(|part| Beginnings::of(part, most)).collect();
+        let values: Vec<ValuePrefixes<'_>> = cut
+            .iter()
+            .map(|part| ValuePrefixes::of(part, most))
+            .collect();
         let length: usize = values.iter().map(|part| part.bytes).sum();
         if length > MOST_BYTES {
             return Err(BowtieError::MustSplit {
@@ -226,7 +227,7 @@ impl Stream {
     }
 
     /// Uploads `parts` asynchronously as one column; `None` for a type that is neither a dictionary nor a view.
-    pub(crate) fn upload_referring(
+    pub(crate) fn upload_indirect(
         self: &Arc<Self>,
         parts: &[ArrayRef],
         rows: usize,
@@ -240,12 +241,12 @@ impl Stream {
 
     fn upload_dictionary(self: &Arc<Self>, parts: &[ArrayRef], rows: usize) -> Result<Indirect> {
         // One dictionary for all parts.
-        let array = together(parts)?;
+        let array = concat_arrays(parts)?;
         let dictionary = array.as_any_dictionary();
         let keys = make_array(dictionary.keys().to_data());
         let key_type = keys.data_type().clone();
         let mut words = self.upload_values(&[keys], rows, &key_type)?;
-        let to = Referred::Values(Arc::clone(dictionary.values()));
+        let to = IndirectData::Values(Arc::clone(dictionary.values()));
         words.original = Some(vec![Arc::clone(&array)]);
         Ok(Indirect {
             data_type: array.data_type().clone(),
@@ -280,7 +281,7 @@ impl Stream {
                 firsts.extend(before);
                 let table = Bytes::from_vec(firsts);
                 Some(Numbering {
-                    table: self.send_ahead(&[table.as_slice()], "columns")?,
+                    table: self.send_async(&[table.as_slice()], "columns")?,
                     parts: parts.len(),
                     rows,
                 })
@@ -298,13 +299,13 @@ impl Stream {
         Ok(Indirect {
             data_type: parts[0].data_type().clone(),
             words,
-            to: Referred::Buffers(buffers.into()),
+            to: IndirectData::Buffers(buffers.into()),
             numbering: Mutex::new(numbering),
         })
     }
 
     /// Gathers the words; the target is shared.
-    pub(crate) fn gather_referring(
+    pub(crate) fn gather_indirect(
         self: &Arc<Self>,
         column: &Indirect,
         rows: &Buffer<u32>,
@@ -322,21 +323,21 @@ impl Stream {
     }
 
     /// Downloads the words, and makes an array with the target. It shares the dictionary or the buffers.
-    pub(crate) fn download_referring(&self, column: &Indirect, rows: usize) -> Result<ArrayRef> {
+    pub(crate) fn download_indirect(&self, column: &Indirect, rows: usize) -> Result<ArrayRef> {
         let Values { valid, made, .. } = &column.words;
         let words = self.download_words(&column.words, rows)?;
         let nulls = self.download_nulls(valid.as_ref(), rows, made.as_ref())?;
         Ok(match &column.to {
-            Referred::Values(values) => {
+            IndirectData::Values(values) => {
                 let data = ArrayData::builder(column.data_type.clone())
                     .len(rows)
                     .add_buffer(words)
                     .nulls(nulls)
                     .add_child_data(values.to_data());
                 // SAFETY: each key is one of an array with the same values.
-                make_array(unsafe { data.build_unchecked() })
+                unsafe { downloaded::array(data) }?
             }
-            Referred::Buffers(buffers) => {
+            IndirectData::Buffers(buffers) => {
                 let views = ScalarBuffer::new(words, 0, rows);
                 let buffers = Arc::clone(buffers);
                 // SAFETY: each view is one of an array of this type, whose buffers have the numbers that the view
@@ -344,9 +345,9 @@ impl Stream {
                 unsafe {
                     match column.data_type {
                         DataType::Utf8View => {
-                            Arc::new(StringViewArray::new_unchecked(views, buffers, nulls))
+                            downloaded::view_array::<StringViewType>(views, buffers, nulls)?
                         }
-                        _ => Arc::new(BinaryViewArray::new_unchecked(views, buffers, nulls)),
+                        _ => downloaded::view_array::<BinaryViewType>(views, buffers, nulls)?,
                     }
                 }
             }
@@ -373,8 +374,8 @@ mod tests {
         assert!(views(&array).1.len() > 2);
         for most in [0, 1, 12, 13, 100] {
             let array = array.slice(3, 190);
-            let part = Beginnings::of(&array, most);
-            let size = |part: &Beginnings<'_>| (part.views.len(), part.bytes);
+            let part = ValuePrefixes::of(&array, most);
+            let size = |part: &ValuePrefixes<'_>| (part.views.len(), part.bytes);
             let parts = [part];
             let ends = offsets_of(&parts, size, |part, ends, base| part.write_ends(ends, base));
             let mut bytes = vec![0; parts[0].bytes];

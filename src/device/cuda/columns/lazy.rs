@@ -33,7 +33,7 @@ pub(crate) struct LazyColumn {
     /// The column after its upload. The lock is held during the upload, so that there is only one.
     pub(crate) resident: Mutex<Option<Arc<Column>>>,
     /// Set when an upload found too little memory: it is not retried.
-    pub(crate) refused: AtomicBool,
+    pub(crate) does_not_fit: AtomicBool,
 }
 
 impl LazyColumn {
@@ -47,7 +47,7 @@ impl LazyColumn {
             payload: Arc::clone(payload),
             gathered: AtomicU64::new(0),
             resident: Mutex::default(),
-            refused: AtomicBool::new(false),
+            does_not_fit: AtomicBool::new(false),
         })
     }
 
@@ -60,7 +60,7 @@ impl LazyColumn {
     }
 
     /// Counts `rows` more gathered rows. Whether an upload is worth it now.
-    pub(crate) fn pays(&self, rows: usize) -> bool {
+    pub(crate) fn is_worthwhile(&self, rows: usize) -> bool {
         let gathered = self.gathered.fetch_add(rows as u64, Ordering::Relaxed) + rows as u64;
         gathered.saturating_mul(ROWS_FOR_ONE) > self.rows as u64
     }

@@ -9,6 +9,7 @@ use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::keys::key_width::KeyWidth;
+use crate::device::cuda::runtime::kernels::{self, Kernel};
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::column::Column;
@@ -82,7 +83,7 @@ impl<'a> Number<'a> {
     }
 
     /// The kernel for values of 1, 2, 4 or 8 bytes.
-    pub(crate) fn kernel(self, of: [&'static str; 4]) -> Result<&'static str> {
+    pub(crate) fn kernel<A>(self, of: [Kernel<A>; 4]) -> Result<Kernel<A>> {
         match width(&self.values.data_type) {
             Some(1) => Ok(of[0]),
             Some(2) => Ok(of[1]),
@@ -128,19 +129,19 @@ impl Stream {
         for (i, number) in numbers.iter().enumerate() {
             let Some(sign) = number.sign else { continue };
             let kernel = number.kernel([
-                "group_range_extent8",
-                "group_range_extent16",
-                "group_range_extent32",
-                "group_range_extent64",
+                kernels::GROUP_RANGE_EXTENT8,
+                kernels::GROUP_RANGE_EXTENT16,
+                kernels::GROUP_RANGE_EXTENT32,
+                kernels::GROUP_RANGE_EXTENT64,
             ])?;
-            let args = [
+            let args = (
                 (&number.values.values).into(),
                 number.values.valid.as_ref().into(),
                 (rows as u32).into(),
                 sign.into(),
                 (every as u32).into(),
-                extents.part(i * EXTENT_BYTES).into(),
-            ];
+                extents.part(i * EXTENT_BYTES)?.into(),
+            );
             let shape = self.at_once(kernel, rows.div_ceil(every), EXTENT_TILE)?;
             // SAFETY: a column holds a value of the kernel's width for each row, in whole vectors, and a bit for each
             // row; its extent is two words.
@@ -161,7 +162,7 @@ impl Stream {
     /// Memory for `extents` extents, each of no value yet.
     pub(crate) fn no_extents(self: &Arc<Self>, extents: usize) -> Result<Memory> {
         let unknown = [Extent::NONE.least, Extent::NONE.greatest];
-        self.give(&unknown.repeat(extents), "key ranges")
+        self.upload_words(&unknown.repeat(extents), "key ranges")
     }
 
     /// Downloads extents.

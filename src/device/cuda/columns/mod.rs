@@ -2,6 +2,7 @@
 
 pub(crate) mod cast_on_upload;
 pub(crate) mod concat;
+pub(crate) mod downloaded;
 pub(crate) mod fixed_width;
 pub(crate) mod gather;
 pub(crate) mod indirect;

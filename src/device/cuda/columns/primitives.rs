@@ -65,7 +65,7 @@ impl RowPrimitives for CudaDevice {
         match column.stored() {
             Some(stored) => self.gather_stored(stored, rows),
             None => {
-                let gathered = self.twin.gather(column, &self.host_words(rows)?)?;
+                let gathered = self.fallback.gather(column, &self.host_words(rows)?)?;
                 // The result is read by the output or by an expression, and both are on the host.
                 let lease = self
                     .queue

@@ -7,6 +7,7 @@ use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
 use crate::device::cuda::columns::var_width::MOST_BYTES;
 use crate::device::cuda::runtime::access::memory;
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
@@ -47,7 +48,7 @@ impl Stream {
         width: usize,
     ) -> Result<Memory> {
         let out = self.alloc(n * width, "output columns")?;
-        self.gather_into(values.into(), rows, out.part(0), n, width)?;
+        self.gather_into(values.into(), rows, out.part(0)?, n, width)?;
         Ok(out)
     }
 
@@ -61,15 +62,15 @@ impl Stream {
         width: usize,
     ) -> Result<()> {
         let kernel = match width {
-            1 => "rows_gather8",
-            2 => "rows_gather16",
-            4 => "rows_gather32",
-            8 => "rows_gather64",
-            16 => "rows_gather128",
-            32 => "rows_gather256",
+            1 => kernels::ROWS_GATHER8,
+            2 => kernels::ROWS_GATHER16,
+            4 => kernels::ROWS_GATHER32,
+            8 => kernels::ROWS_GATHER64,
+            16 => kernels::ROWS_GATHER128,
+            32 => kernels::ROWS_GATHER256,
             _ => return self.gather_units(values, rows, out, n, width),
         };
-        let args = [values.into(), rows.into(), out.into(), (n as u32).into()];
+        let args = (values.into(), rows.into(), out.into(), (n as u32).into());
         let shape = match width {
             // Two threads for each value.
             32 => Shape::rows(2 * n),
@@ -89,11 +90,11 @@ impl Stream {
         width: usize,
     ) -> Result<()> {
         let (unit, kernel) = match width.trailing_zeros() {
-            0 => (1, "text_gather_units8"),
-            1 => (2, "text_gather_units16"),
-            2 => (4, "text_gather_units32"),
-            3 => (8, "text_gather_units64"),
-            _ => (16, "text_gather_units128"),
+            0 => (1, kernels::TEXT_GATHER_UNITS8),
+            1 => (2, kernels::TEXT_GATHER_UNITS16),
+            2 => (4, kernels::TEXT_GATHER_UNITS32),
+            3 => (8, kernels::TEXT_GATHER_UNITS64),
+            _ => (16, kernels::TEXT_GATHER_UNITS128),
         };
         let (of_value, of_all) = (width / unit, n * width / unit);
         if n > 1 && n * width > MOST_BYTES {
@@ -104,13 +105,13 @@ impl Stream {
                 unit: "bytes",
             });
         }
-        let args = [
+        let args = (
             values.into(),
             (of_value as u32).into(),
             rows.into(),
             out.into(),
             (of_all as u32).into(),
-        ];
+        );
         // SAFETY: row ids are below the rows of `values`; `out` holds n values of `of_value` units; both are aligned as
         // allocations are.
         unsafe { self.launch(kernel, Shape::rows(of_all), &args) }
@@ -124,18 +125,18 @@ impl Stream {
         n: usize,
     ) -> Result<Memory> {
         let out = self.alloc(bitmap_bytes(n), "validity")?;
-        let args = [bits.into(), rows.into(), (&out).into(), (n as u32).into()];
+        let args = (bits.into(), rows.into(), (&out).into(), (n as u32).into());
         // SAFETY: row ids are below the bits of `bits`; `out` holds n bits.
-        unsafe { self.launch("rows_gather_bits", Shape::rows(n), &args)? };
+        unsafe { self.launch(kernels::ROWS_GATHER_BITS, Shape::rows(n), &args)? };
         Ok(out)
     }
 
     /// The row ids `from .. from + len`.
     pub(crate) fn sequence(self: &Arc<Self>, from: u32, len: usize) -> Result<Buffer<u32>> {
         let out = self.alloc(len * 4, "row ids")?;
-        let args = [from.into(), (&out).into(), (len as u32).into()];
+        let args = (from.into(), (&out).into(), (len as u32).into());
         // SAFETY: `out` holds len words.
-        unsafe { self.launch("rows_sequence", Shape::rows(len), &args)? };
+        unsafe { self.launch(kernels::ROWS_SEQUENCE, Shape::rows(len), &args)? };
         Ok(Buffer::cuda(out, len))
     }
 
@@ -159,18 +160,18 @@ impl Stream {
     pub(crate) fn bits_and(self: &Arc<Self>, a: &Memory, b: &Memory, n: usize) -> Result<Memory> {
         let out = self.alloc(bitmap_bytes(n), "validity")?;
         let words = n.div_ceil(32);
-        let args = [a.into(), b.into(), (&out).into(), (words as u32).into()];
+        let args = (a.into(), b.into(), (&out).into(), (words as u32).into());
         // SAFETY: all three hold n bits in whole words.
-        unsafe { self.launch("rows_bits_and", Shape::rows(words), &args)? };
+        unsafe { self.launch(kernels::ROWS_BITS_AND, Shape::rows(words), &args)? };
         Ok(out)
     }
 
     /// A bitmap of the rows that are in a group.
     pub(crate) fn bits_of_groups(self: &Arc<Self>, groups: &Memory, n: usize) -> Result<Memory> {
         let out = self.alloc(bitmap_bytes(n), "validity")?;
-        let args = [groups.into(), (n as u32).into(), (&out).into()];
+        let args = (groups.into(), (n as u32).into(), (&out).into());
         // SAFETY: `groups` holds n words, `out` n bits.
-        unsafe { self.launch("rows_bits_of_groups", Shape::rows(n), &args)? };
+        unsafe { self.launch(kernels::ROWS_BITS_OF_GROUPS, Shape::rows(n), &args)? };
         Ok(out)
     }
 
@@ -186,16 +187,16 @@ impl Stream {
             return Err(BowtieError::Internal("bits past the end".into()));
         }
         let out = self.alloc(bitmap_bytes(len), "flags")?;
-        let args = [
+        let args = (
             bits.into(),
             (from as u32).into(),
             (len as u32).into(),
             u32::from(invert).into(),
             (&out).into(),
-        ];
+        );
         let words = len.div_ceil(32);
         // SAFETY: `bits` holds from + len bits, as was just checked, `out` len bits.
-        unsafe { self.launch("rows_bits_slice", Shape::rows(words), &args)? };
+        unsafe { self.launch(kernels::ROWS_BITS_SLICE, Shape::rows(words), &args)? };
         Ok(out)
     }
 
@@ -203,14 +204,14 @@ impl Stream {
     pub(crate) fn set_flags(&self, flags: &Memory, first: usize, rows: &Buffer<u32>) -> Result<()> {
         let ids = memory(rows)?;
         let n = rows.len();
-        let args = [
+        let args = (
             flags.into(),
             (first as u32).into(),
             ids.into(),
             (n as u32).into(),
-        ];
+        );
         // SAFETY: flags were made for all rows of the chunk that `first` and the row ids count.
-        unsafe { self.launch("rows_set_flags", Shape::rows(n), &args) }
+        unsafe { self.launch(kernels::ROWS_SET_FLAGS, Shape::rows(n), &args) }
     }
 
     /// Sets flag `first + i` where `counts[i]` is not 0.
@@ -222,14 +223,20 @@ impl Stream {
     ) -> Result<()> {
         let words = memory(counts)?;
         let n = counts.len();
-        let args = [
+        let args = (
             flags.into(),
             (first as u32).into(),
             words.into(),
             (n as u32).into(),
-        ];
+        );
         // SAFETY: flags were made for all rows of the chunk, of which the counted ones begin at `first`.
-        unsafe { self.launch("rows_set_flags_counted", Shape::rows(first % 32 + n), &args) }
+        unsafe {
+            self.launch(
+                kernels::ROWS_SET_FLAGS_COUNTED,
+                Shape::rows(first % 32 + n),
+                &args,
+            )
+        }
     }
 
     /// `out[rows[i]] = values[i]`, with `len` words, 0 where no row id points.
@@ -241,14 +248,14 @@ impl Stream {
     ) -> Result<Buffer<u32>> {
         let out = self.zeroed(len * 4, "counts by row")?;
         let n = rows.len();
-        let args = [
+        let args = (
             memory(rows)?.into(),
             memory(values)?.into(),
             (&out).into(),
             (n as u32).into(),
-        ];
+        );
         // SAFETY: row ids are below `len`; rows and values have the same length.
-        unsafe { self.launch("rows_scatter32", Shape::rows(n), &args)? };
+        unsafe { self.launch(kernels::ROWS_SCATTER32, Shape::rows(n), &args)? };
         Ok(Buffer::cuda(out, len))
     }
 
@@ -275,9 +282,15 @@ impl Stream {
         let words = n.div_ceil(32);
         let blocks = words.div_ceil(256);
         let counts = self.alloc(blocks * 4, "selected rows")?;
-        let args = [bits.into(), (words as u32).into(), (&counts).into()];
+        let args = (bits.into(), (words as u32).into(), (&counts).into());
         // SAFETY: `bits` holds whole words, `counts` one word for each 256 of them.
-        unsafe { self.launch("rows_select_count", Shape::blocks_of(blocks, 8, 256), &args)? };
+        unsafe {
+            self.launch(
+                kernels::ROWS_SELECT_COUNT,
+                Shape::blocks_of(blocks, 8, 256),
+                &args,
+            )?
+        };
         let offsets = self.scan(EXCLUSIVE_U32, &counts, blocks, "selected rows")?;
         let mut total = [0; 4];
         self.read_few(&mut total, &offsets, blocks * 4)?;
@@ -298,16 +311,16 @@ impl Stream {
             None => {
                 let words = n.div_ceil(32);
                 let out = self.alloc(selected * 4, "selected rows")?;
-                let args = [
+                let args = (
                     bits.into(),
                     (words as u32).into(),
                     offsets.into(),
                     (&out).into(),
-                ];
+                );
                 // SAFETY: `out` holds a word for each set bit.
                 unsafe {
                     self.launch(
-                        "rows_select_write",
+                        kernels::ROWS_SELECT_WRITE,
                         Shape::blocks_of(words, 256, 256),
                         &args,
                     )?;
@@ -329,9 +342,9 @@ impl Stream {
         width: usize,
     ) -> Result<Memory> {
         let kernel = match width {
-            4 => "rows_select_write_values32",
-            8 => "rows_select_write_values64",
-            16 => "rows_select_write_values128",
+            4 => kernels::ROWS_SELECT_WRITE_VALUES32,
+            8 => kernels::ROWS_SELECT_WRITE_VALUES64,
+            16 => kernels::ROWS_SELECT_WRITE_VALUES128,
             _ => {
                 let what = format!("values of {width} bytes are not selected");
                 return Err(BowtieError::Internal(what));
@@ -339,13 +352,13 @@ impl Stream {
         };
         let words = n.div_ceil(32);
         let out = self.alloc(selected * width, "selected rows")?;
-        let args = [
+        let args = (
             bits.into(),
             (words as u32).into(),
             offsets.into(),
             values.into(),
             (&out).into(),
-        ];
+        );
         // SAFETY: there are n values of the kernel's width, and `out` has memory for one for each set bit.
         unsafe { self.launch(kernel, Shape::blocks_of(words, 256, 256), &args)? };
         Ok(out)

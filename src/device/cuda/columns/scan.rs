@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
+use crate::device::cuda::runtime::arguments::{U32, U64};
+use crate::device::cuda::runtime::kernels::{self, Kernel};
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -12,7 +14,7 @@ use crate::error::Result;
 /// The kernel and the types of a scan.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scan {
-    kernel: &'static str,
+    kernel: Kernel<(U64, U32, U64, U64)>,
     /// Bytes of a sum.
     bytes: usize,
     /// Results per block.
@@ -23,35 +25,35 @@ pub(crate) struct Scan {
 
 /// u32 into u64, exclusive, with the total.
 pub(crate) const EXCLUSIVE_U64: Scan = Scan {
-    kernel: "scan_u32_u64",
+    kernel: kernels::SCAN_U32_U64,
     bytes: 8,
     tile: 4096,
     total: true,
 };
 /// u32, exclusive, with the total.
 pub(crate) const EXCLUSIVE_U32: Scan = Scan {
-    kernel: "scan_u32_u32_exclusive",
+    kernel: kernels::SCAN_U32_U32_EXCLUSIVE,
     bytes: 4,
     tile: 4096,
     total: true,
 };
 /// u32, inclusive.
 pub(crate) const INCLUSIVE_U32: Scan = Scan {
-    kernel: "scan_u32_u32_inclusive",
+    kernel: kernels::SCAN_U32_U32_INCLUSIVE,
     bytes: 4,
     tile: 4096,
     total: false,
 };
 /// i64, exclusive, with the total.
 pub(crate) const EXCLUSIVE_I64: Scan = Scan {
-    kernel: "scan_i64",
+    kernel: kernels::SCAN_I64,
     bytes: 8,
     tile: 3072,
     total: true,
 };
 /// i128, exclusive, with the total.
 pub(crate) const EXCLUSIVE_I128: Scan = Scan {
-    kernel: "scan_i128",
+    kernel: kernels::SCAN_I128,
     bytes: 16,
     tile: 2048,
     total: true,
@@ -73,12 +75,12 @@ impl Stream {
         let out = self.alloc(results * scan.bytes, what)?;
         let tiles = results.div_ceil(scan.tile);
         let state = self.zeroed((STATE_HEADER + scan.bytes / 4 * tiles) * 8, "scan scratch")?;
-        let args = [
+        let args = (
             items.into(),
             (n as u32).into(),
             (&out).into(),
             (&state).into(),
-        ];
+        );
         // SAFETY: `items` holds n items, `out` all results, `state` a header and a word for each 32 bits of a tile's
         // sum.
         unsafe {

@@ -38,8 +38,8 @@ impl From<Text> for Storage {
 }
 
 impl From<Indirect> for Storage {
-    fn from(referring: Indirect) -> Self {
-        Self::Indirect(referring)
+    fn from(indirect: Indirect) -> Self {
+        Self::Indirect(indirect)
     }
 }
 
@@ -48,7 +48,7 @@ impl DeviceColumn for Storage {
         match self {
             Self::Fixed(values) => values.bytes(),
             Self::Text(text) => text.bytes(),
-            Self::Indirect(referring) => referring.words.bytes(),
+            Self::Indirect(indirect) => indirect.words.bytes(),
             Self::LazyColumn(_) => 0,
         }
     }
@@ -115,7 +115,7 @@ impl Storage {
         match self {
             Self::Fixed(values) => values.original.as_deref(),
             Self::Text(text) => text.original.as_deref(),
-            Self::Indirect(referring) => referring.words.original.as_deref(),
+            Self::Indirect(indirect) => indirect.words.original.as_deref(),
             Self::LazyColumn(late) => Some(late.parts()),
         }
     }
@@ -125,7 +125,7 @@ impl Storage {
         match self {
             Self::Fixed(values) => values.receive(),
             Self::Text(text) => text.receive(),
-            Self::Indirect(referring) => referring.receive(),
+            Self::Indirect(indirect) => indirect.receive(),
             Self::LazyColumn(_) => Ok(()),
         }
     }

@@ -18,7 +18,7 @@ use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::check_chunk_rows;
 use crate::device::data::column::Column;
-use crate::device::host::columns::values::{together, upload as host_column};
+use crate::device::host::columns::values::{concat_arrays, upload as host_column};
 use crate::error::{BowtieError, Result};
 
 /// The bytes of an array's values, `width` each, without a copy. `to_data` is not used: it takes about as long as a
@@ -61,7 +61,7 @@ impl Stream {
         }
         let stored: Option<Storage> = match var_width::is_text(data_type) {
             true => self.upload_text(parts, rows)?.map(Into::into),
-            false => self.upload_referring(parts, rows)?.map(Into::into),
+            false => self.upload_indirect(parts, rows)?.map(Into::into),
         };
         match stored {
             Some(stored) => Ok(Column::cuda(stored, rows)),
@@ -134,7 +134,7 @@ impl Stream {
             bits.append_buffer(&part);
         }
         bits.append_n(bitmap_bytes(len) * 8 - len, false);
-        self.send_ahead(&[bits.as_slice()], what)
+        self.send_async(&[bits.as_slice()], what)
     }
 
     /// Uploads a bitmap in whole words. Bits past the end are 0.
@@ -200,8 +200,8 @@ impl Stream {
                 Ok(make_array(data))
             }
             Storage::Text(text) => self.download_text(text, rows),
-            Storage::Indirect(referring) => self.download_referring(referring, rows),
-            Storage::LazyColumn(late) => together(late.parts()),
+            Storage::Indirect(indirect) => self.download_indirect(indirect, rows),
+            Storage::LazyColumn(late) => concat_arrays(late.parts()),
         }
     }
 

@@ -6,14 +6,16 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayData, ArrayRef, AsArray, OffsetSizeTrait, make_array};
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, OffsetSizeTrait};
 use arrow::buffer::Buffer as Bytes;
 use arrow::datatypes::DataType;
 use cudarc::driver::CudaEvent;
 use rayon::prelude::*;
 
+use crate::device::cuda::columns::downloaded;
 use crate::device::cuda::columns::scan::EXCLUSIVE_U64;
 use crate::device::cuda::runtime::access::memory;
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -236,8 +238,8 @@ impl Stream {
         let offsets = Bytes::from_vec(offsets);
         Ok(Text {
             data_type: data_type.clone(),
-            offsets: self.send_ahead(&[offsets.as_slice()], "columns")?,
-            bytes: self.send_ahead(bytes, "columns")?,
+            offsets: self.send_async(&[offsets.as_slice()], "columns")?,
+            bytes: self.send_async(bytes, "columns")?,
             length: bytes.iter().map(|bytes| bytes.len()).sum(),
             valid: self.send_validity(parts, rows)?,
             original: Some(parts.to_vec()),
@@ -251,17 +253,17 @@ impl Stream {
         let n = rows.len();
         let starts = self.alloc(n * 4, "output columns")?;
         let lengths = self.alloc(n * 4, "output columns")?;
-        let args = [
+        let args = (
             (&text.offsets).into(),
             text.valid.as_ref().into(),
             ids.into(),
             (&starts).into(),
             (&lengths).into(),
             (n as u32).into(),
-        ];
+        );
         // SAFETY: row ids are below the rows of `offsets` and `valid`, or no row; both outputs hold n words. For a
         // column without rows two offsets are read, for which every allocation has memory.
-        unsafe { self.launch("text_spans", Shape::rows(n), &args)? };
+        unsafe { self.launch(kernels::TEXT_SPANS, Shape::rows(n), &args)? };
         let (offsets, bytes, length) = self.text_at(text, &starts, lengths, n)?;
         Ok(Text {
             data_type: text.data_type.clone(),
@@ -302,22 +304,22 @@ impl Stream {
         }
         let length = length as usize;
         let offsets = self.alloc((n + 1) * 4, "output columns")?;
-        let args = [(&wide).into(), (&offsets).into(), (n as u32 + 1).into()];
+        let args = ((&wide).into(), (&offsets).into(), (n as u32 + 1).into());
         // SAFETY: both hold n + 1 offsets.
-        unsafe { self.launch("text_offsets", Shape::rows(n + 1), &args)? };
+        unsafe { self.launch(kernels::TEXT_OFFSETS, Shape::rows(n + 1), &args)? };
         drop(wide);
         let bytes = self.alloc(length, "output columns")?;
-        let args = [
+        let args = (
             (&text.bytes).into(),
             starts.into(),
             (&offsets).into(),
             (n as u32).into(),
             (&bytes).into(),
-        ];
+        );
         let shape = Shape::blocks_of(n + length.div_ceil(16), 2048, 256);
         // SAFETY: each value is in `text.bytes` from its start on, with the length given by the offsets; `bytes` has
         // memory for all of them in words of 16 bytes, as allocations have whole ones.
-        unsafe { self.launch("text_gather", shape, &args)? };
+        unsafe { self.launch(kernels::TEXT_GATHER, shape, &args)? };
         Ok((offsets, bytes, length))
     }
 
@@ -338,7 +340,7 @@ impl Stream {
             .add_buffer(self.download_bytes(&text.bytes, text.length, made)?)
             .nulls(self.download_nulls(text.valid.as_ref(), rows, made)?);
         // SAFETY: offsets ascend from 0 to `length`, and each value is one of an array of this type, or empty.
-        Ok(make_array(unsafe { data.build_unchecked() }))
+        unsafe { downloaded::array(data) }
     }
 }
 

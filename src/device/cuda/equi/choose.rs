@@ -30,12 +30,12 @@ pub(crate) struct Build {
     pub rows: usize,
     /// Width of a key word.
     pub width: Width,
-    /// Whether keys are group ids ([`Keying::Groups`](crate::device::cuda::equi::key_words::Keying)).
+    /// Whether keys are group ids ([`KeyEncoding::Groups`](crate::device::cuda::equi::key_words::KeyEncoding)).
     pub numbered: bool,
     /// Size of the GPU's L2 cache in bytes.
     pub cache_bytes: u64,
     /// Bytes that the array of a direct table may take.
-    pub room: u64,
+    pub table_bytes: u64,
 }
 
 /// Addresses per build row, at most, for keys to count as dense.
@@ -60,9 +60,9 @@ impl Build {
     }
 
     /// Whether a direct table of these addresses, of 4 bytes each, is within its limits.
-    pub(crate) fn has_room_for(&self, addresses: Addresses) -> bool {
+    pub(crate) fn allows(&self, addresses: Addresses) -> bool {
         addresses.count <= MOST_ADDRESSES.max(DENSE * self.rows as u64).min(1 << 31)
-            && 4 * addresses.count <= self.room
+            && 4 * addresses.count <= self.table_bytes
     }
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn choose(
     match addresses {
         Some(of)
             if of.count <= DENSE * rows.max(1 << 10)
-                && build.has_room_for(of)
+                && build.allows(of)
                 && build.fits_cache(4 * of.count) =>
         {
             EquiStrategy::Direct
@@ -197,7 +197,7 @@ mod tests {
             width,
             numbered: count.is_some(),
             cache_bytes: 60 << 20,
-            room: 1 << 30,
+            table_bytes: 1 << 30,
         };
         let addresses = count.map(|count| Addresses { least: 7, count });
         choose(&build, addresses, None)

@@ -13,13 +13,14 @@ use std::sync::Arc;
 use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::equi::choose::{Build, choose};
-use crate::device::cuda::equi::key_words::{Addresses, EquiKeys, Keying};
+use crate::device::cuda::equi::key_words::{Addresses, EquiKeys, KeyEncoding};
 use crate::device::cuda::equi::partition::{
-    CAPACITY, Carried, Depth, Partitioned, SLOTS, partition_bits,
+    CAPACITY, Depth, Partitioned, PayloadColumn, SLOTS, partition_bits,
 };
 use crate::device::cuda::equi::tables::{DirectTable, Grouped, HashTable, by_rows};
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::access::memory;
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
@@ -34,7 +35,7 @@ use crate::ir::strategies::EquiStrategy;
 /// The index of a build side: the encoding of its keys, and the structure in which a probe key is found.
 #[derive(Debug)]
 pub(crate) struct EquiTable {
-    keying: Keying,
+    keying: KeyEncoding,
     finder: Finder,
 }
 
@@ -56,8 +57,8 @@ enum Finder {
     SortMerge(Partitioned),
 }
 
-/// A direct table may take one `ROOM_SHARE`th of the memory budget.
-const ROOM_SHARE: u64 = 8;
+/// A direct table may take one `MEMORY_SHARE`th of the memory budget.
+const MEMORY_SHARE: u64 = 8;
 
 impl CudaDevice {
     /// Indexes the build rows by the key columns `base`. Without `wanted` the strategy is chosen. An error if the chunk
@@ -106,14 +107,14 @@ impl CudaDevice {
         base: &[&'a Column],
         null_equal: bool,
         wanted: Option<EquiStrategy>,
-    ) -> Result<(EquiKeys<'a>, Keying, Addresses, EquiStrategy)> {
+    ) -> Result<(EquiKeys<'a>, KeyEncoding, Addresses, EquiStrategy)> {
         let (mut keys, mut keying) = self.equi_keys(base, null_equal)?;
         let build = Build {
             rows: keys.rows,
             width: keys.width,
-            numbered: matches!(keying, Keying::Groups(_)),
+            numbered: matches!(keying, KeyEncoding::Groups(_)),
             cache_bytes: self.queue.gpu.cache_bytes,
-            room: self.queue.budget.limit() / ROOM_SHARE,
+            table_bytes: self.queue.budget.limit() / MEMORY_SHARE,
         };
         let addresses = match build.may_be_direct(wanted) {
             true => self.addresses(base, &keying)?,
@@ -121,7 +122,7 @@ impl CudaDevice {
         };
         let strategy = choose(&build, addresses, wanted);
         let addresses = match (strategy, addresses) {
-            (EquiStrategy::Direct, Some(addresses)) if build.has_room_for(addresses) => addresses,
+            (EquiStrategy::Direct, Some(addresses)) if build.allows(addresses) => addresses,
             (EquiStrategy::Direct, _) => {
                 (keys, keying) = self.equi_groups(base, null_equal)?;
                 let groups = self.addresses(base, &keying)?;
@@ -164,10 +165,10 @@ impl CudaDevice {
                 let status = queue.zeroed(4, "groups")?;
                 shape.shared = (4 * SLOTS + width.bytes() * CAPACITY) as u32;
                 let kernel = match width {
-                    Width::Four => "equi_part_find_u32",
-                    Width::Eight => "equi_part_find_u64",
+                    Width::Four => kernels::EQUI_PART_FIND_U32,
+                    Width::Eight => kernels::EQUI_PART_FIND_U64,
                 };
-                let args = [
+                let args = (
                     distinct.into(),
                     (&probe.keys).into(),
                     (&pieces).into(),
@@ -176,7 +177,7 @@ impl CudaDevice {
                     (SLOTS as u32).into(),
                     (&groups).into(),
                     (&status).into(),
-                ];
+                );
                 // SAFETY: pieces name rows of both sides' keys, which are mixed and partitioned by the same bits;
                 // `groups` holds a word for each probe row; the shared memory has room for the table.
                 unsafe { queue.launch(kernel, shape, &args)? };
@@ -218,10 +219,10 @@ impl Stream {
         depth: Depth,
     ) -> Result<Option<(Buffer<u32>, Partitioned)>> {
         let kept = self.kept_keys(keys)?;
-        let (words, n, carried): (Part<'_>, usize, Carried<'_>) = match &kept {
-            None => (keys.words()?, keys.rows, Carried::ROWS),
+        let (words, n, carried): (Part<'_>, usize, PayloadColumn<'_>) = match &kept {
+            None => (keys.words()?, keys.rows, PayloadColumn::ROWS),
             Some((rows, words)) => {
-                let of_rows = Carried {
+                let of_rows = PayloadColumn {
                     values: Some(memory(rows)?.into()),
                     bytes: 4,
                 };
@@ -254,10 +255,10 @@ impl Stream {
         let (n, width) = (sorted.rows, sorted.width);
         let heads = self.alloc(bitmap_bytes(n), "equi-join groups")?;
         let kernel = match width {
-            Width::Four => "equi_heads_u32",
-            Width::Eight => "equi_heads_u64",
+            Width::Four => kernels::EQUI_HEADS_U32,
+            Width::Eight => kernels::EQUI_HEADS_U64,
         };
-        let args = [(&sorted.keys).into(), (&heads).into(), (n as u32).into()];
+        let args = ((&sorted.keys).into(), (&heads).into(), (n as u32).into());
         // SAFETY: `sorted` holds n keys, `heads` n bits.
         unsafe { self.launch(kernel, Shape::rows(n), &args)? };
         let (offsets, distinct) = self.select_offsets(&heads, n)?;
@@ -267,9 +268,9 @@ impl Stream {
         // The segment of the last key ends where the rows end.
         let ended = self.alloc((distinct + 1) * 4, "equi-join groups")?;
         self.copy_into(memory(&firsts)?.into(), &ended, distinct * 4)?;
-        let args = [(n as u32).into(), ended.word(distinct), 1u32.into()];
+        let args = ((n as u32).into(), ended.word(distinct)?.into(), 1u32.into());
         // SAFETY: `ended` has room for the one word.
-        unsafe { self.launch("rows_sequence", Shape::rows(1), &args)? };
+        unsafe { self.launch(kernels::ROWS_SEQUENCE, Shape::rows(1), &args)? };
         let bits = partition_bits(distinct);
         let starts = self.partition_starts(&of_distinct, width, distinct, bits)?;
         let finder = Finder::Partitioned {
@@ -290,18 +291,18 @@ impl Stream {
     ) -> Result<Ranges> {
         let (n, m) = (build.rows, probe.rows);
         let kernels = match build.width {
-            Width::Four => ["equi_merge_lower_u32", "equi_merge_upper_u32"],
-            Width::Eight => ["equi_merge_lower_u64", "equi_merge_upper_u64"],
+            Width::Four => [kernels::EQUI_MERGE_LOWER_U32, kernels::EQUI_MERGE_UPPER_U32],
+            Width::Eight => [kernels::EQUI_MERGE_LOWER_U64, kernels::EQUI_MERGE_UPPER_U64],
         };
         let bound = |kernel| -> Result<Buffer<u32>> {
             let out = self.alloc(m * 4, "range bounds")?;
-            let args = [
+            let args = (
                 (&build.keys).into(),
                 (n as u32).into(),
                 (&probe.keys).into(),
                 (m as u32).into(),
                 (&out).into(),
-            ];
+            );
             // SAFETY: both sides' keys are sorted, n and m of them, together fewer than 2^32; `out` holds m words.
             unsafe { self.launch(kernel, Shape::blocks_of(n + m, 4096, 256), &args)? };
             Ok(Buffer::cuda(out, m))

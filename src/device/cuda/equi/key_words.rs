@@ -30,7 +30,7 @@ use crate::ir::fold::Fold;
 
 /// The encoding of build keys as words, by which probe keys are encoded later.
 #[derive(Debug)]
-pub(crate) enum Keying {
+pub(crate) enum KeyEncoding {
     /// The values of one column of this type.
     Values(DataType),
     /// Several columns, or NULLs, packed into 64 bits.
@@ -113,14 +113,14 @@ impl CudaDevice {
         &self,
         base: &[&'a Column],
         null_equal: bool,
-    ) -> Result<(EquiKeys<'a>, Keying)> {
+    ) -> Result<(EquiKeys<'a>, KeyEncoding)> {
         let rows = base.first().map_or(0, |column| column.rows());
         if let Some((values, key_width)) = value_keys(base, null_equal) {
-            let keying = Keying::Values(values.data_type.clone());
+            let keying = KeyEncoding::Values(values.data_type.clone());
             return Ok((of_values(values, key_width, rows), keying));
         }
         let keys = self.base_keys(base, null_equal)?;
-        if !keys.has_twins() {
+        if !keys.has_duplicates() {
             let columns = keys.values()?;
             let layout = Layout::of(&columns, null_equal);
             if layout.words() == 1 {
@@ -138,7 +138,7 @@ impl CudaDevice {
                     width: Width::Eight,
                     rows,
                 };
-                return Ok((keys, Keying::Words(layout)));
+                return Ok((keys, KeyEncoding::Words(layout)));
             }
         }
         drop(keys);
@@ -150,9 +150,9 @@ impl CudaDevice {
         &self,
         base: &[&Column],
         null_equal: bool,
-    ) -> Result<(EquiKeys<'static>, Keying)> {
+    ) -> Result<(EquiKeys<'static>, KeyEncoding)> {
         let (ids, domain) = self.groups(base, null_equal)?;
-        Ok((self.of_ids(ids)?, Keying::Groups(domain)))
+        Ok((self.of_ids(ids)?, KeyEncoding::Groups(domain)))
     }
 
     /// Group ids as words; a row in no group cannot match.
@@ -170,12 +170,12 @@ impl CudaDevice {
     /// The words of the probe keys, in the encoding of the build keys. An error if the column types differ.
     pub(crate) fn equi_keys_in<'a>(
         &self,
-        keying: &Keying,
+        keying: &KeyEncoding,
         columns: &[&'a Column],
     ) -> Result<EquiKeys<'a>> {
         let rows = columns.first().map_or(0, |column| column.rows());
         match keying {
-            Keying::Values(data_type) => match value_keys(columns, false) {
+            KeyEncoding::Values(data_type) => match value_keys(columns, false) {
                 Some((values, key_width)) if values.data_type == *data_type => {
                     Ok(of_values(values, key_width, rows))
                 }
@@ -183,7 +183,7 @@ impl CudaDevice {
                     "key columns of different types".into(),
                 )),
             },
-            Keying::Words(layout) => {
+            KeyEncoding::Words(layout) => {
                 let here = columns
                     .iter()
                     .map(|column| {
@@ -200,7 +200,9 @@ impl CudaDevice {
                     ));
                 }
                 let tuples = self.queue.pack(layout, &columns, rows)?;
-                let valid = self.queue.all_valid(layout.refused(&columns), rows, None)?;
+                let valid =
+                    self.queue
+                        .all_valid(layout.unmatched_validity(&columns), rows, None)?;
                 Ok(EquiKeys {
                     words: Words::Made(tuples.into_words()),
                     valid: valid.map(Valid::Made),
@@ -208,21 +210,25 @@ impl CudaDevice {
                     rows,
                 })
             }
-            Keying::Groups(domain) => self.of_ids(self.groups_in(domain, columns)?),
+            KeyEncoding::Groups(domain) => self.of_ids(self.groups_in(domain, columns)?),
         }
     }
 
     /// The range from the least to the greatest build key. `None` if words have no order as integers, or if there is no
     /// key. A range of values costs a pass over the keys.
-    pub(crate) fn addresses(&self, base: &[&Column], keying: &Keying) -> Result<Option<Addresses>> {
+    pub(crate) fn addresses(
+        &self,
+        base: &[&Column],
+        keying: &KeyEncoding,
+    ) -> Result<Option<Addresses>> {
         let data_type = match keying {
-            Keying::Groups(domain) => {
+            KeyEncoding::Groups(domain) => {
                 return Ok(Some(Addresses {
                     least: 0,
                     count: u64::from(domain.groups),
                 }));
             }
-            Keying::Values(data_type) if are_addresses(data_type) => data_type,
+            KeyEncoding::Values(data_type) if are_addresses(data_type) => data_type,
             _ => return Ok(None),
         };
         let rows = base[0].rows();

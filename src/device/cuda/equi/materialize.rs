@@ -8,11 +8,13 @@ use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::equi::choose::Payload;
 use crate::device::cuda::equi::key_words::EquiKeys;
 use crate::device::cuda::equi::partition::{
-    CAPACITY, Carried, Depth, Descriptor, JOIN_THREADS, MOST_BITS, Partitioned, SLOTS,
+    CAPACITY, Depth, Descriptor, JOIN_THREADS, MOST_BITS, Partitioned, PayloadColumn, SLOTS,
 };
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::arguments::{Argument, U32, U64};
+use crate::device::cuda::runtime::kernels::{self, Kernel};
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
@@ -26,7 +28,7 @@ const LEAST_FREED: usize = 64 << 10;
 
 /// Where the values of a payload column come from in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum ColumnSource {
     /// The column is the key, which the join kernel writes.
     Key,
     /// The join kernel writes it: the index among the carried columns.
@@ -37,13 +39,13 @@ pub(crate) enum Way {
 
 /// The sources of one side's payload columns, in their order.
 #[derive(Debug)]
-pub(crate) struct Ways {
-    pub(crate) ways: Vec<Way>,
+pub(crate) struct ColumnSources {
+    pub(crate) origins: Vec<ColumnSource>,
 }
 
-impl Ways {
+impl ColumnSources {
     /// The sources of `payload`. `key` is the key column if the join writes it: its first use in the payload is
-    /// [`Way::Key`]. Under GFUR no column is carried.
+    /// [`ColumnSource::Key`]. Under GFUR no column is carried.
     pub(crate) fn of(
         payload: &[&Column],
         key: Option<&Column>,
@@ -51,34 +53,34 @@ impl Ways {
     ) -> Self {
         let mut carried = 0;
         let mut key_taken = false;
-        let ways = payload
+        let origins = payload
             .iter()
             .map(|column| {
                 let is_key = key.is_some_and(|key| std::ptr::eq(key, *column)) && !key_taken;
                 if is_key {
                     key_taken = true;
-                    return Way::Key;
+                    return ColumnSource::Key;
                 }
                 match materialization == Materialization::Gftr && carried_bytes(column).is_some() {
                     true => {
                         carried += 1;
-                        Way::Carried(carried - 1)
+                        ColumnSource::Carried(carried - 1)
                     }
-                    false => Way::ByRow,
+                    false => ColumnSource::ByRow,
                 }
             })
             .collect();
-        Self { ways }
+        Self { origins }
     }
 
     /// Whether a column is gathered, so that the join must write row ids.
     pub(crate) fn needs_rows(&self) -> bool {
-        self.ways.contains(&Way::ByRow)
+        self.origins.contains(&ColumnSource::ByRow)
     }
 
     /// Whether the join must write the key.
     pub(crate) fn writes_key(&self) -> bool {
-        self.ways.contains(&Way::Key)
+        self.origins.contains(&ColumnSource::Key)
     }
 
     /// The size of what the join carries for `rows` rows.
@@ -94,8 +96,9 @@ impl Ways {
 
     /// The carried columns, and the bytes of a value of each.
     fn carried<'a>(&self, payload: &[&'a Column]) -> Vec<(&'a Memory, usize)> {
-        let ways = self.ways.iter().zip(payload);
-        ways.filter(|(way, _)| matches!(way, Way::Carried(_)))
+        let origins = self.origins.iter().zip(payload);
+        origins
+            .filter(|(way, _)| matches!(way, ColumnSource::Carried(_)))
             .filter_map(|(_, column)| Some((&column.on_cuda()?.values, carried_bytes(column)?)))
             .collect()
     }
@@ -112,16 +115,47 @@ fn carried_bytes(column: &Column) -> Option<usize> {
 pub(crate) struct Output {
     /// The key of each match, if it is wanted.
     pub(crate) keys: Option<Memory>,
-    /// The carried build columns, then row ids if [`Ways::needs_rows`].
+    /// The carried build columns, then row ids if [`ColumnSources::needs_rows`].
     pub(crate) build: Vec<Memory>,
     /// The same of the probe side.
     pub(crate) probe: Vec<Memory>,
     /// Matches that the buffers have room for.
-    pub(crate) room: usize,
+    pub(crate) capacity: usize,
     /// The number of matches (64 bits), then a status word of 32 bits, which is not zero if not all matches were
     /// written.
     pub(crate) state: Memory,
 }
+
+impl Output {
+    /// The kernels' arguments: keys, the most matches, their number, and the status.
+    pub(crate) fn args(&self) -> Result<(U64, U64, U64, U64)> {
+        Ok((
+            self.keys.as_ref().into(),
+            (self.capacity as u64).into(),
+            (&self.state).into(),
+            self.state.word(2)?.into(),
+        ))
+    }
+}
+
+/// A kernel that joins by a table: the table, build columns and their number, keys, their validity and their number,
+/// probe columns and their number, and the output.
+pub(crate) type TableJoin<T, M> = Kernel<(
+    U64,
+    T,
+    M,
+    U64,
+    U32,
+    U64,
+    U64,
+    U32,
+    U64,
+    U32,
+    U64,
+    U64,
+    U64,
+    U64,
+)>;
 
 /// The columns of a side that kernels read, and bytes of a value: the carried ones, then row ids (`None`) if needed.
 pub(crate) type Sources<'a> = Vec<(Option<Part<'a>>, usize)>;
@@ -131,12 +165,12 @@ const MOST_PAIRS: usize = 1 << 30;
 const MOST_PAIRS_A_ROW: usize = 4;
 
 /// The columns of a side that the join kernel of an index reads: in the order of the rows, not partitioned.
-pub(crate) fn sources<'a>(ways: &Ways, payload: &[&'a Column]) -> Sources<'a> {
-    let carried = ways.carried(payload).into_iter();
+pub(crate) fn sources<'a>(origins: &ColumnSources, payload: &[&'a Column]) -> Sources<'a> {
+    let carried = origins.carried(payload).into_iter();
     let mut sources: Sources<'a> = carried
         .map(|(values, bytes)| (Some(values.into()), bytes))
         .collect();
-    if ways.needs_rows() {
+    if origins.needs_rows() {
         sources.push((None, 4));
     }
     sources
@@ -147,7 +181,7 @@ pub(crate) fn descriptors(sources: &Sources<'_>, out: &[Memory]) -> Vec<Descript
     let written = sources.iter().zip(out);
     written
         .map(|((values, bytes), out)| {
-            let values = values.map_or(0, |values| Arg::from(values).word());
+            let values = values.map_or(0, Part::pointer);
             [values, out.pointer(), *bytes as u64]
         })
         .collect()
@@ -159,22 +193,22 @@ impl Stream {
     pub(crate) fn partition_side(
         self: &Arc<Self>,
         keys: &EquiKeys<'_>,
-        ways: &Ways,
+        origins: &ColumnSources,
         payload: &[&Column],
         depth: Depth,
     ) -> Result<Option<Partitioned>> {
         let kept = self.kept_keys(keys)?;
-        let carried = ways.carried(payload);
+        let carried = origins.carried(payload);
         let mut gathered = vec![];
         if let Some((rows, _)) = &kept {
             for (values, bytes) in &carried {
                 gathered.push(self.gather_values(*values, memory(rows)?, rows.len(), *bytes)?);
             }
         }
-        let mut columns: Vec<Carried<'_>> = carried
+        let mut columns: Vec<PayloadColumn<'_>> = carried
             .iter()
             .enumerate()
-            .map(|(at, (values, bytes))| Carried {
+            .map(|(at, (values, bytes))| PayloadColumn {
                 values: Some(
                     gathered
                         .get(at)
@@ -183,10 +217,10 @@ impl Stream {
                 bytes: *bytes,
             })
             .collect();
-        if ways.needs_rows() {
+        if origins.needs_rows() {
             columns.push(match &kept {
-                None => Carried::ROWS,
-                Some((rows, _)) => Carried {
+                None => PayloadColumn::ROWS,
+                Some((rows, _)) => PayloadColumn {
                     values: Some(memory(rows)?.into()),
                     bytes: 4,
                 },
@@ -203,48 +237,51 @@ impl Stream {
             .map(Some)
     }
 
-    /// Allocates the output of a join with unique build keys: one match for each of `room` probe rows, with keys of
+    /// Allocates the output of a join with unique build keys: one match for each of `capacity` probe rows, with keys of
     /// `width`.
-    pub(crate) fn room_for_pairs(
+    pub(crate) fn allocate_matches(
         self: &Arc<Self>,
-        build: &Ways,
+        build: &ColumnSources,
         build_payload: &[&Column],
-        ways: &Ways,
+        origins: &ColumnSources,
         payload: &[&Column],
-        (room, width): (usize, Width),
+        (capacity, width): (usize, Width),
     ) -> Result<Output> {
-        let columns = |ways: &Ways, payload: &[&Column]| -> Result<Vec<Memory>> {
-            sources(ways, payload)
+        let columns = |origins: &ColumnSources, payload: &[&Column]| -> Result<Vec<Memory>> {
+            sources(origins, payload)
                 .iter()
-                .map(|(_, bytes)| self.alloc(room * bytes, "output columns"))
+                .map(|(_, bytes)| self.alloc(capacity * bytes, "output columns"))
                 .collect()
         };
         Ok(Output {
-            keys: match ways.writes_key() {
-                true => Some(self.alloc(room * width.bytes(), "output columns")?),
+            keys: match origins.writes_key() {
+                true => Some(self.alloc(capacity * width.bytes(), "output columns")?),
                 false => None,
             },
             build: columns(build, build_payload)?,
-            probe: columns(ways, payload)?,
-            room,
-            state: self.zeroed(16, "output pairs")?,
+            probe: columns(origins, payload)?,
+            capacity,
+            state: self.zeroed(16, "join output rows")?,
         })
     }
 
     /// Joins by a direct or a hash table: launches `kernel`, whose first arguments are `table`, over the probe `keys`.
     /// The output's state says how many matches there are, and whether all were written.
-    pub(crate) fn join_by_index(
+    pub(crate) fn join_by_index<T: Argument, M: Argument>(
         self: &Arc<Self>,
-        kernel: &'static str,
-        table: &[Arg],
+        kernel: TableJoin<T, M>,
+        (table, second, third): (&Memory, T, M),
         keys: &EquiKeys<'_>,
         (build, probe): (Sources<'_>, Sources<'_>),
         output: &Output,
     ) -> Result<()> {
         let build_columns = self.descriptors(&descriptors(&build, &output.build))?;
         let probe_columns = self.descriptors(&descriptors(&probe, &output.probe))?;
-        let mut args = table.to_vec();
-        args.extend([
+        let (written, capacity, matches, status) = output.args()?;
+        let args = (
+            table.into(),
+            second,
+            third,
             (&build_columns).into(),
             (build.len() as u32).into(),
             keys.words()?.into(),
@@ -252,13 +289,13 @@ impl Stream {
             (keys.rows as u32).into(),
             (&probe_columns).into(),
             (probe.len() as u32).into(),
-            output.keys.as_ref().into(),
-            (output.room as u64).into(),
-            (&output.state).into(),
-            output.state.word(2),
-        ]);
+            written,
+            capacity,
+            matches,
+            status,
+        );
         // SAFETY: the table is one of keys of this width and of the build columns' rows; keys, validity and probe
-        // columns are of the same number of rows; the written columns have room for `output.room` matches; the words of
+        // columns are of the same number of rows; the written columns have room for `output.capacity` matches; the words of
         // the state that are written were zero.
         unsafe { self.launch(kernel, Shape::rows(keys.rows), &args) }
     }
@@ -280,7 +317,7 @@ impl Stream {
             let written = columns.iter().zip(out);
             written
                 .map(|(values, out)| {
-                    let bytes = out.bytes() / output.room;
+                    let bytes = out.bytes() / output.capacity;
                     [values.pointer(), out.pointer(), bytes as u64]
                 })
                 .collect::<Vec<Descriptor>>()
@@ -293,10 +330,10 @@ impl Stream {
         let (kernel, cells, fixed) = match (build.width, by_bits) {
             (_, true) => {
                 let cells = 1usize << (28 - bits);
-                ("equi_part_join_bits_u32", cells, 4 * cells)
+                (kernels::EQUI_PART_JOIN_BITS_U32, cells, 4 * cells)
             }
-            (Width::Four, false) => ("equi_part_join_u32", SLOTS, 4 * (SLOTS + CAPACITY)),
-            (Width::Eight, false) => ("equi_part_join_u64", SLOTS, 4 * SLOTS + 8 * CAPACITY),
+            (Width::Four, false) => (kernels::EQUI_PART_JOIN_U32, SLOTS, 4 * (SLOTS + CAPACITY)),
+            (Width::Eight, false) => (kernels::EQUI_PART_JOIN_U64, SLOTS, 4 * SLOTS + 8 * CAPACITY),
         };
         // Build columns are staged as far as shared memory lets two blocks run per multiprocessor anyway; one is staged
         // in any case.
@@ -306,7 +343,8 @@ impl Stream {
             .min(build.columns.len())
             .max(1);
         shape.shared = (fixed + 4 * staged * CAPACITY) as u32;
-        let args = [
+        let (keys, capacity, matches, status) = output.args()?;
+        let args = (
             (&build.keys).into(),
             (&build_columns).into(),
             (build.columns.len() as u32).into(),
@@ -318,13 +356,13 @@ impl Stream {
             (CAPACITY as u32).into(),
             (cells as u32).into(),
             (staged as u32).into(),
-            output.keys.as_ref().into(),
-            (output.room as u64).into(),
-            (&output.state).into(),
-            output.state.word(2),
-        ];
+            keys,
+            capacity,
+            matches,
+            status,
+        );
         // SAFETY: pieces name rows of both sides, whose mixed keys are partitioned by the same bits; columns have as
-        // many rows as their side's keys, and the written columns have room for `output.room` matches; the shared
+        // many rows as their side's keys, and the written columns have room for `output.capacity` matches; the shared
         // memory has room for the table and the staged columns; the words of the state that are written were zero.
         unsafe { self.launch(kernel, shape, &args) }
     }
@@ -355,8 +393,8 @@ impl Stream {
                 keys: None,
                 build: nothing(build)?,
                 probe: nothing(probe)?,
-                room: 0,
-                state: self.alloc(0, "output pairs")?,
+                capacity: 0,
+                state: self.alloc(0, "join output rows")?,
             };
             return Ok(Some((output, 0)));
         }
@@ -382,8 +420,8 @@ impl Stream {
             keys: None,
             build: gathered(build, &pairs.build)?,
             probe: gathered(probe, &pairs.probe)?,
-            room: rows,
-            state: self.alloc(0, "output pairs")?,
+            capacity: rows,
+            state: self.alloc(0, "join output rows")?,
         };
         Ok(Some((output, rows)))
     }

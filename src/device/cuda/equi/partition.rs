@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::keys::sort::check_sortable;
-use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::arguments::{U32, U64};
+use crate::device::cuda::runtime::kernels::{self, Kernel};
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
@@ -43,14 +45,14 @@ pub(crate) enum Depth {
 
 /// A column that moves with the keys.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Carried<'a> {
+pub(crate) struct PayloadColumn<'a> {
     /// `None`: row ids of 4 bytes.
     pub values: Option<Part<'a>>,
     /// Bytes of a value: 4, 8 or 16.
     pub bytes: usize,
 }
 
-impl Carried<'_> {
+impl PayloadColumn<'_> {
     /// Row ids.
     pub(crate) const ROWS: Self = Self {
         values: None,
@@ -87,9 +89,23 @@ fn passes(first: u32, end: u32) -> Vec<(u32, u32)> {
         .collect()
 }
 
+/// Keys, whether they are mixed, 0 and their number, keys to write, descriptors of columns and their number, first
+/// positions of digits, 0, first bit and number of bits, look-back, and the number of the next tile.
+#[rustfmt::skip]
+type Sort = Kernel<(U64, U32, U32, U32, U64, U64, U32, U64, U64, U32, U32, U64, U64)>;
+/// The same with the number of bits by which rows are in order, before the look-back.
+#[rustfmt::skip]
+type Spread = Kernel<(U64, U32, U32, U32, U64, U64, U32, U64, U64, U32, U32, U32, U64, U64)>;
+
+/// The kernel of a pass: by all bits, or by the highest ones.
+enum PassKernel {
+    Sort(Sort),
+    Spread(Spread),
+}
+
 /// The kernel of a pass, rows of a tile, and threads of a block.
 struct Pass {
-    kernel: &'static str,
+    kernel: PassKernel,
     tile: usize,
     threads: u32,
 }
@@ -97,10 +113,18 @@ struct Pass {
 impl Pass {
     fn of(depth: Depth, width: Width) -> Self {
         let (kernel, tile, threads) = match (depth, width) {
-            (Depth::Bits(_), Width::Four) => ("equi_part_spread_u32", 5632, 512),
-            (Depth::Bits(_), Width::Eight) => ("equi_part_spread_u64", 5632, 512),
-            (Depth::Whole, Width::Four) => ("equi_part_pass_u32", 8832, 384),
-            (Depth::Whole, Width::Eight) => ("equi_part_pass_u64", 5760, 384),
+            (Depth::Bits(_), Width::Four) => {
+                (PassKernel::Spread(kernels::EQUI_PART_SPREAD_U32), 5632, 512)
+            }
+            (Depth::Bits(_), Width::Eight) => {
+                (PassKernel::Spread(kernels::EQUI_PART_SPREAD_U64), 5632, 512)
+            }
+            (Depth::Whole, Width::Four) => {
+                (PassKernel::Sort(kernels::EQUI_PART_PASS_U32), 8832, 384)
+            }
+            (Depth::Whole, Width::Eight) => {
+                (PassKernel::Sort(kernels::EQUI_PART_PASS_U64), 5760, 384)
+            }
         };
         Self {
             kernel,
@@ -114,7 +138,7 @@ impl Stream {
     /// Uploads descriptors of columns; without columns there is an address all the same.
     pub(crate) fn descriptors(self: &Arc<Self>, of: &[Descriptor]) -> Result<Memory> {
         let words: Vec<u64> = of.iter().flatten().copied().collect();
-        self.give(&words, "column descriptors")
+        self.upload_words(&words, "column descriptors")
     }
 
     /// Partitions `n` > 0 keys, and `columns` with them. An error if there are too many rows to sort.
@@ -123,7 +147,7 @@ impl Stream {
         keys: Part<'_>,
         width: Width,
         n: usize,
-        columns: &[Carried<'_>],
+        columns: &[PayloadColumn<'_>],
         depth: Depth,
     ) -> Result<Partitioned> {
         check_sortable(n)?;
@@ -147,18 +171,18 @@ impl Stream {
             })
         };
         let histogram = match width {
-            Width::Four => "equi_part_histogram_u32",
-            Width::Eight => "equi_part_histogram_u64",
+            Width::Four => kernels::EQUI_PART_HISTOGRAM_U32,
+            Width::Eight => kernels::EQUI_PART_HISTOGRAM_U64,
         };
-        let args = [
+        let args = (
             keys.into(),
             (n as u32).into(),
             (passes.len() as u32).into(),
             byte_each(|(first, _)| *first).into(),
             byte_each(|(_, bits)| *bits).into(),
             (&scratch).into(),
-            scratch.word(counters),
-        ];
+            scratch.word(counters)?.into(),
+        );
         // SAFETY: `keys` holds n keys of the kernel's width; the scratch has 256 words per pass and the count of
         // blocks, all zero.
         unsafe { self.launch(histogram, self.strips(n / 8 + 1), &args)? };
@@ -183,42 +207,71 @@ impl Stream {
                 .enumerate()
                 .map(|(c, column)| {
                     let values = match &from {
-                        Some((_, columns)) => Arg::from(&columns[c]).word(),
-                        None => column.values.map_or(0, |values| Arg::from(values).word()),
+                        Some((_, columns)) => columns[c].pointer(),
+                        None => column.values.map_or(0, Part::pointer),
                     };
                     [values, to.1[c].pointer(), column.bytes as u64]
                 })
                 .collect();
             let descriptors = self.descriptors(&descriptors)?;
             let keys_in = from.as_ref().map_or(keys, |(keys, _)| keys.into());
-            let mut args: Vec<Arg> = vec![
-                keys_in.into(),
-                u32::from(at > 0).into(),
-                0u32.into(),
-                (n as u32).into(),
-                (&to.0).into(),
-                (&descriptors).into(),
-                (columns.len() as u32).into(),
-                scratch.word(at * DIGITS),
-                0u64.into(),
-                (*first_bit).into(),
-                (*bits).into(),
-            ];
-            if let Depth::Bits(_) = depth {
-                // The first pass keeps no order; the second one keeps the order by the bits just below its own.
-                let ordered = if at > 0 { passes[at - 1].1 } else { 0 };
-                args.push(ordered.into());
-            }
-            args.push(match (depth, at) {
-                (Depth::Bits(_), 0) => 0u64.into(),
-                _ => scratch.word(lookback + at * tiles * DIGITS),
-            });
-            args.push(scratch.word(counters + 1 + at));
+            let (keys_in, mixed) = (keys_in.into(), u32::from(at > 0).into());
+            let (zero, n_of) = (0u32.into(), (n as u32).into());
+            let (keys_out, described) = ((&to.0).into(), (&descriptors).into());
+            let count = (columns.len() as u32).into();
+            let starts = scratch.word(at * DIGITS)?.into();
+            let (first_bit, bits) = ((*first_bit).into(), (*bits).into());
+            let look_back = scratch.word(lookback + at * tiles * DIGITS)?.into();
+            let next = scratch.word(counters + 1 + at)?.into();
             let shape = Shape::blocks_of(n, pass.tile, pass.threads);
-            // SAFETY: keys and columns, as described, hold n values in and have room for n out, and do not overlap;
-            // starts, the look-back of 256 words per tile and the next tile's number belong to this pass, the latter
-            // two zero.
-            unsafe { self.launch(pass.kernel, shape, &args)? };
+            match pass.kernel {
+                PassKernel::Spread(kernel) => {
+                    // The first pass keeps no order; the second one keeps the order by the bits just below its own.
+                    let (ordered, look_back) = match at {
+                        0 => (0, U64::ZERO),
+                        _ => (passes[at - 1].1, look_back),
+                    };
+                    let args = (
+                        keys_in,
+                        mixed,
+                        zero,
+                        n_of,
+                        keys_out,
+                        described,
+                        count,
+                        starts,
+                        U64::ZERO,
+                        first_bit,
+                        bits,
+                        ordered.into(),
+                        look_back,
+                        next,
+                    );
+                    // SAFETY: keys and columns, as described, hold n values in and have room for n out, and do not
+                    // overlap; starts, the look-back of 256 words per tile and the next tile's number belong to this
+                    // pass, the latter two zero.
+                    unsafe { self.launch(kernel, shape, &args)? };
+                }
+                PassKernel::Sort(kernel) => {
+                    let args = (
+                        keys_in,
+                        mixed,
+                        zero,
+                        n_of,
+                        keys_out,
+                        described,
+                        count,
+                        starts,
+                        U64::ZERO,
+                        first_bit,
+                        bits,
+                        look_back,
+                        next,
+                    );
+                    // SAFETY: the same.
+                    unsafe { self.launch(kernel, shape, &args)? };
+                }
+            }
             spare = from.replace(to);
         }
         drop(spare);
@@ -245,15 +298,15 @@ impl Stream {
         let count = (1usize << bits) + 1;
         let starts = self.alloc(count * 4, "partitions")?;
         let kernel = match width {
-            Width::Four => "equi_part_starts_u32",
-            Width::Eight => "equi_part_starts_u64",
+            Width::Four => kernels::EQUI_PART_STARTS_U32,
+            Width::Eight => kernels::EQUI_PART_STARTS_U64,
         };
-        let args = [
+        let args = (
             keys.into(),
             (n as u32).into(),
             bits.into(),
             (&starts).into(),
-        ];
+        );
         // SAFETY: `keys` holds n keys, `starts` a word for each partition and one more.
         unsafe { self.launch(kernel, Shape::each(count), &args)? };
         Ok(starts)
@@ -271,9 +324,9 @@ impl Stream {
         let probe_starts = self.partition_starts(&probe.keys, probe.width, probe.rows, bits)?;
         let partitions = 1usize << bits;
         let room = partitions + probe.rows / PIECE_ROWS;
-        let pieces = self.alloc(room * 16, "pieces of partitions")?;
-        let count = self.zeroed(4, "pieces of partitions")?;
-        let args = [
+        let pieces = self.alloc(room * 16, "chunks of partitions")?;
+        let count = self.zeroed(4, "chunks of partitions")?;
+        let args = (
             (&probe_starts).into(),
             build_starts.into(),
             u32::from(all).into(),
@@ -281,10 +334,10 @@ impl Stream {
             (PIECE_ROWS as u32).into(),
             (&pieces).into(),
             (&count).into(),
-        ];
+        );
         // SAFETY: both starts hold a word for each partition and one more; `pieces` has room for the most pieces that
         // there can be.
-        unsafe { self.launch("equi_part_pieces", Shape::each(partitions), &args)? };
+        unsafe { self.launch(kernels::EQUI_PART_PIECES, Shape::each(partitions), &args)? };
         let shape = Shape {
             blocks: (2 * self.gpu.multiprocessors).min(room as u32),
             slices: 1,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::device::cuda::equi::key_words::EquiKeys;
 use crate::device::cuda::keys::key_width::Width;
-use crate::device::cuda::runtime::launch::Arg;
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
 
@@ -40,13 +40,13 @@ pub(crate) struct Sampled {
 
 /// How much is read: one tile in `build` and one in `probe`, and the number of bits that are zero in sampled keys.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Candidates {
+struct SampleSteps {
     build: usize,
     probe: usize,
     mask_bits: u32,
 }
 
-impl Candidates {
+impl SampleSteps {
     fn of(build: usize, probe: usize) -> Self {
         let of_build = (build / BUILD_ROWS).clamp(1, MOST_SKIPPED);
         let sampled = (build / of_build).max(1).ilog2();
@@ -101,41 +101,49 @@ impl Stream {
         build: &EquiKeys<'_>,
         probe: &EquiKeys<'_>,
     ) -> Result<Sampled> {
-        let steps = Candidates::of(build.rows, probe.rows);
+        let steps = SampleSteps::of(build.rows, probe.rows);
         let words = (1 << LOG_BITS) / 32;
         // Layout: the bitmap of each side, then two counts of each.
         let bits = self.zeroed((2 * words + 4) * 4, "a sample")?;
-        let [of_build, of_probe] = match build.width {
-            Width::Four => ["equi_sample_build_u32", "equi_sample_probe_u32"],
-            Width::Eight => ["equi_sample_build_u64", "equi_sample_probe_u64"],
+        let (of_build, of_probe) = match build.width {
+            Width::Four => (
+                kernels::EQUI_SAMPLE_BUILD_U32,
+                kernels::EQUI_SAMPLE_PROBE_U32,
+            ),
+            Width::Eight => (
+                kernels::EQUI_SAMPLE_BUILD_U64,
+                kernels::EQUI_SAMPLE_PROBE_U64,
+            ),
         };
-        for (side, every, kernel, memory) in [
-            (
-                build,
-                steps.build,
-                of_build,
-                vec![Arg::from(&bits), bits.word(2 * words)],
-            ),
-            (
-                probe,
-                steps.probe,
-                of_probe,
-                vec![Arg::from(&bits), bits.word(words), bits.word(2 * words + 2)],
-            ),
-        ] {
-            let mut args: Vec<Arg> = vec![
-                side.words()?.into(),
-                side.valid().into(),
-                (side.rows as u32).into(),
-                (every as u32).into(),
-                ((1u32 << steps.mask_bits) - 1).into(),
-            ];
-            args.extend(memory);
+        let mask = (1u32 << steps.mask_bits) - 1;
+        let shape = |side: &EquiKeys<'_>, every| {
             let tiles = side.rows.div_ceil(TILE).div_ceil(every);
-            // SAFETY: a side has `rows` keys of the kernel's width, and as many validity bits; the bitmaps of both
-            // sides and two counts of each are clear, but for what the first launch wrote.
-            unsafe { self.launch(kernel, self.strips(tiles * TILE / 4), &args)? };
-        }
+            self.strips(tiles * TILE / 4)
+        };
+        let args = (
+            build.words()?.into(),
+            build.valid().into(),
+            (build.rows as u32).into(),
+            (steps.build as u32).into(),
+            mask.into(),
+            (&bits).into(),
+            bits.word(2 * words)?.into(),
+        );
+        // SAFETY: a side has `rows` keys of the kernel's width, and as many validity bits; the bitmap and two counts are
+        // clear.
+        unsafe { self.launch(of_build, shape(build, steps.build), &args)? };
+        let args = (
+            probe.words()?.into(),
+            probe.valid().into(),
+            (probe.rows as u32).into(),
+            (steps.probe as u32).into(),
+            mask.into(),
+            (&bits).into(),
+            bits.word(words)?.into(),
+            bits.word(2 * words + 2)?.into(),
+        );
+        // SAFETY: the same, but for the build side's bitmap, which the first launch wrote.
+        unsafe { self.launch(of_probe, shape(probe, steps.probe), &args)? };
         let mut bytes = [0; 16];
         self.read_few(&mut bytes, &bits, 2 * words * 4)?;
         let count = |at: usize| {
@@ -172,7 +180,7 @@ mod tests {
     fn samples_are_neither_few_nor_many() {
         for log in 0..31 {
             let rows = 1usize << log;
-            let steps = Candidates::of(rows, rows);
+            let steps = SampleSteps::of(rows, rows);
             let read = rows / steps.build;
             assert!(read >= BUILD_ROWS || steps.build == 1, "2^{log}");
             let sampled = read >> steps.mask_bits;

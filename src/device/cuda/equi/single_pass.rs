@@ -11,12 +11,13 @@ use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::equi::choose::{materialization, share_keys};
-use crate::device::cuda::equi::key_words::{EquiKeys, Keying};
-use crate::device::cuda::equi::materialize::{Output, Way, Ways, sources};
+use crate::device::cuda::equi::key_words::{Addresses, EquiKeys, KeyEncoding};
+use crate::device::cuda::equi::materialize::{ColumnSource, ColumnSources, Output, sources};
 use crate::device::cuda::equi::partition::{Depth, Partitioned, partition_bits};
 use crate::device::cuda::equi::tables::{DirectTable, HashTable};
 use crate::device::cuda::keys::key_width::Width;
-use crate::device::cuda::runtime::launch::Arg;
+use crate::device::cuda::runtime::arguments::{U32, U64};
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
@@ -29,9 +30,9 @@ use crate::ir::strategies::{EquiStrategy, Materialization};
 /// A build side, ready for any number of probe batches.
 #[derive(Debug)]
 pub(crate) struct EquiBuild {
-    keying: Keying,
+    keying: KeyEncoding,
     table: Table,
-    ways: Ways,
+    origins: ColumnSources,
     materialization: Materialization,
     /// Build keys are known to have duplicates (by a merge or a sample), or the sides are too long for a merge of
     /// unique keys: the next probe batch does not try it again.
@@ -97,7 +98,7 @@ impl CudaDevice {
         // A sample chooses sort-merge only if it shows duplicate build keys.
         let skip_presorted = sampled == EquiStrategy::SortMerge && strategy != sampled;
         let strategy = sampled;
-        let ways = Ways::of(payload, None, materialization);
+        let origins = ColumnSources::of(payload, None, materialization);
         let queue = &self.queue;
         let table = match strategy {
             EquiStrategy::Direct => {
@@ -111,7 +112,7 @@ impl CudaDevice {
             EquiStrategy::PartitionedHash => {
                 let bits = partition_bits(rows);
                 let depth = Depth::Bits(bits);
-                match queue.partition_side(&keys, &ways, payload, depth)? {
+                match queue.partition_side(&keys, &origins, payload, depth)? {
                     None => None,
                     Some(side) => {
                         let starts =
@@ -121,13 +122,13 @@ impl CudaDevice {
                 }
             }
             EquiStrategy::SortMerge => queue
-                .partition_side(&keys, &ways, payload, Depth::Whole)?
+                .partition_side(&keys, &origins, payload, Depth::Whole)?
                 .map(Table::SortMerge),
         };
         Ok(table.map(|table| EquiBuild {
             keying,
             table,
-            ways,
+            origins,
             materialization,
             skip_presorted: AtomicBool::new(skip_presorted),
         }))
@@ -136,7 +137,7 @@ impl CudaDevice {
     /// Strategy and materialization of a partitioned join by a sample, where the options (`wanted`) leave them open.
     fn by_sample(
         &self,
-        (keys, keying, payload): (&EquiKeys<'_>, &Keying, &[&Column]),
+        (keys, keying, payload): (&EquiKeys<'_>, &KeyEncoding, &[&Column]),
         first: FirstProbe<'_>,
         wanted: (Option<EquiStrategy>, Option<Materialization>),
     ) -> Result<(EquiStrategy, Materialization)> {
@@ -147,7 +148,7 @@ impl CudaDevice {
         if let (Some(_), Some(_)) = wanted {
             return Ok(by_default);
         }
-        let (Keying::Values(_), [key]) = (keying, first.keys) else {
+        let (KeyEncoding::Values(_), [key]) = (keying, first.keys) else {
             return Ok(by_default);
         };
         let probe = self.equi_keys_in(keying, first.keys)?;
@@ -162,7 +163,7 @@ impl CudaDevice {
             return Ok((EquiStrategy::SortMerge, by_default.1));
         }
         let carried = |payload, key, rows| {
-            Ways::of(payload, key, Materialization::Gftr).payload(payload, rows)
+            ColumnSources::of(payload, key, Materialization::Gftr).payload(payload, rows)
         };
         match (wanted.1, sampled.matches) {
             (None, Some(matches)) => {
@@ -178,7 +179,7 @@ impl CudaDevice {
 
     /// Joins one probe batch: all matches with their columns. [`Paired::SharedKeys`] if build keys turn out to have
     /// duplicates, [`Paired::TooMany`] if there are too many matches for one pass.
-    pub(crate) fn join_at_once(
+    pub(crate) fn join_single_pass(
         &self,
         build: &EquiBuild,
         build_payload: &[&Column],
@@ -189,28 +190,28 @@ impl CudaDevice {
         let keys = self.equi_keys_in(&build.keying, probe_keys)?;
         let key = match (&build.keying, &build.table, probe_keys) {
             (_, Table::SortMerge(_), _) => None,
-            (Keying::Values(_), _, [key]) => Some(*key),
+            (KeyEncoding::Values(_), _, [key]) => Some(*key),
             _ => None,
         };
-        let ways = Ways::of(payload, key, build.materialization);
-        let put_together = |output, rows| {
-            let (build, probe) = ((&build.ways, build_payload), (&ways, payload));
-            self.put_together(build, probe, output, rows)
+        let origins = ColumnSources::of(payload, key, build.materialization);
+        let materialize_output = |output, rows| {
+            let (build, probe) = ((&build.origins, build_payload), (&origins, payload));
+            self.materialize_output(build, probe, output, rows)
                 .map(Paired::All)
         };
         if keys.rows == 0 {
-            return put_together(None, 0);
+            return materialize_output(None, 0);
         }
         if let Table::SortMerge(side) = &build.table {
-            let Some(probe) = queue.partition_side(&keys, &ways, payload, Depth::Whole)? else {
-                return put_together(None, 0);
+            let Some(probe) = queue.partition_side(&keys, &origins, payload, Depth::Whole)? else {
+                return materialize_output(None, 0);
             };
             // Buffers for one match per probe row may not fit device memory, even where those of the actual matches do.
             if !build.skip_presorted.load(Ordering::Relaxed) {
-                let (of_build, of_probe) = ((&build.ways, build_payload), (&ways, payload));
+                let (of_build, of_probe) = ((&build.origins, build_payload), (&origins, payload));
                 let pairs = queue.unique_pairs((side, &probe), of_build, of_probe);
                 let joined = pairs.and_then(|pairs| match pairs {
-                    Some((output, rows)) => put_together(Some(output), rows).map(Some),
+                    Some((output, rows)) => materialize_output(Some(output), rows).map(Some),
                     None => Ok(None),
                 });
                 match joined {
@@ -222,47 +223,53 @@ impl CudaDevice {
                 }
             }
             return match queue.merge_join(side, &probe)? {
-                Some((output, rows)) => put_together(Some(output), rows),
+                Some((output, rows)) => materialize_output(Some(output), rows),
                 None => Ok(Paired::TooMany),
             };
         }
-        let output = queue.room_for_pairs(
-            &build.ways,
+        let output = queue.allocate_matches(
+            &build.origins,
             build_payload,
-            &ways,
+            &origins,
             payload,
             (keys.rows, keys.width),
         )?;
         match &build.table {
             Table::Direct(table) => {
-                let kernel = match keys.width {
-                    Width::Four => "equi_direct_join_u32",
-                    Width::Eight => "equi_direct_join_u64",
-                };
-                let table = [
-                    Arg::from(&table.rows),
-                    table.addresses.least.into(),
-                    (table.addresses.count as u32).into(),
-                ];
-                let sources = (sources(&build.ways, build_payload), sources(&ways, payload));
-                queue.join_by_index(kernel, &table, &keys, sources, &output)?;
+                let sources = (
+                    sources(&build.origins, build_payload),
+                    sources(&origins, payload),
+                );
+                let Addresses { least, count } = table.addresses;
+                let count = U32::from(count as u32);
+                match keys.width {
+                    Width::Four => {
+                        let table = (&table.rows, U32::from(least as u32), count);
+                        let kernel = kernels::EQUI_DIRECT_JOIN_U32;
+                        queue.join_by_index(kernel, table, &keys, sources, &output)?;
+                    }
+                    Width::Eight => {
+                        let table = (&table.rows, U64::from(least), count);
+                        let kernel = kernels::EQUI_DIRECT_JOIN_U64;
+                        queue.join_by_index(kernel, table, &keys, sources, &output)?;
+                    }
+                }
             }
             Table::Hash(table) => {
                 let kernel = match keys.width {
-                    Width::Four => "equi_table_join_u32",
-                    Width::Eight => "equi_table_join_u64",
+                    Width::Four => kernels::EQUI_TABLE_JOIN_U32,
+                    Width::Eight => kernels::EQUI_TABLE_JOIN_U64,
                 };
-                let table = [
-                    Arg::from(&table.slots),
-                    table.mask.into(),
-                    (&table.keys).into(),
-                ];
-                let sources = (sources(&build.ways, build_payload), sources(&ways, payload));
-                queue.join_by_index(kernel, &table, &keys, sources, &output)?;
+                let table = (&table.slots, U32::from(table.mask), U64::from(&table.keys));
+                let sources = (
+                    sources(&build.origins, build_payload),
+                    sources(&origins, payload),
+                );
+                queue.join_by_index(kernel, table, &keys, sources, &output)?;
             }
             Table::Partitioned { side, starts, bits } => {
                 let depth = Depth::Bits(*bits);
-                if let Some(probe) = queue.partition_side(&keys, &ways, payload, depth)? {
+                if let Some(probe) = queue.partition_side(&keys, &origins, payload, depth)? {
                     queue.join_partitions(side, starts, *bits, &probe, &output)?;
                 }
             }
@@ -273,14 +280,14 @@ impl CudaDevice {
             return Ok(Paired::SharedKeys);
         }
         let rows = queue.read_word(&output.state, 0)? as usize;
-        put_together(Some(output), rows)
+        materialize_output(Some(output), rows)
     }
 
     /// The payload columns of `rows` matches from the output of a join; empty columns without an output.
-    pub(crate) fn put_together(
+    pub(crate) fn materialize_output(
         &self,
-        (build_ways, build_payload): (&Ways, &[&Column]),
-        (ways, payload): (&Ways, &[&Column]),
+        (build_origins, build_payload): (&ColumnSources, &[&Column]),
+        (origins, payload): (&ColumnSources, &[&Column]),
         output: Option<Output>,
         rows: usize,
     ) -> Result<Joined> {
@@ -303,8 +310,8 @@ impl CudaDevice {
         let probe_columns = std::mem::take(&mut output.probe);
         Ok(Joined {
             rows,
-            build: self.columns_of(build_ways, build_payload, build_columns, &mut keys, rows)?,
-            probe: self.columns_of(ways, payload, probe_columns, &mut keys, rows)?,
+            build: self.columns_of(build_origins, build_payload, build_columns, &mut keys, rows)?,
+            probe: self.columns_of(origins, payload, probe_columns, &mut keys, rows)?,
         })
     }
 
@@ -312,25 +319,25 @@ impl CudaDevice {
     /// gathered by row id.
     fn columns_of(
         &self,
-        ways: &Ways,
+        origins: &ColumnSources,
         payload: &[&Column],
         mut written: Vec<Memory>,
         keys: &mut Option<Memory>,
         rows: usize,
     ) -> Result<Vec<Column>> {
-        let by_row = match ways.needs_rows() {
+        let by_row = match origins.needs_rows() {
             true => written.pop().map(|ids| Buffer::<u32>::cuda(ids, rows)),
             false => None,
         };
         let mut written: Vec<Option<Memory>> = written.into_iter().map(Some).collect();
         payload
             .iter()
-            .zip(&ways.ways)
+            .zip(&origins.origins)
             .map(|(column, way)| {
                 let values = match way {
-                    Way::Key => keys.take(),
-                    Way::Carried(at) => written[*at].take(),
-                    Way::ByRow => None,
+                    ColumnSource::Key => keys.take(),
+                    ColumnSource::Carried(at) => written[*at].take(),
+                    ColumnSource::ByRow => None,
                 };
                 match (values, &by_row, column.on_cuda()) {
                     (Some(values), _, Some(like)) => {

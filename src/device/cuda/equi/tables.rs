@@ -7,7 +7,9 @@ use std::sync::Arc;
 use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
 use crate::device::cuda::equi::key_words::{Addresses, EquiKeys};
 use crate::device::cuda::keys::key_width::Width;
-use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::arguments::{EitherWidth, U32, U64};
+use crate::device::cuda::runtime::kernels::{self, Kernel};
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
@@ -40,28 +42,84 @@ pub(crate) struct HashTable {
     pub keys: Memory,
 }
 
+/// What a table's kernels find of each key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Row,
+    Group,
+}
+
 /// A table that maps a key to a row or to a group.
 pub(crate) trait Lookup {
-    /// The kernels that write rows, and groups, for keys of this width.
-    fn kernels(&self, width: Width) -> [&'static str; 2];
-    /// The table as the first arguments of either kernel.
-    fn arguments(&self) -> [Vec<Arg>; 2];
+    /// Writes what is wanted of each key to `out`; none where the key is not in the table. Keys are of the table's width,
+    /// and `out` holds a word for each.
+    fn find(&self, queue: &Stream, keys: &EquiKeys<'_>, wanted: Wanted, out: &Memory)
+    -> Result<()>;
     /// Group numbers are below this.
     fn groups(&self) -> usize;
 }
 
-impl Lookup for DirectTable {
-    fn kernels(&self, width: Width) -> [&'static str; 2] {
-        match width {
-            Width::Four => ["equi_direct_probe_u32", "equi_direct_places_u32"],
-            Width::Eight => ["equi_direct_probe_u64", "equi_direct_places_u64"],
-        }
-    }
+/// The kernels of a direct table for keys of width `N`: [`U32`] or [`U64`].
+struct DirectKernels<N> {
+    /// Keys, their validity and number, least key and number of addresses, rows by address, and the status.
+    build: Kernel<(U64, U64, U32, N, U32, U64, U64)>,
+    /// Rows by address, least key and number of addresses, keys, their validity and number, and the row of each.
+    rows: Kernel<(U64, N, U32, U64, U64, U32, U64)>,
+    /// The same with the address of each, for which no table is read.
+    places: Kernel<(N, U32, U64, U64, U32, U64)>,
+}
 
-    fn arguments(&self) -> [Vec<Arg>; 2] {
-        let places = vec![self.addresses.least.into(), (self.groups() as u32).into()];
-        let rows = [vec![(&self.rows).into()], places.clone()].concat();
-        [rows, places]
+const DIRECT_4: DirectKernels<U32> = DirectKernels {
+    build: kernels::EQUI_DIRECT_BUILD_U32,
+    rows: kernels::EQUI_DIRECT_PROBE_U32,
+    places: kernels::EQUI_DIRECT_PLACES_U32,
+};
+
+const DIRECT_8: DirectKernels<U64> = DirectKernels {
+    build: kernels::EQUI_DIRECT_BUILD_U64,
+    rows: kernels::EQUI_DIRECT_PROBE_U64,
+    places: kernels::EQUI_DIRECT_PLACES_U64,
+};
+
+impl DirectTable {
+    fn find_by<N: EitherWidth>(
+        &self,
+        kernels: &DirectKernels<N>,
+        (queue, keys): (&Stream, &EquiKeys<'_>),
+        wanted: Wanted,
+        out: &Memory,
+    ) -> Result<()> {
+        let (least, count) = (N::of(self.addresses.least), (self.groups() as u32).into());
+        let (words, valid) = (keys.words()?.into(), keys.valid().into());
+        let (n, out, shape) = (
+            (keys.rows as u32).into(),
+            out.into(),
+            Shape::rows(keys.rows),
+        );
+        if wanted == Wanted::Row {
+            let args = ((&self.rows).into(), least, count, words, valid, n, out);
+            // SAFETY: the table has a word for each address; keys and their validity have `keys.rows` rows, and `out`
+            // holds a word for each.
+            return unsafe { queue.launch(kernels.rows, shape, &args) };
+        }
+        let args = (least, count, words, valid, n, out);
+        // SAFETY: the same.
+        unsafe { queue.launch(kernels.places, shape, &args) }
+    }
+}
+
+impl Lookup for DirectTable {
+    fn find(
+        &self,
+        queue: &Stream,
+        keys: &EquiKeys<'_>,
+        wanted: Wanted,
+        out: &Memory,
+    ) -> Result<()> {
+        match keys.width {
+            Width::Four => self.find_by(&DIRECT_4, (queue, keys), wanted, out),
+            Width::Eight => self.find_by(&DIRECT_8, (queue, keys), wanted, out),
+        }
     }
 
     fn groups(&self) -> usize {
@@ -70,16 +128,31 @@ impl Lookup for DirectTable {
 }
 
 impl Lookup for HashTable {
-    fn kernels(&self, width: Width) -> [&'static str; 2] {
-        match width {
-            Width::Four => ["equi_table_probe_u32", "equi_table_slots_u32"],
-            Width::Eight => ["equi_table_probe_u64", "equi_table_slots_u64"],
-        }
-    }
-
-    fn arguments(&self) -> [Vec<Arg>; 2] {
-        let table = vec![(&self.slots).into(), self.mask.into(), (&self.keys).into()];
-        [table.clone(), table]
+    fn find(
+        &self,
+        queue: &Stream,
+        keys: &EquiKeys<'_>,
+        wanted: Wanted,
+        out: &Memory,
+    ) -> Result<()> {
+        let kernel = match (wanted, keys.width) {
+            (Wanted::Row, Width::Four) => kernels::EQUI_TABLE_PROBE_U32,
+            (Wanted::Row, Width::Eight) => kernels::EQUI_TABLE_PROBE_U64,
+            (Wanted::Group, Width::Four) => kernels::EQUI_TABLE_SLOTS_U32,
+            (Wanted::Group, Width::Eight) => kernels::EQUI_TABLE_SLOTS_U64,
+        };
+        let args = (
+            (&self.slots).into(),
+            self.mask.into(),
+            (&self.keys).into(),
+            keys.words()?.into(),
+            keys.valid().into(),
+            (keys.rows as u32).into(),
+            out.into(),
+        );
+        // SAFETY: the table is one of keys of this width; keys and their validity have `keys.rows` rows, and `out` holds a
+        // word for each.
+        unsafe { queue.launch(kernel, Shape::rows(keys.rows), &args) }
     }
 
     fn groups(&self) -> usize {
@@ -118,23 +191,32 @@ impl Stream {
     ) -> Result<(DirectTable, bool)> {
         let rows = self.filled(addresses.count as usize * 4, 0xFF, "equi-join table")?;
         let status = self.zeroed(4, "equi-join table")?;
-        let kernel = match keys.width {
-            Width::Four => "equi_direct_build_u32",
-            Width::Eight => "equi_direct_build_u64",
-        };
-        let args = [
+        let (place, out) = ((keys, addresses), (&rows, &status));
+        match keys.width {
+            Width::Four => self.fill_direct_table(&DIRECT_4, place, out)?,
+            Width::Eight => self.fill_direct_table(&DIRECT_8, place, out)?,
+        }
+        let unique = self.read_word32(&status, 0)? & DUPLICATE_KEYS == 0;
+        Ok((DirectTable { rows, addresses }, unique))
+    }
+
+    fn fill_direct_table<N: EitherWidth>(
+        &self,
+        kernels: &DirectKernels<N>,
+        (keys, addresses): (&EquiKeys<'_>, Addresses),
+        (rows, status): (&Memory, &Memory),
+    ) -> Result<()> {
+        let args = (
             keys.words()?.into(),
             keys.valid().into(),
             (keys.rows as u32).into(),
-            addresses.least.into(),
+            N::of(addresses.least),
             (addresses.count as u32).into(),
-            (&rows).into(),
-            (&status).into(),
-        ];
+            rows.into(),
+            status.into(),
+        );
         // SAFETY: keys and their validity have `keys.rows` rows; `rows` holds a word for each address, all bits set.
-        unsafe { self.launch(kernel, Shape::rows(keys.rows), &args)? };
-        let unique = self.read_word32(&status, 0)? & DUPLICATE_KEYS == 0;
-        Ok((DirectTable { rows, addresses }, unique))
+        unsafe { self.launch(kernels.build, Shape::rows(keys.rows), &args) }
     }
 
     /// Builds the hash table; with it, whether build keys are unique.
@@ -143,8 +225,8 @@ impl Stream {
         let table = self.filled(slots * 8, 0xFF, "equi-join table")?;
         let status = self.zeroed(4, "equi-join table")?;
         let kernel = match keys.width {
-            Width::Four => "equi_table_build_u32",
-            Width::Eight => "equi_table_build_u64",
+            Width::Four => kernels::EQUI_TABLE_BUILD_U32,
+            Width::Eight => kernels::EQUI_TABLE_BUILD_U64,
         };
         // A slot holds a whole key of 4 bytes; keys of 8 bytes are compared with this copy.
         let own = match keys.width {
@@ -152,14 +234,14 @@ impl Stream {
             Width::Eight => self.copy_of(keys.words()?, keys.rows * 8, "equi-join keys")?,
         };
         let mask = (slots - 1) as u32;
-        let args = [
+        let args = (
             keys.words()?.into(),
             keys.valid().into(),
             (keys.rows as u32).into(),
             (&table).into(),
             mask.into(),
             (&status).into(),
-        ];
+        );
         // SAFETY: keys and their validity have `keys.rows` rows; there are at least twice as many slots of 64 bits, all
         // bits set.
         unsafe { self.launch(kernel, Shape::rows(keys.rows), &args)? };
@@ -172,27 +254,15 @@ impl Stream {
         Ok((table, unique))
     }
 
-    /// The row of each key or, if `groups`, its group; none where the key is not in the table.
+    /// The row or the group of each key; none where the key is not in the table.
     fn found<T: Lookup>(
         self: &Arc<Self>,
         table: &T,
-        groups: bool,
+        wanted: Wanted,
         keys: &EquiKeys<'_>,
     ) -> Result<Memory> {
         let out = self.alloc(keys.rows * 4, "groups")?;
-        let which = usize::from(groups);
-        let [of_rows, of_groups] = table.arguments();
-        let mut args = if groups { of_groups } else { of_rows };
-        args.extend::<[Arg; 4]>([
-            keys.words()?.into(),
-            keys.valid().into(),
-            (keys.rows as u32).into(),
-            (&out).into(),
-        ]);
-        let kernel = table.kernels(keys.width)[which];
-        // SAFETY: the table is one of keys of this width; keys and their validity have `keys.rows` rows, and `out`
-        // holds a word for each.
-        unsafe { self.launch(kernel, Shape::rows(keys.rows), &args)? };
+        table.find(self, keys, wanted, &out)?;
         Ok(out)
     }
 
@@ -213,7 +283,7 @@ impl Stream {
             };
             return Ok((self.sequence(0, n)?, grouped));
         }
-        let of_rows = self.found(&table, true, keys)?;
+        let of_rows = self.found(&table, Wanted::Group, keys)?;
         let groups = table.groups();
         if groups > MOST_GROUPS {
             return Err(BowtieError::MustSplit {
@@ -224,23 +294,23 @@ impl Stream {
             });
         }
         let counts = self.zeroed(groups * 4, "equi-join groups")?;
-        let args = [(&of_rows).into(), (n as u32).into(), (&counts).into()];
+        let args = ((&of_rows).into(), (n as u32).into(), (&counts).into());
         // SAFETY: `of_rows` holds n groups, each below the length of `counts`, or none.
-        unsafe { self.launch("equi_csr_count", Shape::rows(n), &args)? };
+        unsafe { self.launch(kernels::EQUI_CSR_COUNT, Shape::rows(n), &args)? };
         let segments = self.scan(EXCLUSIVE_U32, &counts, groups, "equi-join groups")?;
         drop(counts);
         let kept = self.read_word32(&segments, groups)? as usize;
         let rows = self.alloc(kept * 4, "sorted rows")?;
         let taken = self.zeroed(groups * 4, "equi-join groups")?;
-        let args = [
+        let args = (
             (&of_rows).into(),
             (n as u32).into(),
             (&segments).into(),
             (&taken).into(),
             (&rows).into(),
-        ];
+        );
         // SAFETY: segments are the prefix sums of the groups' counts, so each row has a place among the kept rows.
-        unsafe { self.launch("equi_csr_place", Shape::rows(n), &args)? };
+        unsafe { self.launch(kernels::EQUI_CSR_PLACE, Shape::rows(n), &args)? };
         let grouped = Grouped {
             table,
             unique,
@@ -255,7 +325,11 @@ impl Stream {
         grouped: &Grouped<T>,
         keys: &EquiKeys<'_>,
     ) -> Result<(OrderedRows, Ranges)> {
-        let groups = self.found(&grouped.table, !grouped.unique, keys)?;
+        let wanted = match grouped.unique {
+            true => Wanted::Row,
+            false => Wanted::Group,
+        };
+        let groups = self.found(&grouped.table, wanted, keys)?;
         let ranges = self.ranges_of_groups(&groups, keys.rows, &grouped.segments)?;
         Ok((by_rows(self.sequence(0, keys.rows)?), ranges))
     }
@@ -270,16 +344,16 @@ impl Stream {
         let lo = self.alloc(n * 4, "range bounds")?;
         let hi = self.alloc(n * 4, "range bounds")?;
         let counts = self.alloc(n * 4, "match counts")?;
-        let args = [
+        let args = (
             groups.into(),
             (n as u32).into(),
             segments.into(),
             (&lo).into(),
             (&hi).into(),
             (&counts).into(),
-        ];
+        );
         // SAFETY: each of n groups is none, or has a segment and one behind it; the other buffers hold n words.
-        unsafe { self.launch("equi_csr_ranges", Shape::rows(n), &args)? };
+        unsafe { self.launch(kernels::EQUI_CSR_RANGES, Shape::rows(n), &args)? };
         Ok(Ranges {
             lo: Buffer::cuda(lo, n),
             hi: Buffer::cuda(hi, n),

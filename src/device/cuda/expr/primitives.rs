@@ -10,7 +10,7 @@ use crate::ir::text_predicate::{TextSlice, TextTest};
 
 impl ExprPrimitives for CudaDevice {
     fn map(&self, rows: usize, program: &RowProgram, columns: &[&Column]) -> Result<Vec<Column>> {
-        self.go_on()?;
+        self.check_cancelled()?;
         self.map_rows(rows, program, columns)
     }
 
@@ -20,12 +20,12 @@ impl ExprPrimitives for CudaDevice {
         other: Option<&Column>,
         test: &TextTest,
     ) -> Result<Column> {
-        self.go_on()?;
+        self.check_cancelled()?;
         self.tested(column, other, test)
     }
 
     fn slice_text(&self, column: &Column, slice: TextSlice) -> Result<Column> {
-        self.go_on()?;
+        self.check_cancelled()?;
         self.sliced(column, slice)
     }
 
@@ -40,7 +40,7 @@ impl ExprPrimitives for CudaDevice {
         columns: &[&Column],
         kept: &[&Column],
     ) -> Result<Option<(usize, Vec<Column>)>> {
-        self.go_on()?;
+        self.check_cancelled()?;
         match self.select_generated(rows, program, columns, kept)? {
             Some(selected) => Ok(selected),
             None => self.select_by_flags(rows, program, columns, kept),

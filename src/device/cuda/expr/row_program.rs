@@ -6,6 +6,7 @@ use arrow::datatypes::DataType;
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::column::Column;
@@ -78,17 +79,17 @@ impl CudaDevice {
             let table = queue.send(&bytes, "a program")?;
             // Set if DataFusion has to evaluate a row.
             let left = queue.zeroed(4, "a program")?;
-            let args = [
+            let args = (
                 (&table).into(),
                 (values.len() as u32).into(),
                 (outputs.len() as u32).into(),
                 (program.instructions.len() as u32).into(),
                 (rows as u32).into(),
                 (&left).into(),
-            ];
+            );
             let kernel = match has_decimals(program, &values) {
-                true => "map_rows",
-                false => "map_rows_narrow",
+                true => kernels::MAP_ROWS,
+                false => kernels::MAP_ROWS_NARROW,
             };
             // SAFETY: the table has three words for each column and each output, with addresses of this stream's
             // memory, which holds as many values as there are rows, and bitmaps in whole words. It has six words for
@@ -97,7 +98,7 @@ impl CudaDevice {
             let mut any = [0; 4];
             queue.read_few(&mut any, &left, 0)?;
             if any != [0; 4] {
-                return Err(BowtieError::NeedsHost);
+                return Err(BowtieError::NeedsDataFusion);
             }
         }
         outputs

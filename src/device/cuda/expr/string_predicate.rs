@@ -14,12 +14,14 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::Values;
-use crate::device::cuda::columns::indirect::{Indirect, Referred};
+use crate::device::cuda::columns::indirect::{Indirect, IndirectData};
 use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::columns::var_width::Text;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::arguments::U32;
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::column::Column;
@@ -59,19 +61,21 @@ impl CudaDevice {
             (Some(Storage::Text(text)), Some(Some(Storage::Text(other)))) => {
                 self.queue.compared_text(text, other, test, rows)?
             }
-            (Some(Storage::Indirect(referring)), None) => match &referring.to {
-                Referred::Buffers(_) => self.queue.view_truths(referring, test, rows)?,
-                Referred::Values(values) => {
-                    let values =
-                        Column::host(Arc::clone(values), self.twin.budget().lease(0, "twin")?);
-                    let truths = self.twin.test_text(&values, None, test)?;
+            (Some(Storage::Indirect(indirect)), None) => match &indirect.to {
+                IndirectData::Buffers(_) => self.queue.view_truths(indirect, test, rows)?,
+                IndirectData::Values(values) => {
+                    let values = Column::host(
+                        Arc::clone(values),
+                        self.fallback.budget().lease(0, "host fallback")?,
+                    );
+                    let truths = self.fallback.test_text(&values, None, test)?;
                     let truths = self.column_from_host(&truths)?;
-                    self.queue.of_keys(&referring.words, &truths, rows)?
+                    self.queue.of_keys(&indirect.words, &truths, rows)?
                 }
             },
             (Some(Storage::Indirect(left)), Some(Some(Storage::Indirect(right)))) => {
                 match (&left.to, &right.to) {
-                    (Referred::Buffers(_), Referred::Buffers(_)) => {
+                    (IndirectData::Buffers(_), IndirectData::Buffers(_)) => {
                         self.queue.compared_views(left, right, test, rows)?
                     }
                     _ => None,
@@ -84,7 +88,7 @@ impl CudaDevice {
         }
         let column = self.column_to_host(column)?;
         let other = other.map(|other| self.column_to_host(other)).transpose()?;
-        self.column_from_host(&self.twin.test_text(&column, other.as_ref(), test)?)
+        self.column_from_host(&self.fallback.test_text(&column, other.as_ref(), test)?)
     }
 
     /// The same substring of each value.
@@ -98,14 +102,18 @@ impl CudaDevice {
                     rows,
                 ));
             }
-            Some(Storage::Indirect(views)) if matches!(views.to, Referred::Buffers(_)) => {
+            Some(Storage::Indirect(views)) if matches!(views.to, IndirectData::Buffers(_)) => {
                 if let Some(sliced) = self.queue.sliced_views(views, slice, rows)? {
                     return Ok(Column::cuda(sliced, rows));
                 }
             }
             _ => {}
         }
-        self.column_from_host(&self.twin.slice_text(&self.column_to_host(column)?, slice)?)
+        self.column_from_host(
+            &self
+                .fallback
+                .slice_text(&self.column_to_host(column)?, slice)?,
+        )
     }
 }
 
@@ -124,7 +132,7 @@ fn asked(predicate: &TextPredicate) -> (u32, Vec<&[u8]>) {
 }
 
 /// The slice as the kernels take it; the whole value without a slice.
-fn bounds(slice: Option<TextSlice>) -> [Arg; 2] {
+fn bounds(slice: Option<TextSlice>) -> [U32; 2] {
     let slice = slice.unwrap_or(TextSlice {
         skip: 0,
         take: TextSlice::ALL,
@@ -150,7 +158,7 @@ impl Stream {
         let constants = self.constants(&constants)?;
         let out = self.alloc(bitmap_bytes(rows), "columns")?;
         let [skip, take] = bounds(test.slice);
-        let args = [
+        let args = (
             op.into(),
             (&text.offsets).into(),
             (&text.bytes).into(),
@@ -158,15 +166,15 @@ impl Stream {
             skip,
             take,
             (&constants.memory).into(),
-            constants.memory.part(constants.bytes).into(),
+            constants.memory.part(constants.bytes)?.into(),
             (constants.count as u32).into(),
             (&out).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: there are `rows` values at their offsets, and as many validity bits. The constants are at their
         // offsets, from a multiple of 16 bytes on, and there is at least one if `op` reads one. `out` holds a bit for
         // each row, in whole words.
-        unsafe { self.launch("text_test_bytes", Shape::rows(rows), &args)? };
+        unsafe { self.launch(kernels::TEXT_TEST_BYTES, Shape::rows(rows), &args)? };
         self.truths(out, text.valid.as_ref(), rows).map(Some)
     }
 
@@ -183,22 +191,22 @@ impl Stream {
         let left = self.zeroed(4, "a test")?;
         let [skip, take] = bounds(test.slice);
         let words = &views.words;
-        let args = [
+        let args = (
             op.into(),
             (&words.values).into(),
             words.valid.as_ref().into(),
             skip,
             take,
             (&constants.memory).into(),
-            constants.memory.part(constants.bytes).into(),
+            constants.memory.part(constants.bytes)?.into(),
             (constants.count as u32).into(),
             (&out).into(),
             (&left).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: there are `rows` views and as many validity bits; constants as above; `out` holds a bit for each row,
         // in whole words, and `left` one word.
-        unsafe { self.launch("text_test_views", Shape::rows(rows), &args)? };
+        unsafe { self.launch(kernels::TEXT_TEST_VIEWS, Shape::rows(rows), &args)? };
         match is_set(&left, self)? {
             true => Ok(None),
             false => self.truths(out, words.valid.as_ref(), rows).map(Some),
@@ -215,7 +223,7 @@ impl Stream {
     ) -> Result<Option<Values>> {
         let valid = self.both_valid(left.valid.as_ref(), right.valid.as_ref(), rows)?;
         let out = self.alloc(bitmap_bytes(rows), "columns")?;
-        let args = [
+        let args = (
             asked(&test.predicate).0.into(),
             (&left.offsets).into(),
             (&left.bytes).into(),
@@ -224,10 +232,10 @@ impl Stream {
             valid.as_ref().into(),
             (&out).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: both columns have `rows` values at their offsets; `valid` and `out` hold a bit for each row, in whole
         // words.
-        unsafe { self.launch("text_test_columns", Shape::rows(rows), &args)? };
+        unsafe { self.launch(kernels::TEXT_TEST_COLUMNS, Shape::rows(rows), &args)? };
         self.boolean(out, valid).map(Some)
     }
 
@@ -243,7 +251,7 @@ impl Stream {
         let valid = self.both_valid(left.valid.as_ref(), right.valid.as_ref(), rows)?;
         let out = self.alloc(bitmap_bytes(rows), "columns")?;
         let undecided = self.zeroed(4, "a test")?;
-        let args = [
+        let args = (
             asked(&test.predicate).0.into(),
             (&left.values).into(),
             (&right.values).into(),
@@ -251,10 +259,10 @@ impl Stream {
             (&out).into(),
             (&undecided).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: both columns have `rows` views; `valid` and `out` hold a bit for each row, in whole words, and
         // `undecided` one word.
-        unsafe { self.launch("text_test_view_columns", Shape::rows(rows), &args)? };
+        unsafe { self.launch(kernels::TEXT_TEST_VIEW_COLUMNS, Shape::rows(rows), &args)? };
         match is_set(&undecided, self)? {
             true => Ok(None),
             false => self.boolean(out, valid).map(Some),
@@ -288,7 +296,7 @@ impl Stream {
         let starts = self.alloc(rows * 4, "output columns")?;
         let lengths = self.alloc(rows * 4, "output columns")?;
         let [skip, take] = bounds(Some(slice));
-        let args = [
+        let args = (
             (&text.offsets).into(),
             (&text.bytes).into(),
             text.valid.as_ref().into(),
@@ -297,10 +305,10 @@ impl Stream {
             (&starts).into(),
             (&lengths).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: there are `rows` values at their offsets, and as many validity bits; both outputs hold a word for
         // each row.
-        unsafe { self.launch("text_test_spans", Shape::rows(rows), &args)? };
+        unsafe { self.launch(kernels::TEXT_TEST_SPANS, Shape::rows(rows), &args)? };
         let (offsets, bytes, length) = self.text_at(text, &starts, lengths, rows)?;
         Ok(Text {
             data_type: text.data_type.clone(),
@@ -324,7 +332,7 @@ impl Stream {
         let out = self.alloc(rows * 16, "output columns")?;
         let left = self.zeroed(4, "a test")?;
         let [skip, take] = bounds(Some(slice));
-        let args = [
+        let args = (
             (&words.values).into(),
             words.valid.as_ref().into(),
             skip,
@@ -332,9 +340,9 @@ impl Stream {
             (&out).into(),
             (&left).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: there are `rows` views and as many validity bits; `out` holds as many views, and `left` one word.
-        unsafe { self.launch("text_test_slices", Shape::rows(rows), &args)? };
+        unsafe { self.launch(kernels::TEXT_TEST_SLICES, Shape::rows(rows), &args)? };
         if is_set(&left, self)? {
             return Ok(None);
         }

@@ -22,7 +22,7 @@ use crate::error::{BowtieError, Result};
 
 /// The group domain of a base on a GPU, in which rows of other columns are looked up.
 #[derive(Debug)]
-pub(crate) struct Groups {
+pub(crate) struct GroupTable {
     layout: Layout,
     /// `None` when no row of the base is in a group.
     distinct: Option<Distinct>,
@@ -32,7 +32,7 @@ pub(crate) struct Groups {
     by_twin: Vec<bool>,
 }
 
-impl Groups {
+impl GroupTable {
     /// The number of groups in the domain.
     pub(crate) fn groups(&self) -> u32 {
         self.distinct.as_ref().map_or(0, |d| d.len() as u32)
@@ -56,7 +56,7 @@ impl BaseKeys<'_> {
     }
 
     /// Whether the host fallback groups some columns.
-    pub(crate) fn has_twins(&self) -> bool {
+    pub(crate) fn has_duplicates(&self) -> bool {
         self.twins.is_some()
     }
 
@@ -119,7 +119,7 @@ impl CudaDevice {
             true => None,
             false => {
                 let on_host: Vec<&Column> = on_host.iter().collect();
-                let (ids, domain) = self.twin.group_keys(&on_host, null_equal)?;
+                let (ids, domain) = self.fallback.group_keys(&on_host, null_equal)?;
                 Some((self.words_from_host(&ids, "group ids")?, domain))
             }
         };
@@ -143,10 +143,10 @@ impl CudaDevice {
                 .map(|column| self.column_to_host(column))
                 .collect::<Result<_>>()?;
             let on_host: Vec<&Column> = on_host.iter().collect();
-            let ids = self.twin.group_keys_in(domain, &on_host)?;
+            let ids = self.fallback.group_keys_in(domain, &on_host)?;
             self.words_from_host(&ids, "group ids")
         };
-        let Some(groups) = domain.table.find::<Groups>() else {
+        let Some(groups) = domain.table.find::<GroupTable>() else {
             return from_twin(domain, columns);
         };
         // The base decides which columns the host fallback groups: its text may be too long.
@@ -194,7 +194,7 @@ impl Stream {
         rows: usize,
         null_equal: bool,
         grouped: Option<Memory>,
-    ) -> Result<(Buffer<u32>, Groups)> {
+    ) -> Result<(Buffer<u32>, GroupTable)> {
         let mut layout = Layout::of(columns, null_equal);
         let tuples = self.pack(&layout, columns, rows)?;
         let kept = match null_equal {
@@ -209,7 +209,7 @@ impl Stream {
             }
             None => (Buffer::cuda(self.no_groups(rows)?, rows), None),
         };
-        let domain = Groups {
+        let domain = GroupTable {
             layout,
             distinct,
             on_host: None,
@@ -221,7 +221,7 @@ impl Stream {
     /// The group ids of other rows in a domain.
     pub(crate) fn group_keys_in(
         self: &Arc<Self>,
-        domain: &Groups,
+        domain: &GroupTable,
         columns: &[KeyValues<'_>],
         rows: usize,
     ) -> Result<Buffer<u32>> {
@@ -235,8 +235,8 @@ impl Stream {
         };
         let tuples = self.pack(&domain.layout, columns, rows)?;
         // A NULL is in a group only where the base has a NULL in the same column.
-        let refused = domain.layout.refused(columns);
-        let valid = self.all_valid(refused, rows, None)?;
+        let unmatched_validity = domain.layout.unmatched_validity(columns);
+        let valid = self.all_valid(unmatched_validity, rows, None)?;
         self.find_ids(Some(distinct), &tuples, valid.as_ref())
     }
 

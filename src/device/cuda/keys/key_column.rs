@@ -15,14 +15,15 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::Values;
-use crate::device::cuda::columns::indirect::{INLINE, Indirect, Referred};
+use crate::device::cuda::columns::indirect::{INLINE, Indirect, IndirectData};
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::columns::var_width;
 use crate::device::cuda::columns::var_width::MOST_BYTES;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::tuples::Tuples;
-use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
@@ -86,7 +87,7 @@ impl<'a> KeyBytes<'a> {
             }),
             Storage::Indirect(Indirect {
                 words,
-                to: Referred::Buffers(_),
+                to: IndirectData::Buffers(_),
                 ..
             }) => Some(Self {
                 spans: Spans::Views,
@@ -203,7 +204,7 @@ impl CudaDevice {
         Ok(match stored {
             Storage::Indirect(Indirect {
                 words,
-                to: Referred::Values(values),
+                to: IndirectData::Values(values),
                 ..
             }) => self.of_dictionary(words, values, rows)?,
             stored => KeySource::of(stored).map(KeyColumn::Resident),
@@ -291,19 +292,19 @@ impl Stream {
         rows: usize,
     ) -> Result<Buffer<u32>> {
         let kernel = match width(&keys.data_type) {
-            Some(1) => "text_dictionary_rows8",
-            Some(2) => "text_dictionary_rows16",
-            Some(4) => "text_dictionary_rows32",
-            Some(8) => "text_dictionary_rows64",
+            Some(1) => kernels::TEXT_DICTIONARY_ROWS8,
+            Some(2) => kernels::TEXT_DICTIONARY_ROWS16,
+            Some(4) => kernels::TEXT_DICTIONARY_ROWS32,
+            Some(8) => kernels::TEXT_DICTIONARY_ROWS64,
             _ => return Err(BowtieError::Internal(format!("keys of {}", keys.data_type))),
         };
         let out = self.alloc(rows * 4, "key words")?;
-        let args = [
+        let args = (
             (&keys.values).into(),
             keys.valid.as_ref().into(),
             (&out).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: there is a key of the kernel's width, and a bit, for each row; `out` holds a word for each.
         unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
         Ok(Buffer::cuda(out, rows))
@@ -344,18 +345,20 @@ impl Stream {
         let longest = self.zeroed(bytes.len(), "key words")?;
         for (i, (values, rows)) in texts.enumerate() {
             let (kernel, spans) = match values.spans {
-                Spans::Offsets(offsets) => ("text_longest", offsets),
-                Spans::Views => ("text_longest_views", values.bytes),
+                Spans::Offsets(offsets) => (kernels::TEXT_LONGEST, offsets),
+                Spans::Views => (kernels::TEXT_LONGEST_VIEWS, values.bytes),
                 Spans::Width(_) => {
-                    return Err(BowtieError::Internal("one width is no length".into()));
+                    return Err(BowtieError::Internal(
+                        "a length of fixed-width values".into(),
+                    ));
                 }
             };
-            let args = [
+            let args = (
                 spans.into(),
                 values.valid.into(),
-                longest.part(i * BYTES).into(),
+                longest.part(i * BYTES)?.into(),
                 (rows as u32).into(),
-            ];
+            );
             // SAFETY: there are `rows` views, or one more offset, and as many bits; `longest` holds a word for each
             // column.
             unsafe { self.launch(kernel, self.strips(rows.div_ceil(4)), &args)? };
@@ -388,27 +391,31 @@ impl Stream {
                 unit: "bytes",
             });
         }
-        let (kernel, mut args): (_, Vec<Arg>) = match values.are_views() {
-            true => ("text_words_views", vec![values.bytes.into()]),
-            false => (
-                "text_words",
-                vec![
-                    values.offsets().into(),
-                    (width as u32).into(),
-                    values.bytes.into(),
-                ],
-            ),
-        };
-        args.extend([
-            Arg::from(valid),
+        if values.are_views() {
+            let args = (
+                values.bytes.into(),
+                valid.into(),
+                (j as u32).into(),
+                (words as u32).into(),
+                out.into(),
+                (rows as u32).into(),
+            );
+            // SAFETY: there are `rows` views, and a bit for each; `out` holds a word for each.
+            return unsafe { self.launch(kernels::TEXT_WORDS_VIEWS, Shape::rows(rows), &args) };
+        }
+        let args = (
+            values.offsets().into(),
+            (width as u32).into(),
+            values.bytes.into(),
+            valid.into(),
             (j as u32).into(),
             (words as u32).into(),
             out.into(),
             (rows as u32).into(),
-        ]);
-        // SAFETY: there are `rows` values, given by the offsets or the width, in fewer than 2^31 bytes, or in as many
-        // views, and a bit for each; `out` holds a word for each.
-        unsafe { self.launch(kernel, Shape::rows(rows), &args) }
+        );
+        // SAFETY: there are `rows` values, given by the offsets or the width, in fewer than 2^31 bytes, and a bit for
+        // each; `out` holds a word for each.
+        unsafe { self.launch(kernels::TEXT_WORDS, Shape::rows(rows), &args) }
     }
 
     /// Values as tuples of `words` words that compare in the values' order.
@@ -420,7 +427,7 @@ impl Stream {
     ) -> Result<Tuples> {
         let tuples = self.tuples(rows, words)?;
         for j in 0..words {
-            self.text_word(values, values.valid, (j, words), tuples.word(j), rows)?;
+            self.text_word(values, values.valid, (j, words), tuples.word(j)?, rows)?;
         }
         Ok(tuples)
     }

@@ -7,34 +7,45 @@ use arrow::datatypes::{DataType, IntervalUnit};
 
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::keys::key_column::KeySource;
-use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::arguments::{U32, U64};
+use crate::device::cuda::runtime::kernels::{self, Kernel};
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::{Bits, Buffer};
 use crate::device::data::keys::{KeyDomain, Keys};
 use crate::error::{BowtieError, Result};
 
+/// A kernel that makes keys of values: values, keys, and their number.
+type KeyKernel = Kernel<(U64, U64, U32)>;
+
 /// The kernel for the natural keys of a type; `None` for a type without keys, or whose keys depend on other values.
-fn natural_kernel(data_type: &DataType) -> Option<&'static str> {
+fn natural_kernel(data_type: &DataType) -> Option<KeyKernel> {
     use DataType::*;
     Some(match data_type {
-        Boolean => "keys_bool",
-        Int8 => "keys_signed8",
-        Int16 => "keys_signed16",
+        Boolean => kernels::KEYS_BOOL,
+        Int8 => kernels::KEYS_SIGNED8,
+        Int16 => kernels::KEYS_SIGNED16,
         Int32 | Date32 | Time32(_) | Decimal32(..) | Interval(IntervalUnit::YearMonth) => {
-            "keys_signed32"
+            kernels::KEYS_SIGNED32
         }
-        Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => "keys_signed64",
-        UInt8 => "keys_unsigned8",
-        UInt16 => "keys_unsigned16",
-        UInt32 => "keys_unsigned32",
-        UInt64 => "keys_unsigned64",
-        Float16 => "keys_float16",
-        Float32 => "keys_float32",
-        Float64 => "keys_float64",
-        Interval(IntervalUnit::DayTime) => "keys_day_time",
+        Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => {
+            kernels::KEYS_SIGNED64
+        }
+        UInt8 => kernels::KEYS_UNSIGNED8,
+        UInt16 => kernels::KEYS_UNSIGNED16,
+        UInt32 => kernels::KEYS_UNSIGNED32,
+        UInt64 => kernels::KEYS_UNSIGNED64,
+        Float16 => kernels::KEYS_FLOAT16,
+        Float32 => kernels::KEYS_FLOAT32,
+        Float64 => kernels::KEYS_FLOAT64,
+        Interval(IntervalUnit::DayTime) => kernels::KEYS_DAY_TIME,
         _ => return None,
     })
+}
+
+fn of_another_domain(data_type: &DataType) -> BowtieError {
+    BowtieError::Internal(format!("{data_type} in a domain of other keys"))
 }
 
 impl Stream {
@@ -73,21 +84,17 @@ impl Stream {
         let KeySource::Values(values) = column else {
             return Err(BowtieError::Internal("text in a domain of numbers".into()));
         };
-        let mut args: Vec<Arg> = vec![(&values.values).into()];
-        let kernel = match (domain, &values.data_type) {
-            (KeyDomain::Natural, data_type) => natural_kernel(data_type),
-            (KeyDomain::Offset { low, high }, DataType::Decimal128(..)) => {
-                for word in [*low, *high] {
-                    args.extend([Arg::from(word as u64), Arg::from((word >> 64) as u64)]);
-                }
-                Some("keys_offset128")
+        match (domain, &values.data_type) {
+            (KeyDomain::Natural, data_type) => {
+                let kernel = natural_kernel(data_type);
+                let kernel = kernel.ok_or_else(|| of_another_domain(data_type))?;
+                self.keys_by(kernel, values, rows)
             }
-            _ => None,
-        };
-        let kernel = kernel.ok_or_else(|| {
-            BowtieError::Internal(format!("{} in a domain of other keys", values.data_type))
-        })?;
-        self.keys_by(kernel, args, values, rows)
+            (KeyDomain::Offset { low, high }, DataType::Decimal128(..)) => {
+                self.offset_keys([*low, *high], values, rows)
+            }
+            (_, data_type) => Err(of_another_domain(data_type)),
+        }
     }
 
     /// Keys of floats in IEEE 754 total order, in which the two zeros differ, as MIN and MAX need it; `None` for other
@@ -98,34 +105,56 @@ impl Stream {
         rows: usize,
     ) -> Result<Option<Keys>> {
         let kernel = match values.data_type {
-            DataType::Float16 => "keys_total16",
-            DataType::Float32 => "keys_total32",
-            DataType::Float64 => "keys_total64",
+            DataType::Float16 => kernels::KEYS_TOTAL16,
+            DataType::Float32 => kernels::KEYS_TOTAL32,
+            DataType::Float64 => kernels::KEYS_TOTAL64,
             _ => return Ok(None),
         };
-        let args = vec![(&values.values).into()];
-        self.keys_by(kernel, args, values, rows).map(Some)
+        self.keys_by(kernel, values, rows).map(Some)
     }
 
-    /// Keys by a kernel. `args` are its first arguments; the output and the number of rows follow.
-    fn keys_by(
-        self: &Arc<Self>,
-        kernel: &'static str,
-        mut args: Vec<Arg>,
-        values: &Values,
-        rows: usize,
-    ) -> Result<Keys> {
-        let shape = match kernel {
-            "keys_bool" | "keys_offset128" => Shape::rows(rows),
+    /// Keys by a kernel.
+    fn keys_by(self: &Arc<Self>, kernel: KeyKernel, values: &Values, rows: usize) -> Result<Keys> {
+        let shape = match values.data_type {
+            DataType::Boolean => Shape::rows(rows),
             _ => Shape::blocks_of(rows, 2048, 256),
         };
         let out = self.alloc(rows * 8, "order keys")?;
-        args.extend([Arg::from(&out), Arg::from(rows as u32)]);
+        let args = ((&values.values).into(), (&out).into(), (rows as u32).into());
         // SAFETY: a column of this type holds `rows` values of the width that the kernel reads; `out` holds `rows`
         // words.
         unsafe { self.launch(kernel, shape, &args)? };
+        self.keys_in(out, values, rows)
+    }
+
+    /// Keys of decimals of 128 bits as distances from the least; `low` and `high` are the domain's.
+    fn offset_keys(
+        self: &Arc<Self>,
+        [low, high]: [i128; 2],
+        values: &Values,
+        rows: usize,
+    ) -> Result<Keys> {
+        let halves = |word: i128| [word as u64, (word >> 64) as u64].map(U64::from);
+        let ([low, low_upper], [high, high_upper]) = (halves(low), halves(high));
+        let out = self.alloc(rows * 8, "order keys")?;
+        let args = (
+            (&values.values).into(),
+            low,
+            low_upper,
+            high,
+            high_upper,
+            (&out).into(),
+            (rows as u32).into(),
+        );
+        // SAFETY: the column holds `rows` values of 16 bytes; `out` holds `rows` words.
+        unsafe { self.launch(kernels::KEYS_OFFSET128, Shape::rows(rows), &args)? };
+        self.keys_in(out, values, rows)
+    }
+
+    /// Words as the keys of a column.
+    fn keys_in(self: &Arc<Self>, words: Memory, values: &Values, rows: usize) -> Result<Keys> {
         Ok(Keys {
-            values: Buffer::cuda(out, rows),
+            values: Buffer::cuda(words, rows),
             valid: self.valid_of(values.valid.as_ref(), rows)?,
         })
     }

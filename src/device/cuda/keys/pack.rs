@@ -9,8 +9,10 @@ use arrow::datatypes::DataType;
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::keys::key_column::{KeyBytes, KeySource};
 use crate::device::cuda::keys::tuples::Tuples;
-use crate::device::cuda::runtime::launch::{Arg, Shape};
-use crate::device::cuda::runtime::memory::Memory;
+use crate::device::cuda::runtime::arguments::U64;
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
+use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
 
@@ -178,7 +180,7 @@ impl Layout {
     }
 
     /// The validity bitmaps of the other columns in which a NULL equals no row of the base.
-    pub(crate) fn refused<'a>(
+    pub(crate) fn unmatched_validity<'a>(
         &self,
         columns: &[KeyValues<'a>],
     ) -> impl Iterator<Item = &'a Memory> {
@@ -244,14 +246,7 @@ impl Stream {
                     },
                     Source::Values(values),
                 ) => {
-                    let kernel = match bits {
-                        8 => "groups_pack8",
-                        16 => "groups_pack16",
-                        32 => "groups_pack32",
-                        _ => "groups_pack64",
-                    };
-                    let source = [values.into(), valid.into(), negative_zero.into()];
-                    packing.field(kernel, &source, field.at)?;
+                    packing.narrow((bits, negative_zero), values, valid, field.at)?;
                 }
                 (Kind::Wide { words }, Source::Values(values)) => {
                     packing.wide(words, values, valid, field.at)?;
@@ -259,7 +254,7 @@ impl Stream {
                 (Kind::Text { words }, Source::Bytes(bytes)) => {
                     let first = field.at / WORD_BITS;
                     for j in 0..words {
-                        let word = packing.tuples.word(layout.places[first + j]);
+                        let word = packing.tuples.word(layout.places[first + j])?;
                         self.text_word(bytes, valid, (j, words), word, rows)?;
                     }
                 }
@@ -292,30 +287,58 @@ struct Packing<'a> {
 }
 
 impl Packing<'_> {
-    fn word(&self, word: usize) -> Arg {
-        self.tuples.word(self.places[word]).into()
+    /// The first bit of a field in its word, whether other fields are in the word, and the word.
+    fn place(&mut self, at: FirstBit) -> Result<(u32, u32, Part<'_>)> {
+        let word = at / WORD_BITS;
+        let add = std::mem::replace(&mut self.begun[word], true);
+        let word = self.tuples.word(self.places[word])?;
+        Ok(((at % WORD_BITS) as u32, add.into(), word))
     }
 
     /// A field of one bit per row: the conjunction of two bitmaps.
     fn bits(&mut self, bits: &Memory, valid: Option<&Memory>, at: FirstBit) -> Result<()> {
-        self.field("groups_pack_bool", &[bits.into(), valid.into()], at)
+        let (queue, rows) = (self.queue, self.tuples.rows());
+        let (first_bit, add, word) = self.place(at)?;
+        let args = (
+            bits.into(),
+            valid.into(),
+            first_bit.into(),
+            add.into(),
+            word.into(),
+            (rows as u32).into(),
+        );
+        // SAFETY: bitmaps hold a bit for each row of the tuples, and so does a word of the tuples.
+        unsafe { queue.launch(kernels::GROUPS_PACK_BOOL, Shape::rows(rows), &args) }
     }
 
-    /// Writes a field, beside the other fields of its word.
-    fn field(&mut self, kernel: &'static str, source: &[Arg], at: FirstBit) -> Result<()> {
-        let word = at / WORD_BITS;
-        let add = std::mem::replace(&mut self.begun[word], true);
-        let rows = self.tuples.rows();
-        let mut args = source.to_vec();
-        args.extend([
-            Arg::from((at % WORD_BITS) as u32),
-            u32::from(add).into(),
-            self.word(word),
+    /// A field of values of `bits` bits; `negative_zero` is a bit pattern that equals 0.
+    fn narrow(
+        &mut self,
+        (bits, negative_zero): (u32, u64),
+        values: &Memory,
+        valid: Option<&Memory>,
+        at: FirstBit,
+    ) -> Result<()> {
+        let kernel = match bits {
+            8 => kernels::GROUPS_PACK8,
+            16 => kernels::GROUPS_PACK16,
+            32 => kernels::GROUPS_PACK32,
+            _ => kernels::GROUPS_PACK64,
+        };
+        let (queue, rows) = (self.queue, self.tuples.rows());
+        let (first_bit, add, word) = self.place(at)?;
+        let args = (
+            values.into(),
+            valid.into(),
+            negative_zero.into(),
+            first_bit.into(),
+            add.into(),
+            word.into(),
             (rows as u32).into(),
-        ]);
-        // SAFETY: a column holds a value of the kernel's width, and its bitmaps a bit, for each row of the tuples; so
+        );
+        // SAFETY: a column holds a value of the kernel's width, and its bitmap a bit, for each row of the tuples; so
         // does a word of the tuples.
-        unsafe { self.queue.launch(kernel, Shape::rows(rows), &args) }
+        unsafe { queue.launch(kernel, Shape::rows(rows), &args) }
     }
 
     /// Writes values of whole words.
@@ -327,17 +350,20 @@ impl Packing<'_> {
         at: FirstBit,
     ) -> Result<()> {
         let first = at / WORD_BITS;
-        let kernel = match words {
-            2 => "groups_split128",
-            _ => "groups_split256",
-        };
         let rows = self.tuples.rows();
-        let mut args: Vec<Arg> = vec![values.into(), valid.into()];
-        args.extend((first..first + words).map(|word| self.word(word)));
-        args.push((rows as u32).into());
-        // SAFETY: `values` holds a value of `words` words, and `valid` a bit, for each row of the tuples; so does each
-        // word of the tuples.
-        unsafe { self.queue.launch(kernel, Shape::rows(rows), &args) }
+        let word = |word: usize| self.tuples.word(self.places[first + word]);
+        let (values, valid, n) = (values.into(), valid.into(), (rows as u32).into());
+        let shape = Shape::rows(rows);
+        if words == 2 {
+            let args = (values, valid, word(0)?.into(), word(1)?.into(), n);
+            // SAFETY: `values` holds a value of two words, and `valid` a bit, for each row of the tuples; so does each
+            // word of the tuples.
+            return unsafe { self.queue.launch(kernels::GROUPS_SPLIT128, shape, &args) };
+        }
+        let [low, second, third, high] = [word(0)?, word(1)?, word(2)?, word(3)?].map(U64::from);
+        let args = (values, valid, low, second, third, high, n);
+        // SAFETY: as above, with values of four words.
+        unsafe { self.queue.launch(kernels::GROUPS_SPLIT256, shape, &args) }
     }
 }
 

@@ -16,7 +16,7 @@ impl KeyPrimitives for CudaDevice {
         if let Some((key, words)) = self.base_key(base)? {
             return self.queue.order_keys(key.source()?, words, base.rows());
         }
-        let (keys, domain) = self.twin.order_keys(&self.column_to_host(base)?)?;
+        let (keys, domain) = self.fallback.order_keys(&self.column_to_host(base)?)?;
         Ok((self.keys_from_host(&keys)?, domain))
     }
 
@@ -32,7 +32,7 @@ impl KeyPrimitives for CudaDevice {
                 .order_keys_in(domain, key.source()?, column.rows());
         }
         let keys = self
-            .twin
+            .fallback
             .order_keys_in(domain, &self.column_to_host(column)?)?;
         self.keys_from_host(&keys)
     }

@@ -9,6 +9,7 @@ use arrow::datatypes::{DataType, IntervalUnit};
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::keys::key_column::{KeyBytes, KeySource};
 use crate::device::cuda::keys::tuples::{Distinct, Significance, Tuples};
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -136,19 +137,19 @@ impl Stream {
     /// Values as tuples that compare in the values' order.
     fn ordered(self: &Arc<Self>, wide: WideType, values: &Values, rows: usize) -> Result<Tuples> {
         let (kernel, width) = match wide {
-            WideType::Decimal128 => ("groups_order128", 2),
-            WideType::Decimal256 => ("groups_order256", 4),
-            WideType::MonthDayNano => ("groups_order_month_day_nano", 2),
+            WideType::Decimal128 => (kernels::GROUPS_ORDER128, 2),
+            WideType::Decimal256 => (kernels::GROUPS_ORDER256, 4),
+            WideType::MonthDayNano => (kernels::GROUPS_ORDER_MONTH_DAY_NANO, 2),
             WideType::Text { .. } => {
                 return Err(BowtieError::Internal("text without bytes".into()));
             }
         };
         let tuples = self.tuples(rows, width)?;
-        let args = [
+        let args = (
             (&values.values).into(),
-            tuples.word(0).into(),
+            tuples.first_word().into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: a column of this type holds `rows` values of `width` words, and so do the tuples.
         unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
         Ok(tuples)
@@ -162,17 +163,23 @@ impl Stream {
         let shape = self.strips(rows.div_ceil(4));
         let of_blocks = self.alloc(shape.blocks as usize * 32, "a column's extremes")?;
         let all = self.alloc(32, "a column's extremes")?;
-        let args = [
+        let args = (
             (&values.values).into(),
             values.valid.as_ref().into(),
             (&of_blocks).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: the column holds `rows` values of 16 bytes, and a bit for each; `of_blocks` 32 bytes for each block.
-        unsafe { self.launch("keys_extremes128", shape, &args)? };
-        let args = [(&of_blocks).into(), (&all).into(), shape.blocks.into()];
+        unsafe { self.launch(kernels::KEYS_EXTREMES128, shape, &args)? };
+        let args = ((&of_blocks).into(), (&all).into(), shape.blocks.into());
         // SAFETY: the blocks' extremes were written before; `all` holds 32 bytes.
-        unsafe { self.launch("keys_extremes128_total", Shape::blocks_of(1, 1, 256), &args)? };
+        unsafe {
+            self.launch(
+                kernels::KEYS_EXTREMES128_TOTAL,
+                Shape::blocks_of(1, 1, 256),
+                &args,
+            )?
+        };
         let mut bytes = [[0; 16]; 2];
         self.read_few(bytes.as_flattened_mut(), &all, 0)?;
         let [low, high] = bytes.map(i128::from_le_bytes);

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::{memory, valid_memory};
+use crate::device::cuda::runtime::arguments::{U32, U64};
+use crate::device::cuda::runtime::kernels::{self, Kernel};
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
@@ -32,14 +34,21 @@ pub(crate) fn check_sortable(n: usize) -> Result<()> {
     }
 }
 
+/// Keys and their number, passes, first bit and number of bits of each pass, first positions of digits, and the number of
+/// finished blocks.
+type Histogram = Kernel<(U64, U32, U32, U64, U64, U64, U64)>;
+/// Keys, row ids (or 0, 1, … from the third argument on) and their number, sorted keys and row ids, first positions of
+/// digits, 0, first bit and number of bits, look-back, and the number of the next tile.
+type Onesweep = Kernel<(U64, U64, U32, U32, U64, U64, U64, U64, U32, U32, U64, U64)>;
+
 /// Widths of the pairs of a sort, with the kernels for them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeyWidth {
     bytes: usize,
     /// Bytes of the value beside a key: mostly a row id; 0 for none.
     value_bytes: usize,
-    histogram: &'static str,
-    onesweep: &'static str,
+    histogram: Histogram,
+    onesweep: Onesweep,
     /// Pairs per block of a pass.
     tile: usize,
 }
@@ -48,36 +57,36 @@ pub(crate) struct KeyWidth {
 pub(crate) const WIDE: KeyWidth = KeyWidth {
     bytes: 8,
     value_bytes: 4,
-    histogram: "sort_histogram_u64",
-    onesweep: "sort_onesweep_u64",
+    histogram: kernels::SORT_HISTOGRAM_U64,
+    onesweep: kernels::SORT_ONESWEEP_U64,
     tile: 5760,
 };
 /// Keys of 32 bits with row ids.
 pub(crate) const NARROW: KeyWidth = KeyWidth {
     bytes: 4,
     value_bytes: 4,
-    histogram: "sort_histogram_u32",
-    onesweep: "sort_onesweep_u32",
+    histogram: kernels::SORT_HISTOGRAM_U32,
+    onesweep: kernels::SORT_ONESWEEP_U32,
     tile: 8832,
 };
 /// Keys of 32 bits with values of 64.
-pub(crate) const NARROW_BESIDE_WORDS: KeyWidth = KeyWidth {
+pub(crate) const NARROW_WITH_WORDS: KeyWidth = KeyWidth {
     bytes: 4,
     value_bytes: 8,
-    histogram: "sort_histogram_u32",
-    onesweep: "sort_onesweep_u32_u64",
+    histogram: kernels::SORT_HISTOGRAM_U32,
+    onesweep: kernels::SORT_ONESWEEP_U32_U64,
     tile: 5760,
 };
 /// Keys of 64 bits without values.
 pub(crate) const WIDE_ALONE: KeyWidth = KeyWidth {
     value_bytes: 0,
-    onesweep: "sort_onesweep_u64_alone",
+    onesweep: kernels::SORT_ONESWEEP_U64_ALONE,
     ..WIDE
 };
 /// Keys of 32 bits without values.
 pub(crate) const NARROW_ALONE: KeyWidth = KeyWidth {
     value_bytes: 0,
-    onesweep: "sort_onesweep_u32_alone",
+    onesweep: kernels::SORT_ONESWEEP_U32_ALONE,
     ..NARROW
 };
 const ONESWEEP_THREADS: u32 = 384;
@@ -200,11 +209,11 @@ impl Stream {
     fn segments(self: &Arc<Self>, ids: &Memory, n: usize, groups: u32) -> Result<Buffer<u32>> {
         let markers = groups as usize + 1;
         let out = self.alloc(markers * 4, "segments")?;
-        let args = [ids.into(), (n as u32).into(), groups.into(), (&out).into()];
+        let args = (ids.into(), (n as u32).into(), groups.into(), (&out).into());
         // SAFETY: `ids` holds n ids below `groups`, `out` one word more than groups.
         unsafe {
             self.launch(
-                "sort_segments",
+                kernels::SORT_SEGMENTS,
                 Shape::blocks_of(n + markers, 4096, 256),
                 &args,
             )?
@@ -236,15 +245,15 @@ impl Stream {
                     bytes | u64::from(of(digit)) << (8 * pass)
                 })
         };
-        let args = [
+        let args = (
             keys.into(),
             (n as u32).into(),
             (digits.len() as u32).into(),
             byte_each(|(first, _)| *first).into(),
             byte_each(|(_, bits)| *bits).into(),
             (&starts).into(),
-            starts.word(digits.len() * DIGITS),
-        ];
+            starts.word(digits.len() * DIGITS)?.into(),
+        );
         // SAFETY: `keys` holds n keys of the kernel's width; `starts` 256 words for each pass and the count of blocks,
         // all zero.
         unsafe { self.launch(width.histogram, self.strips(n / 8 + 1), &args)? };
@@ -266,20 +275,20 @@ impl Stream {
                 Some((keys, rows)) => (keys.into(), Some(rows)),
                 None => (keys, rows),
             };
-            let args = [
+            let args = (
                 keys_in.into(),
                 rows_in.into(),
                 0u32.into(),
                 (n as u32).into(),
                 (&to.0).into(),
                 (&to.1).into(),
-                starts.word(pass * DIGITS),
+                starts.word(pass * DIGITS)?.into(),
                 0u64.into(),
                 (*first_bit).into(),
                 (*bits).into(),
                 (&lookback).into(),
-                lookback.word(tiles * DIGITS),
-            ];
+                lookback.word(tiles * DIGITS)?.into(),
+            );
             let shape = Shape::blocks_of(n, width.tile, ONESWEEP_THREADS);
             // SAFETY: inputs and outputs hold n pairs and do not overlap; the look-back holds 256 words for each tile
             // and the number of the next tile, all zero; `starts` are those of this pass.
@@ -292,7 +301,7 @@ impl Stream {
     /// The bits in which not all of `n` keys agree.
     pub(crate) fn varying_bits(self: &Arc<Self>, keys: &Memory, n: usize) -> Result<u64> {
         let varying = self.zeroed(8, "sort scratch")?;
-        self.add_varying_bits(keys.into(), n, varying.part(0))?;
+        self.add_varying_bits(keys.into(), n, varying.part(0)?)?;
         self.read_word(&varying, 0)
     }
 
@@ -303,9 +312,9 @@ impl Stream {
         n: usize,
         varying: Part<'_>,
     ) -> Result<()> {
-        let args = [keys.into(), (n as u32).into(), varying.into()];
+        let args = (keys.into(), (n as u32).into(), varying.into());
         // SAFETY: `keys` holds n words, and `varying` is one word.
-        unsafe { self.launch("sort_varying_bits", self.strips(n / 4 + 1), &args) }
+        unsafe { self.launch(kernels::SORT_VARYING_BITS, self.strips(n / 4 + 1), &args) }
     }
 }
 

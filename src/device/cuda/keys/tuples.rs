@@ -11,6 +11,8 @@ use std::sync::Arc;
 use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::keys::sort::{WIDE, check_sortable};
 use crate::device::cuda::runtime::access::memory;
+use crate::device::cuda::runtime::arguments::{U32, U64};
+use crate::device::cuda::runtime::kernels::{self, Kernel};
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
@@ -28,8 +30,16 @@ pub(crate) struct Tuples {
 
 impl Tuples {
     /// Word `j` of all rows.
-    pub(crate) fn word(&self, j: usize) -> Part<'_> {
+    ///
+    /// # Errors
+    /// [`BowtieError::Internal`](crate::error::BowtieError::Internal) where `j` is above the width.
+    pub(crate) fn word(&self, j: usize) -> Result<Part<'_>> {
         self.words.part(j * self.rows * 8)
+    }
+
+    /// Word 0 of all rows.
+    pub(crate) fn first_word(&self) -> Part<'_> {
+        (&self.words).into()
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -132,10 +142,10 @@ impl Stream {
         let mut last_sorted: Option<(usize, Memory)> = None;
         for j in differing.iter().rev().copied() {
             let gathered = match &rows {
-                Some(rows) => Some(self.gather_values(tuples.word(j), memory(rows)?, n, 8)?),
+                Some(rows) => Some(self.gather_values(tuples.word(j)?, memory(rows)?, n, 8)?),
                 None => None,
             };
-            let unsorted = gathered.as_ref().map_or(tuples.word(j), Part::from);
+            let unsorted = gathered.as_ref().map_or(tuples.word(j)?, Part::from);
             let before = rows.as_ref().map(memory).transpose()?;
             if let Some((sorted, by_word)) =
                 self.sort_pairs(WIDE, unsorted, before, n, varying[j])?
@@ -153,22 +163,24 @@ impl Stream {
         for (i, j) in differing.into_iter().enumerate() {
             let gathered = match (&rows, &last_sorted) {
                 (_, Some((last, _))) if *last == j => None,
-                (Some(rows), _) => Some(self.gather_values(tuples.word(j), memory(rows)?, n, 8)?),
+                (Some(rows), _) => {
+                    Some(self.gather_values(tuples.word(j)?, memory(rows)?, n, 8)?)
+                }
                 (None, _) => None,
             };
             let sorted = match (&gathered, &last_sorted) {
                 (Some(gathered), _) => gathered.into(),
                 (None, Some((last, sorted))) if *last == j => sorted.into(),
-                (None, _) => tuples.word(j),
+                (None, _) => tuples.word(j)?,
             };
-            let args = [
+            let args = (
                 sorted.into(),
                 u32::from(i > 0).into(),
                 (&heads).into(),
                 (n as u32).into(),
-            ];
+            );
             // SAFETY: `sorted` holds n words, `heads` n bits.
-            unsafe { self.launch("groups_heads", Shape::rows(n), &args)? };
+            unsafe { self.launch(kernels::GROUPS_HEADS, Shape::rows(n), &args)? };
         }
         drop(last_sorted);
 
@@ -178,9 +190,9 @@ impl Stream {
         let distinct = self.tuples(count, tuples.width)?;
         for (at, j) in order.iter().enumerate() {
             self.gather_into(
-                tuples.word(*j),
+                tuples.word(*j)?,
                 memory(&firsts)?,
-                distinct.word(at),
+                distinct.word(at)?,
                 count,
                 8,
             )?;
@@ -203,7 +215,7 @@ impl Stream {
     fn varying_words(self: &Arc<Self>, tuples: &Tuples) -> Result<Vec<u64>> {
         let varying = self.zeroed(tuples.width * 8, "sort scratch")?;
         for j in 0..tuples.width {
-            self.add_varying_bits(tuples.word(j), tuples.rows, varying.part(j * 8))?;
+            self.add_varying_bits(tuples.word(j)?, tuples.rows, varying.part(j * 8)?)?;
         }
         let mut bytes = vec![0; tuples.width * 8];
         self.read_few(&mut bytes, &varying, 0)?;
@@ -219,7 +231,7 @@ impl Stream {
             true => self.no_groups(runs.of_rows)?,
             false => self.alloc(runs.of_rows * 4, "group ids")?,
         };
-        self.number_runs("groups_ids", runs, &out)?;
+        self.number_runs(kernels::GROUPS_IDS, runs, &out)?;
         Ok(Buffer::cuda(out, runs.of_rows))
     }
 
@@ -231,7 +243,7 @@ impl Stream {
         let ids = self.alloc(runs.len * 4, "group ids")?;
         let rows = runs.rows;
         let by_position = Runs { rows: None, ..runs };
-        self.number_runs("groups_ids", &by_position, &ids)?;
+        self.number_runs(kernels::GROUPS_IDS, &by_position, &ids)?;
         Ok((ids, rows))
     }
 
@@ -241,18 +253,23 @@ impl Stream {
             true => self.zeroed(runs.of_rows * 8, "order keys")?,
             false => self.alloc(runs.of_rows * 8, "order keys")?,
         };
-        self.number_runs("groups_ranks", runs, &out)?;
+        self.number_runs(kernels::GROUPS_RANKS, runs, &out)?;
         Ok(Buffer::cuda(out, runs.of_rows))
     }
 
-    fn number_runs(&self, kernel: &'static str, runs: &Runs, out: &Memory) -> Result<()> {
-        let args = [
+    fn number_runs(
+        &self,
+        kernel: Kernel<(U64, U64, U64, U64, U32)>,
+        runs: &Runs,
+        out: &Memory,
+    ) -> Result<()> {
+        let args = (
             (&runs.heads).into(),
             (&runs.offsets).into(),
             runs.rows.as_ref().map(memory).transpose()?.into(),
             out.into(),
             (runs.len as u32).into(),
-        ];
+        );
         // SAFETY: `heads` holds a bit for each position, `offsets` a word for each 8192 of them, `rows` row ids below
         // `of_rows`; `out` holds `of_rows` words, of 32 bits for ids and of 64 for ranks.
         unsafe { self.launch(kernel, Shape::blocks_of(runs.len, 8192, 256), &args) }
@@ -274,7 +291,7 @@ impl Stream {
         let out = match distinct {
             Some(distinct) => {
                 let out = self.alloc(tuples.rows * 4, "group ids")?;
-                self.find("groups_find", distinct, tuples, valid, &out)?;
+                self.find(kernels::GROUPS_FIND, distinct, tuples, valid, &out)?;
                 out
             }
             None => self.no_groups(tuples.rows)?,
@@ -292,7 +309,7 @@ impl Stream {
         let out = match distinct {
             Some(distinct) => {
                 let out = self.alloc(tuples.rows * 8, "order keys")?;
-                self.find("groups_rank", distinct, tuples, valid, &out)?;
+                self.find(kernels::GROUPS_RANK, distinct, tuples, valid, &out)?;
                 out
             }
             None => self.zeroed(tuples.rows * 8, "order keys")?,
@@ -302,21 +319,21 @@ impl Stream {
 
     fn find(
         &self,
-        kernel: &'static str,
+        kernel: Kernel<(U64, U32, U64, U32, U64, U64, U32)>,
         distinct: &Distinct,
         tuples: &Tuples,
         valid: Option<&Memory>,
         out: &Memory,
     ) -> Result<()> {
-        let args = [
-            distinct.tuples.word(0).into(),
+        let args = (
+            distinct.tuples.first_word().into(),
             (distinct.tuples.rows as u32).into(),
-            tuples.word(0).into(),
+            tuples.first_word().into(),
             (tuples.width as u32).into(),
             valid.into(),
             out.into(),
             (tuples.rows as u32).into(),
-        ];
+        );
         debug_assert_eq!(distinct.tuples.width, tuples.width);
         // SAFETY: both hold the words of their rows, with the same number of words per row; `valid` holds a bit and
         // `out` a word for each tuple.

@@ -1,4 +1,4 @@
-//! A GPU's own memory behind buffers, bits and flags.
+//! The device memory behind buffers, bits and flags.
 
 use arrow::datatypes::ArrowNativeType;
 
@@ -9,12 +9,12 @@ use crate::device::data::structures::Flags;
 use crate::error::Result;
 
 impl<T: ArrowNativeType> Buffer<T> {
-    /// `len` words of a GPU's memory.
+    /// A buffer of `len` words of device memory.
     pub(crate) fn cuda(memory: Memory, len: usize) -> Self {
         Self::of_device(Opaque::new(memory), len)
     }
 
-    /// Its memory, where it is a GPU's.
+    /// Its device memory; `None` for another device's buffer.
     pub(crate) fn on_cuda(&self) -> Option<&Memory> {
         self.device_memory().and_then(Opaque::find)
     }
@@ -25,7 +25,7 @@ impl<T: ArrowNativeType> Buffer<T> {
     }
 }
 
-/// The GPU's memory of words.
+/// The device memory of words.
 ///
 /// # Errors
 /// [`BowtieError::Internal`](crate::error::BowtieError::Internal) where another device made them.
@@ -39,7 +39,7 @@ impl Bits {
     }
 }
 
-/// The validity of keys in the GPU's memory, where some are NULL.
+/// The device memory of the validity of keys; `None` where no key is NULL.
 ///
 /// # Errors
 /// As of [`memory`].
@@ -57,7 +57,7 @@ impl Flags {
     }
 }
 
-/// Flags as the GPU's words of 32 bits.
+/// The device memory of flags: words of 32 bits.
 ///
 /// # Errors
 /// As of [`memory`].

@@ -1,58 +1,62 @@
 //! Launches of blocks in clusters, on cards that have such (compute capability 9.0).
 
-use std::ffi::c_void;
 use std::{mem, ptr};
 
 use cudarc::driver::sys;
 
+use crate::device::cuda::runtime::arguments::Arguments;
 use crate::device::cuda::runtime::driver::failed;
-use crate::device::cuda::runtime::launch::{Given, Shape};
+use crate::device::cuda::runtime::kernels::Kernel;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
 
 impl Stream {
-    /// Launches a kernel by clusters of so many blocks, of which there is a multiple.
+    /// Launches a kernel in clusters of `blocks` blocks. The grid's blocks are a multiple of that.
     ///
     /// # Safety
-    /// As [`Stream::launch_given`].
-    pub(crate) unsafe fn launch_in_clusters(
+    /// As [`Stream::launch`].
+    pub(crate) unsafe fn launch_in_clusters<A: Arguments>(
         &self,
-        kernel: &'static str,
+        kernel: Kernel<A>,
         shape: Shape,
         blocks: u32,
-        args: &[Given<'_>],
+        args: &A,
     ) -> Result<()> {
         self.bind()?;
-        let function = self.gpu.kernel(kernel)?.cu_function();
-        let mut args: Vec<*mut c_void> = args.iter().map(Given::address).collect();
+        let function = self.gpu.kernel(kernel.entry)?.cu_function();
         let mut clusters = clusters_of(blocks);
         let config = self.config(shape, &mut clusters);
-        // SAFETY: the caller's promise; arguments, attribute and configuration are read while the call lasts.
-        unsafe { sys::cuLaunchKernelEx(&config, function, args.as_mut_ptr(), ptr::null_mut()) }
-            .result()
-            .map_err(|e| failed(&format!("launching kernel {kernel}"), e))
+        let launched = args.with_addresses(|args| {
+            // SAFETY: the caller's promise; the number of arguments and their widths are those of the kernel's PTX;
+            // arguments, attribute and configuration are read during the call.
+            unsafe { sys::cuLaunchKernelEx(&config, function, args.as_mut_ptr(), ptr::null_mut()) }
+                .result()
+        });
+        launched.map_err(|e| failed(&format!("launching kernel {kernel:?}"), e))
     }
 
-    /// Clusters of so many blocks of a kernel that run at once.
-    pub(crate) fn clusters_at_once(
+    /// The number of clusters of `blocks` blocks of a kernel that run at once.
+    pub(crate) fn clusters_at_once<A>(
         &self,
-        kernel: &'static str,
+        kernel: Kernel<A>,
         shape: Shape,
         blocks: u32,
     ) -> Result<u32> {
         self.bind()?;
-        let function = self.gpu.kernel(kernel)?.cu_function();
+        let function = self.gpu.kernel(kernel.entry)?.cu_function();
         let mut clusters = clusters_of(blocks);
         let config = self.config(shape, &mut clusters);
         let mut at_once = 0;
-        // SAFETY: the function is of this context; attribute and configuration are read while the call lasts, the number is written.
+        // SAFETY: the function is of this context; attribute and configuration are read during the call, the number is
+        // written.
         unsafe { sys::cuOccupancyMaxActiveClusters(&mut at_once, function, &config) }
             .result()
-            .map_err(|e| failed(&format!("asking for clusters of {kernel}"), e))?;
+            .map_err(|e| failed(&format!("asking for clusters of {kernel:?}"), e))?;
         Ok(at_once.max(0) as u32)
     }
 
-    /// For calls that end before the attribute does.
+    /// A configuration with a pointer to `attribute`, for calls during which the attribute exists.
     fn config(&self, shape: Shape, attribute: &mut sys::CUlaunchAttribute) -> sys::CUlaunchConfig {
         sys::CUlaunchConfig {
             gridDimX: shape.blocks,
@@ -69,7 +73,7 @@ impl Stream {
     }
 }
 
-/// That blocks are launched in clusters of so many.
+/// The launch attribute for clusters of `blocks` blocks.
 fn clusters_of(blocks: u32) -> sys::CUlaunchAttribute {
     // SAFETY: plain words, for all of which zero is a value.
     let mut attribute: sys::CUlaunchAttribute = unsafe { mem::zeroed() };

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use cudarc::driver::{CudaContext, DriverError, result, sys};
 
 use crate::device::cuda::runtime::sticky_error;
+use crate::device::gpu_info::GpuInfo;
 use crate::error::{BowtieError, Result};
 
 /// The oldest architecture that the kernels' PTX can be translated for: Turing.
@@ -13,27 +14,8 @@ pub(crate) const LEAST_CAPABILITY: (i32, i32) = (7, 5);
 /// The oldest driver API that takes the kernels' PTX, whose label is 8.3.
 const LEAST_DRIVER: i32 = 12030;
 
-/// A GPU as the driver describes it.
-#[derive(Debug, Clone)]
-pub(crate) struct GpuInfo {
-    pub ordinal: u32,
-    pub name: String,
-    pub total_bytes: u64,
-    /// Such as 9.0.
-    pub compute_capability: String,
-    /// Whether the kernels can be translated for it.
-    pub takes_kernels: bool,
-    /// The newest CUDA version that the driver serves, such as 13.0.
-    pub driver: String,
-}
-
-/// Why no GPU can be used, or how many there are. Asked once in the process.
-pub(crate) fn count() -> Result<u32> {
-    static COUNT: OnceLock<Result<u32>> = OnceLock::new();
-    COUNT.get_or_init(probe).clone()
-}
-
-fn probe() -> Result<u32> {
+/// Starts the driver, and counts its GPUs; or says why none can be used.
+fn count() -> Result<u32> {
     // SAFETY: only tries to load the driver's library, whose initialisers are NVIDIA's.
     if !unsafe { sys::is_culib_present() } {
         return Err(BowtieError::Device(
@@ -46,7 +28,7 @@ fn probe() -> Result<u32> {
     let version = driver_version()?;
     if version < LEAST_DRIVER {
         return Err(BowtieError::Device(format!(
-            "the NVIDIA driver is too old: it serves CUDA {}, at least {} is needed",
+            "the NVIDIA driver is too old: it supports CUDA {}, and bowtie needs {} or later",
             dotted(version),
             dotted(LEAST_DRIVER)
         )));
@@ -59,8 +41,30 @@ fn probe() -> Result<u32> {
     }
 }
 
-/// All GPUs, or why there is none.
-pub(crate) fn gpus() -> Result<Vec<GpuInfo>> {
+/// All GPUs, or why there is none. The driver is asked once in the process.
+pub(crate) fn gpus() -> Result<&'static [GpuInfo]> {
+    static GPUS: OnceLock<Result<Vec<GpuInfo>>> = OnceLock::new();
+    match GPUS.get_or_init(describe_all) {
+        Ok(gpus) => Ok(gpus),
+        Err(error) => Err(error.clone()),
+    }
+}
+
+/// The GPU `ordinal`.
+///
+/// # Errors
+/// When there is no driver, when it is too old, or when it knows no such GPU.
+pub(crate) fn gpu(ordinal: u32) -> Result<&'static GpuInfo> {
+    let gpus = gpus()?;
+    gpus.iter().find(|gpu| gpu.ordinal == ordinal).ok_or_else(|| {
+        BowtieError::Device(format!(
+            "there is no GPU cuda:{ordinal}: the driver knows {}, counted from 0; SELECT * FROM bowtie_devices() lists them",
+            gpus.len()
+        ))
+    })
+}
+
+fn describe_all() -> Result<Vec<GpuInfo>> {
     // First: to ask for the version where no library is panics.
     let count = count()?;
     let driver = dotted_version();
@@ -116,7 +120,7 @@ fn dotted(version: i32) -> String {
 /// The error of a call that should not fail.
 pub(crate) fn failed(what: &str, error: DriverError) -> BowtieError {
     let failed = format!("{what} failed on the GPU: {}", text(error));
-    BowtieError::Device(match sticky_error::note(error, &failed) {
+    BowtieError::Device(match sticky_error::pinned_word(error, &failed) {
         true => format!(
             "{failed}; this process will not use that GPU again: restart it, and please report this"
         ),

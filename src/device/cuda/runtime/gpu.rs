@@ -1,4 +1,4 @@
-//! [`Gpu`]: one card, opened once in the process: its context, its kernels by family, its staging rings.
+//! [`Gpu`]: one card, opened once in the process: its context, memory pool, root budget, kernels and staging rings.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -9,52 +9,54 @@ use cudarc::driver::{
     CudaContext, CudaEvent, CudaFunction, CudaModule, CudaStream, DriverError, result, sys,
 };
 use cudarc::nvrtc::Ptx;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use crate::device::budget::Budget;
 use crate::device::cuda::codegen::kernel_cache::Compiled;
-use crate::device::cuda::runtime::driver::{LEAST_CAPABILITY, count, failed};
+use crate::device::cuda::runtime::driver::{self, LEAST_CAPABILITY, failed};
+use crate::device::cuda::runtime::kernels::{ENTRIES, Entry, FAMILIES, Family};
 use crate::device::cuda::runtime::memory_rates::MemoryRates;
 use crate::device::cuda::runtime::staging::ring::Ring;
 use crate::device::cuda::runtime::staging::word::Words;
 use crate::device::cuda::runtime::sticky_error;
 use crate::error::{BowtieError, Result};
 
-include!(concat!(env!("OUT_DIR"), "/kernel_families.rs"));
-
-/// A GPU and everything that its queries share.
+/// A card, and what all queries on it share.
 #[derive(Debug)]
 pub(crate) struct Gpu {
     pub(crate) context: Arc<CudaContext>,
-    /// Its root budget, of all sessions of the process: nine tenths of what was free when it was opened. (Later the pool keeps what was
-    /// freed, so the driver counts it as used.)
+    /// The root budget of all sessions of the process: nine tenths of the memory that was free when the card was opened.
+    /// (Later the pool keeps freed memory, which the driver counts as used.)
     pub(crate) budget: Arc<Budget>,
     /// Compute capability.
     pub(crate) capability: (i32, i32),
     /// Streaming multiprocessors.
     pub(crate) multiprocessors: u32,
-    /// Of its L2 cache.
+    /// Bytes of the L2 cache.
     pub(crate) cache_bytes: u64,
     /// Bytes of shared memory that a block can have.
     pub(crate) shared_bytes: u32,
     pool: Pool,
-    modules: Vec<Mutex<Option<Arc<CudaModule>>>>,
-    kernels: RwLock<HashMap<&'static str, CudaFunction>>,
-    /// Programs over rows.
+    /// By family, once it was loaded.
+    modules: [Mutex<Option<Arc<CudaModule>>>; FAMILIES],
+    /// By [`Entry::index`], once it was asked for.
+    kernels: [OnceLock<CudaFunction>; ENTRIES],
+    /// Row programs that were compiled.
     pub(crate) compiled: Compiled,
     pub(crate) up: Mutex<Option<Arc<Ring>>>,
     pub(crate) down: Mutex<Option<Arc<Ring>>>,
-    pub(crate) notes: Words,
-    /// Once they were measured.
+    pub(crate) pinned_words: Words,
+    /// Rates of the memory, once they were measured.
     pub(crate) memory_rates: OnceLock<MemoryRates>,
-    /// Whether it refused clusters of blocks once.
+    /// Whether it once refused clusters of blocks.
     pub(crate) refuses_clusters: AtomicBool,
 }
 
-/// The share of the card's memory that the pool keeps for later queries: one part of so many.
+/// The pool keeps at most one in this number of the card's bytes for later queries.
 const KEPT_SHARE: u64 = 4;
 
-/// Memory that is allocated and freed in the order of streams. Its own, so that nothing changes for others in the process.
+/// A pool of memory that is allocated and freed in the order of streams. It is not the card's default pool, whose settings
+/// other users in the process rely on.
 #[derive(Debug)]
 struct Pool(sys::CUmemoryPool);
 
@@ -64,7 +66,7 @@ unsafe impl Send for Pool {}
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    /// A pool of GPU `ordinal` that keeps up to `kept` bytes when nobody uses them.
+    /// A pool of GPU `ordinal` that keeps up to `kept` unused bytes.
     fn new(ordinal: u32, kept: u64) -> Result<Self> {
         // SAFETY: plain words and a pointer, for all of which zero is a value: the defaults.
         let mut properties: sys::CUmemPoolProps = unsafe { std::mem::zeroed() };
@@ -86,7 +88,7 @@ impl Pool {
                     )
                     .result()
                 })
-                // Copies must not wait for the kernels of another query to get their memory.
+                // An allocation must not wait for the kernels of another query.
                 .and_then(|()| {
                     sys::cuMemPoolSetAttribute(
                         pool,
@@ -105,33 +107,29 @@ impl Pool {
 static OPENED: Mutex<Option<HashMap<u32, Arc<Gpu>>>> = Mutex::new(None);
 
 /// Whether the kernels of a family may ask for all the shared memory that a block can have.
-fn takes_most_shared_memory(family: &str) -> bool {
+fn takes_most_shared_memory(family: Family) -> bool {
+    use Family::*;
     matches!(
         family,
-        "group_cluster" | "group_dense" | "group_present" | "group_spread" | "group_table" | "equi"
+        GroupCluster | GroupDense | GroupPresent | GroupSpread | GroupTable | Equi
     )
 }
 
 impl Gpu {
-    /// GPU `ordinal`.
+    /// GPU `ordinal`, which is opened at its first use.
     ///
     /// # Errors
-    /// When there is no driver, when it is too old, or when it knows no such GPU.
+    /// Without a driver, with one that is too old or knows no such GPU, and for a GPU whose kernels it cannot compile.
     pub(crate) fn open(ordinal: u32) -> Result<Arc<Self>> {
-        let known = count()?;
-        if ordinal >= known {
-            return Err(BowtieError::Device(format!(
-                "there is no GPU cuda:{ordinal}: the driver knows {known}, counted from 0; SELECT * FROM bowtie_devices() lists them"
-            )));
-        }
+        driver::gpu(ordinal)?;
         let mut opened = OPENED.lock();
         let opened = opened.get_or_insert_default();
         if let Some(gpu) = opened.get(&ordinal) {
             return Ok(Arc::clone(gpu));
         }
         let gpu = Arc::new(Self::new(ordinal)?);
-        // Can the driver translate the kernels for this card? If not, the host is taken before a query depends on it.
-        gpu.module("keys")?;
+        // A driver that cannot translate the kernels for this card is found before a query depends on it.
+        gpu.module(Family::Keys)?;
         opened.insert(ordinal, Arc::clone(&gpu));
         Ok(gpu)
     }
@@ -151,7 +149,8 @@ impl Gpu {
         sticky_error::know(context.cu_ctx() as usize, ordinal);
         let (free_bytes, total_bytes) =
             result::mem_get_info().map_err(|e| failed("asking for free memory", e))?;
-        // SAFETY: every allocation of ours is used on its queue's stream; copies on a ring's stream are ordered by events or waited for.
+        // SAFETY: each allocation is used on its own stream; copies on a ring's stream are ordered by events or waited
+        // for.
         unsafe { context.disable_event_tracking() };
         let pool = Pool::new(ordinal, total_bytes as u64 / KEPT_SHARE)?;
         let multiprocessors = context
@@ -173,18 +172,18 @@ impl Gpu {
             capability: (major, minor),
             multiprocessors: multiprocessors.max(1) as u32,
             shared_bytes: shared_bytes.max(0) as u32,
-            modules: FAMILIES.iter().map(|_| Mutex::default()).collect(),
-            kernels: RwLock::default(),
+            modules: [const { Mutex::new(None) }; FAMILIES],
+            kernels: [const { OnceLock::new() }; ENTRIES],
             compiled: Compiled::default(),
             up: Mutex::new(None),
             down: Mutex::new(None),
-            notes: Words::default(),
+            pinned_words: Words::default(),
             memory_rates: OnceLock::new(),
             refuses_clusters: AtomicBool::new(false),
         })
     }
 
-    /// `bytes` of the pool, in the order of `stream`.
+    /// Allocates `bytes` of the pool, in the order of `stream`.
     pub(crate) fn allocate(
         &self,
         stream: &CudaStream,
@@ -199,7 +198,7 @@ impl Gpu {
         Ok(pointer)
     }
 
-    /// Marks all work that was launched on `stream` so far.
+    /// An event behind all work that was launched on `stream` so far.
     pub(crate) fn mark(&self, stream: &CudaStream) -> Result<CudaEvent> {
         let event = self
             .context
@@ -211,27 +210,27 @@ impl Gpu {
         Ok(event)
     }
 
-    /// A queue of work for the card.
+    /// A new stream of the card.
     pub(crate) fn stream(&self) -> Result<Arc<CudaStream>> {
         self.context
             .new_stream()
             .map_err(|e| failed("opening a stream", e))
     }
 
-    /// A kernel; its family, the longest that its name begins with, is loaded at first use.
-    pub(crate) fn kernel(&self, name: &'static str) -> Result<CudaFunction> {
-        if let Some(kernel) = self.kernels.read().get(name) {
-            return Ok(kernel.clone());
+    /// A kernel; its family is loaded at its first use.
+    pub(crate) fn kernel(&self, entry: Entry) -> Result<&CudaFunction> {
+        let known = &self.kernels[entry.index];
+        match known.get() {
+            Some(kernel) => Ok(kernel),
+            None => {
+                let kernel = self.load(entry)?;
+                Ok(known.get_or_init(|| kernel))
+            }
         }
-        let begins = |family: &str| {
-            name.strip_prefix(family)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
-        };
-        let families = FAMILIES.iter().map(|(family, _)| *family);
-        let family = families
-            .filter(|family| begins(family))
-            .max_by_key(|family| family.len())
-            .ok_or_else(|| BowtieError::Internal(format!("{name} is in no kernel family")))?;
+    }
+
+    fn load(&self, entry: Entry) -> Result<CudaFunction> {
+        let Entry { family, name, .. } = entry;
         let kernel = self
             .module(family)?
             .load_function(name)
@@ -246,33 +245,27 @@ impl Gpu {
                 });
             prepared.map_err(|e| failed(&format!("preparing kernel {name}"), e))?;
         }
-        if family == "group_cluster" {
-            // Clusters of 16 blocks run on some cards alone: where this is refused, none of them is at once.
+        if family == Family::GroupCluster {
+            // Only some cards run clusters of 16 blocks. Where this is refused, `clusters_at_once` answers none.
             let _ = kernel.set_attribute(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
         }
-        self.kernels.write().insert(name, kernel.clone());
         Ok(kernel)
     }
 
-    fn module(&self, family: &str) -> Result<Arc<CudaModule>> {
-        let ((name, image), module) = FAMILIES
-            .iter()
-            .zip(&self.modules)
-            .find(|((name, _), _)| *name == family)
-            .ok_or_else(|| BowtieError::Internal(format!("there is no kernel family {family}")))?;
-        // The driver may compile a family for seconds: only who needs it waits.
-        let mut module = module.lock();
+    fn module(&self, family: Family) -> Result<Arc<CudaModule>> {
+        // The driver may compile a family for seconds: only queries that need this family wait.
+        let mut module = self.modules[family as usize].lock();
         if let Some(module) = module.as_ref() {
             return Ok(Arc::clone(module));
         }
-        let image = match std::str::from_utf8(image) {
+        let image = match std::str::from_utf8(family.image()) {
             Ok(text) => Ptx::from_src(text),
-            Err(_) => Ptx::from_binary(image.to_vec()),
+            Err(_) => Ptx::from_binary(family.image().to_vec()),
         };
         let loaded = self
             .context
             .load_module(image)
-            .map_err(|e| failed(&format!("loading kernel family {name}"), e))?;
+            .map_err(|e| failed(&format!("loading kernel family {}", family.name()), e))?;
         Ok(Arc::clone(module.insert(loaded)))
     }
 }

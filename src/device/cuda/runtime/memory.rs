@@ -6,32 +6,34 @@ use cudarc::driver::{CudaEvent, CudaStream, result};
 use parking_lot::Mutex;
 
 use crate::device::budget::Lease;
+use crate::device::cuda::runtime::arguments::U64;
 use crate::device::cuda::runtime::driver::{failed, is_out_of_memory};
-use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::kernels::Widening;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
 
-/// Bytes on a GPU, leased. Kernels use them on their queue alone, so they can be freed in its order as soon as nothing more will be
-/// launched on them; a copy up is ordered before (`arriving`), a copy down is waited for by who asked for it.
+/// Bytes of device memory, with their reservation. Only kernels of one stream use them, so they are freed in the order of
+/// that stream. An upload is ordered before the kernels (`arriving`); the caller of a download waits for it.
 #[derive(Debug)]
 pub(crate) struct Memory {
     pub(crate) pointer: u64,
     pub(crate) bytes: usize,
     pub(crate) queue: Arc<Stream>,
-    /// What is on its way into it, until the queue is ordered after it.
-    arriving: Mutex<Option<Box<Arriving>>>,
+    /// The upload into it, until the stream is ordered after that.
+    arriving: Mutex<Option<Box<UploadState>>>,
     _lease: Lease,
 }
 
-/// What makes the content of a memory that was sent.
+/// An upload that is under way.
 #[derive(Debug)]
-enum Arriving {
-    /// A copy into it, which the event marks.
+enum UploadState {
+    /// A copy, with the event behind it.
     Copied(CudaEvent),
-    /// A kernel that reads narrower values, which are on their way themselves.
+    /// Narrower values, which are uploaded themselves, and the kernel that widens them.
     Widened {
         narrow: Memory,
-        kernel: &'static str,
+        kernel: Widening,
         rows: usize,
     },
 }
@@ -45,52 +47,56 @@ impl Memory {
         self.bytes
     }
 
-    /// A copy into it is under way, which `copied` marks.
+    /// Notes a copy into it; `copied` is the event behind the copy.
     pub(crate) fn sent(&self, copied: CudaEvent) {
-        *self.arriving.lock() = Some(Box::new(Arriving::Copied(copied)));
+        *self.arriving.lock() = Some(Box::new(UploadState::Copied(copied)));
     }
 
-    /// So many rows of `narrow`, which was sent, will be in it as `kernel` (family `widen`) makes them.
+    /// Notes `rows` values in `narrow`, which `kernel` is to widen into this memory.
     ///
     /// # Safety
-    /// `narrow` holds `rows` values of the width that the kernel reads, and this has room for as many as wide as it writes.
-    pub(crate) unsafe fn sent_as(&self, narrow: Memory, kernel: &'static str, rows: usize) {
-        *self.arriving.lock() = Some(Box::new(Arriving::Widened {
+    /// `narrow` holds `rows` values of the width that the kernel reads, and this memory holds as many of the width that it
+    /// writes.
+    pub(crate) unsafe fn sent_as(&self, narrow: Memory, kernel: Widening, rows: usize) {
+        *self.arriving.lock() = Some(Box::new(UploadState::Widened {
             narrow,
             kernel,
             rows,
         }));
     }
 
-    /// Orders the queue after what is on its way into it, if anything is.
+    /// Orders the stream after the upload into it, if there is one.
     pub(crate) fn receive(&self) -> Result<()> {
         let Some(arriving) = self.arriving.lock().take() else {
             return Ok(());
         };
         match *arriving {
-            Arriving::Copied(copied) => self.queue.after(&copied),
-            Arriving::Widened {
+            UploadState::Copied(copied) => self.queue.after(&copied),
+            UploadState::Widened {
                 narrow,
                 kernel,
                 rows,
             } => {
                 narrow.receive()?;
-                let args = [(&narrow).into(), self.into(), (rows as u32).into()];
+                let args = ((&narrow).into(), self.into(), (rows as u32).into());
                 // SAFETY: the promise of `sent_as`.
                 unsafe { self.queue.launch(kernel, Shape::rows(rows), &args) }
             }
         }
     }
 
-    /// The same for memory whose content nobody wants any more.
+    /// The same for memory that is about to be freed: nothing is widened any more.
     fn abandon(&self) -> Result<()> {
         match self.arriving.lock().take().as_deref() {
-            None | Some(Arriving::Widened { .. }) => Ok(()),
-            Some(Arriving::Copied(copied)) => self.queue.after(copied),
+            None | Some(UploadState::Widened { .. }) => Ok(()),
+            Some(UploadState::Copied(copied)) => self.queue.after(copied),
         }
     }
 
-    /// Copies its first `bytes` to where `to` has room for them, in the order of its queue.
+    /// Copies its first `bytes` to byte `at` of `to`, in the order of the stream of `to`.
+    ///
+    /// # Errors
+    /// [`BowtieError::Internal`] where either is too short.
     pub(crate) fn copy_to(&self, bytes: usize, to: &Memory, at: usize) -> Result<()> {
         if bytes > self.bytes || at + bytes > to.bytes {
             return Err(BowtieError::Internal("a copy past the end".into()));
@@ -100,46 +106,76 @@ impl Memory {
         }
         to.queue.bind()?;
         let (from, to, stream) = (self.pointer, to.pointer + at as u64, &to.queue.stream);
-        // SAFETY: both have so many bytes there, as was just checked.
+        // SAFETY: both have `bytes` bytes there, as was just checked.
         unsafe { result::memcpy_dtod_async(to, from, bytes, stream.cu_stream()) }
             .map_err(|e| failed("copying on the GPU", e))
     }
 
-    /// The address of a word of 32 bits inside of it.
-    pub(crate) fn word(&self, at: usize) -> Arg {
-        debug_assert!((at + 1) * 4 <= self.bytes);
-        Arg(self.pointer + at as u64 * 4)
+    /// The part from word `at` of 32 bits on, which has at least that word.
+    ///
+    /// # Errors
+    /// As of [`Memory::part`].
+    pub(crate) fn word(&self, at: usize) -> Result<Part<'_>> {
+        let part = self.part(at.saturating_mul(4))?;
+        match part.bytes() >= 4 {
+            true => Ok(part),
+            false => Err(past_the_end(part.from, self.bytes)),
+        }
+    }
+
+    /// The part from byte `from` on.
+    ///
+    /// # Errors
+    /// [`BowtieError::Internal`] where that is behind the end.
+    pub(crate) fn part(&self, from: usize) -> Result<Part<'_>> {
+        Part::from(self).after(from)
     }
 }
 
-/// What lies in a memory from some byte on.
+/// The bytes of a memory from some byte on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part<'a> {
-    pub(crate) memory: &'a Memory,
-    pub(crate) from: usize,
+    memory: &'a Memory,
+    /// At most the memory's bytes.
+    from: usize,
 }
 
 impl Part<'_> {
-    /// What begins so many bytes later.
-    pub(crate) fn after(self, bytes: usize) -> Self {
-        debug_assert!(self.from + bytes <= self.memory.bytes);
-        Self {
-            from: self.from + bytes,
-            ..self
+    /// The part that begins `bytes` bytes later.
+    ///
+    /// # Errors
+    /// [`BowtieError::Internal`] where that is behind the end.
+    pub(crate) fn after(self, bytes: usize) -> Result<Self> {
+        match bytes <= self.bytes() {
+            true => Ok(Self {
+                from: self.from + bytes,
+                ..self
+            }),
+            false => {
+                let at = self.from.saturating_add(bytes);
+                Err(past_the_end(at, self.memory.bytes))
+            }
         }
     }
+
+    /// Its address.
+    pub(crate) fn pointer(self) -> u64 {
+        self.memory.pointer + self.from as u64
+    }
+
+    /// Bytes up to the memory's end.
+    fn bytes(self) -> usize {
+        self.memory.bytes - self.from
+    }
+}
+
+fn past_the_end(at: usize, bytes: usize) -> BowtieError {
+    BowtieError::Internal(format!("byte {at} of {bytes} bytes of device memory"))
 }
 
 impl<'a> From<&'a Memory> for Part<'a> {
     fn from(memory: &'a Memory) -> Self {
         Self { memory, from: 0 }
-    }
-}
-
-impl Memory {
-    pub(crate) fn part(&self, from: usize) -> Part<'_> {
-        debug_assert!(from <= self.bytes);
-        Part { memory: self, from }
     }
 }
 
@@ -152,10 +188,10 @@ impl Drop for Memory {
             let _ = context.bind_to_thread();
         }
         if self.abandon().is_err() {
-            // What cannot be ordered is waited for.
+            // Without an order by events the card is waited for.
             let _ = context.synchronize();
         }
-        // SAFETY: the pointer came from the pool and is freed once; copies into it and what was launched on it are done before.
+        // SAFETY: the pointer came from the pool and is freed once; copies into it and kernels that use it are done before.
         let _ = unsafe { result::free_async(self.pointer, stream) };
     }
 }
@@ -166,8 +202,8 @@ impl Stream {
         self.alloc_on(&self.stream, bytes, what)
     }
 
-    /// The same in the order of another stream, after which this queue must be ordered before it uses the memory, and before
-    /// that is dropped: see [`Memory::sent`].
+    /// The same in the order of another stream. This stream must be ordered after that one before it uses or frees the
+    /// memory: see [`Memory::sent`].
     pub(crate) fn alloc_on(
         self: &Arc<Self>,
         stream: &CudaStream,
@@ -179,7 +215,7 @@ impl Stream {
         let lease = self.budget.lease(padded as u64, what)?;
         self.bind()?;
         let allocated = match self.gpu.allocate(stream, padded) {
-            // What others have freed may still stand behind their kernels.
+            // Memory that others have freed may still wait for their kernels.
             Err(e) if is_out_of_memory(e) => self
                 .gpu
                 .context
@@ -195,7 +231,7 @@ impl Stream {
                 arriving: Mutex::new(None),
                 _lease: lease,
             }),
-            // The card has less than the budget allows: the caller goes on with half of it.
+            // The card has less than the budget allows: the caller retries with half of the work.
             Err(e) if is_out_of_memory(e) => Err(BowtieError::OutOfDeviceMemory {
                 what,
                 requested: bytes as u64,
@@ -226,7 +262,7 @@ impl Stream {
         Ok(memory)
     }
 
-    /// So many bytes of a part, in memory of their own.
+    /// A copy of the first `bytes` of a part.
     pub(crate) fn copy_of(
         self: &Arc<Self>,
         from: Part<'_>,
@@ -238,37 +274,39 @@ impl Stream {
         Ok(memory)
     }
 
-    /// Copies so many bytes to the beginning of a memory.
+    /// Copies the first `bytes` of a part to the beginning of a memory.
     pub(crate) fn copy_into(&self, from: Part<'_>, to: &Memory, bytes: usize) -> Result<()> {
-        if from.from + bytes > from.memory.bytes || bytes > to.bytes {
+        if bytes > from.bytes() || bytes > to.bytes {
             return Err(BowtieError::Internal("a copy past the end".into()));
         }
         if bytes == 0 {
             return Ok(());
         }
         self.bind()?;
-        let begin = Arg::from(from).0;
-        // SAFETY: both are long enough, as was just checked, and of this queue.
+        let begin = from.pointer();
+        // SAFETY: both are long enough, as was just checked, and of this stream.
         unsafe { result::memcpy_dtod_async(to.pointer, begin, bytes, self.stream.cu_stream()) }
             .map_err(|e| failed("a copy on the GPU", e))
     }
 }
 
-impl From<Part<'_>> for Arg {
+/// Its address.
+impl From<Part<'_>> for U64 {
     fn from(part: Part<'_>) -> Self {
-        Self(part.memory.pointer + part.from as u64)
+        part.pointer().into()
     }
 }
 
-impl From<&Memory> for Arg {
+/// Its address.
+impl From<&Memory> for U64 {
     fn from(memory: &Memory) -> Self {
-        Self(memory.pointer)
+        memory.pointer.into()
     }
 }
 
-/// Nothing: a null pointer.
-impl From<Option<&Memory>> for Arg {
+/// Its address, or a null pointer.
+impl From<Option<&Memory>> for U64 {
     fn from(memory: Option<&Memory>) -> Self {
-        Self(memory.map_or(0, Memory::pointer))
+        memory.map_or(0, Memory::pointer).into()
     }
 }

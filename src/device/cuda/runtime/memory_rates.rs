@@ -1,15 +1,15 @@
-//! [`MemoryRates`]: how fast a card's memory is.
+//! [`MemoryRates`]: the speed of a card's memory.
 
-/// In picoseconds.
+/// Times in picoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct MemoryRates {
-    /// To read a byte and write it elsewhere, in order.
+    /// Of a byte of a sequential copy, read and written.
     pub(crate) copied_byte: f64,
-    /// To gather a value of 4 bytes from anywhere.
+    /// Of a random gather of a value of 4 bytes.
     pub(crate) gathered_value: f64,
 }
 
-/// Those of an H200, for a card of which nothing could be measured.
+/// The times of an H200, for a card that could not be measured.
 pub(crate) const H200: MemoryRates = MemoryRates {
     copied_byte: 0.51,
     gathered_value: 23.7,

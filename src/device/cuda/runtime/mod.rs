@@ -1,13 +1,16 @@
 //! The card: driver, context, streams, memory, launches, transfers.
 
 pub(crate) mod access;
+pub(crate) mod arguments;
 pub(crate) mod cancellable;
 pub(crate) mod clusters;
 pub(crate) mod driver;
 pub(crate) mod gpu;
+pub(crate) mod kernels;
 pub(crate) mod launch;
 pub(crate) mod memory;
 pub(crate) mod memory_rates;
+pub(crate) mod ptx_entries;
 pub(crate) mod rates;
 pub(crate) mod staging;
 pub(crate) mod sticky_error;

@@ -1,5 +1,5 @@
-//! How fast a card's memory is, measured once: what the cost model of \[W\] 4.1 weighs against each other, copies in order and values
-//! gathered at random.
+//! Measures a card's memory once: the rates of sequential copies and of random gathers, which the cost model of \[W\] 4.1
+//! compares.
 
 use std::sync::Arc;
 
@@ -10,14 +10,15 @@ use crate::device::cuda::runtime::memory_rates::{H200, MemoryRates};
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
 
-/// Values that are gathered from, more than any cache holds, and how many are gathered; as powers of two.
+/// Powers of two: the values of the source, more than any cache holds, and the values that are gathered.
 const LOG_VALUES: u32 = 25;
 const LOG_GATHERED: u32 = 22;
 const TIMES: usize = 4;
-/// One copy takes hardly longer than it takes to begin.
+/// Copies that are timed together: a single one takes hardly longer than its launch.
 const COPIES: usize = 8;
 
-/// A card has memory of between a quarter and sixteen times an H200's times: what is beyond is of another's work on it.
+/// The plausible times, as multiples of an H200's: a quarter to sixteen. Times outside of that are due to other work on the
+/// card.
 const LEAST: f64 = 0.25;
 const MOST: f64 = 16.0;
 
@@ -25,7 +26,7 @@ const MOST: f64 = 16.0;
 const PS: f64 = 1e9;
 
 impl Stream {
-    /// Measured by the first who asks, which takes a few milliseconds; the H200's where there is no room for it.
+    /// The rates, which the first call measures in a few milliseconds; the H200's where the budget has no memory for that.
     pub(crate) fn memory_rates(self: &Arc<Self>) -> Result<MemoryRates> {
         if let Some(known) = self.gpu.memory_rates.get() {
             return Ok(*known);
@@ -37,7 +38,7 @@ impl Stream {
         }
     }
 
-    /// The least of some times each: the first one may touch memory for the first time, and others may be at work besides.
+    /// The least of several times each: the first run may touch new memory, and other work may run on the card.
     fn measured(self: &Arc<Self>) -> Result<MemoryRates> {
         let (values, gathered) = (1usize << LOG_VALUES, 1usize << LOG_GATHERED);
         let memory = self.zeroed(values * 4, "memory to measure")?;
@@ -65,7 +66,7 @@ impl Stream {
         Ok(rates)
     }
 
-    /// Milliseconds of what `work` submits.
+    /// Milliseconds of the work that `work` launches.
     fn timed(&self, work: impl FnOnce() -> Result<()>) -> Result<f64> {
         let event = || {
             let marked = self
@@ -84,7 +85,7 @@ impl Stream {
     }
 }
 
-/// The id of one of all values, mostly another one for each `i`, in no order.
+/// The row id of one of the values for `i`, in no order and mostly without repeats.
 fn anywhere(i: u32) -> u32 {
     let mut mixed = i.wrapping_mul(0x9E37_79B1);
     mixed ^= mixed >> 15;

@@ -1,5 +1,5 @@
-//! Sticky errors: after some errors a card's context refuses all work, also that of queries that did nothing wrong, until the process
-//! ends. That card is given up: new queries are told so, or use another device under `auto`. Other cards are not concerned.
+//! Sticky errors: after some errors a card's context refuses all work of all queries until the process ends. That card is
+//! given up: new queries on it are errors, or use another device under `auto`. Other cards go on.
 
 use std::collections::HashMap;
 
@@ -9,20 +9,20 @@ use parking_lot::Mutex;
 
 use crate::error::{BowtieError, Result};
 
-/// The contexts that were opened, and what happened to them.
+/// The contexts that were opened, and their first sticky errors.
 #[derive(Debug, Default)]
 pub(crate) struct Cards {
-    /// By the handle of a card's context: the card's ordinal.
+    /// The card's ordinal by the handle of its context.
     ordinals: HashMap<usize, u32>,
     /// The first sticky error of each card.
     lost: HashMap<u32, String>,
-    /// A sticky error of a context that is not known: it may be any card's.
+    /// A sticky error of an unknown context, which may be any card's.
     unknown: Option<String>,
 }
 
 static CARDS: Mutex<Option<Cards>> = Mutex::new(None);
 
-/// From now on, errors of `context` are those of card `ordinal`.
+/// Registers `context` as that of card `ordinal`.
 pub(crate) fn know(context: usize, ordinal: u32) {
     let mut cards = CARDS.lock();
     cards
@@ -31,20 +31,23 @@ pub(crate) fn know(context: usize, ordinal: u32) {
         .insert(context, ordinal);
 }
 
-/// Notes an error of the calling thread's context, if it is sticky; whether it is.
-pub(crate) fn note(error: DriverError, what: &str) -> bool {
+/// Whether an error is sticky; if so, it is noted for the context of the calling thread.
+pub(crate) fn pinned_word(error: DriverError, what: &str) -> bool {
     let sticky = is_sticky(error);
     if sticky {
-        // Which context a thread uses is told from the thread's own state, also after the error.
+        // The driver reads the current context from the thread's own state, which works after the error, too.
         let context = result::ctx::get_current().ok().flatten();
         let context = context.map(|context| context as usize);
-        CARDS.lock().get_or_insert_default().note(context, what);
+        CARDS
+            .lock()
+            .get_or_insert_default()
+            .pinned_word(context, what);
     }
     sticky
 }
 
 /// # Errors
-/// Once card `ordinal` met a sticky error.
+/// After a sticky error of card `ordinal`.
 pub(crate) fn check_not_lost(ordinal: u32) -> Result<()> {
     match CARDS.lock().as_ref() {
         Some(cards) => cards.check(ordinal),
@@ -53,7 +56,7 @@ pub(crate) fn check_not_lost(ordinal: u32) -> Result<()> {
 }
 
 impl Cards {
-    fn note(&mut self, context: Option<usize>, what: &str) {
+    fn pinned_word(&mut self, context: Option<usize>, what: &str) {
         let ordinal = context.and_then(|context| self.ordinals.get(&context));
         match ordinal {
             Some(ordinal) => {
@@ -76,7 +79,7 @@ impl Cards {
     }
 }
 
-/// As the driver's documentation says: the context can be used no more.
+/// Whether the context cannot be used any more, by the driver's documentation.
 fn is_sticky(error: DriverError) -> bool {
     use CUresult::*;
     matches!(
@@ -103,14 +106,14 @@ mod tests {
     fn a_sticky_error_gives_up_its_card_alone() {
         let mut cards = Cards::default();
         cards.ordinals.extend([(100, 0), (200, 1)]);
-        cards.note(Some(200), "b failed");
-        cards.note(Some(200), "c failed");
+        cards.pinned_word(Some(200), "b failed");
+        cards.pinned_word(Some(200), "c failed");
         cards.check(0).unwrap();
         let told = cards.check(1).unwrap_err().to_string();
         assert!(told.contains("cuda:1"), "{told}");
         assert!(told.contains("since b failed: restart"), "{told}");
-        // Nobody knows which card it was.
-        cards.note(None, "d failed");
+        // The card is unknown.
+        cards.pinned_word(None, "d failed");
         let told = cards.check(0).unwrap_err().to_string();
         assert!(told.contains("since d failed"), "{told}");
     }

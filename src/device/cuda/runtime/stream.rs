@@ -10,14 +10,14 @@ use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::gpu::Gpu;
 use crate::error::Result;
 
-/// A stream and the budget that its memory is leased from. Work of one queue is done in the order in which it was given.
+/// A stream and the budget of its memory. Work of one stream is done in the order of the launches.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) gpu: Arc<Gpu>,
     pub(crate) stream: Arc<CudaStream>,
     pub(crate) budget: Arc<Budget>,
-    /// Whether keys lay beyond a range that was guessed: those of later chunks are likely to, too.
-    pub(crate) guess_missed: AtomicBool,
+    /// Whether keys were outside of a guessed range: then those of later chunks are likely to be, too.
+    pub(crate) assumed_range_missed: AtomicBool,
 }
 
 impl Stream {
@@ -27,18 +27,18 @@ impl Stream {
             gpu,
             stream,
             budget,
-            guess_missed: AtomicBool::new(false),
+            assumed_range_missed: AtomicBool::new(false),
         }))
     }
 
-    /// What is launched from now on is done after what `event` marks.
+    /// Orders all later launches after `event`.
     pub(crate) fn after(&self, event: &CudaEvent) -> Result<()> {
         self.stream
             .wait(event)
             .map_err(|e| failed("ordering two streams", e))
     }
 
-    /// Marks all work launched so far.
+    /// An event behind all work launched so far.
     pub(crate) fn mark(&self) -> Result<CudaEvent> {
         self.gpu.mark(&self.stream)
     }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::flag_words;
-use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::arguments::{U32, U64};
+use crate::device::cuda::runtime::kernels::{self, Kernel};
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::column::Column;
@@ -16,26 +18,26 @@ use crate::device::data::structures::Flags;
 use crate::error::{BowtieError, Result};
 
 /// "No bit", as in the kernels: the key is outside of the range, or a NULL that equals nothing.
-const NO_PLACE: u32 = u32::MAX;
+const NO_BIT: u32 = u32::MAX;
 
 /// Rows that a block of `key_bits_set*` takes, at least.
 const SET_TILE: usize = 2048;
 
-/// A key column in device memory: resident already (`Here`), or uploaded for this call (`Brought`).
+/// A key column in device memory: resident already (`Resident`), or uploaded for this call (`Uploaded`).
 #[derive(Debug)]
 enum Key<'a> {
-    Here(&'a Column),
-    Brought(Column),
+    Resident(&'a Column),
+    Uploaded(Column),
 }
 
 impl Key<'_> {
     fn number(&self) -> Result<Number<'_>> {
         let column = match self {
-            Self::Here(column) => column,
-            Self::Brought(column) => column,
+            Self::Resident(column) => column,
+            Self::Uploaded(column) => column,
         };
         Number::of(column)
-            .ok_or_else(|| BowtieError::Internal("values that are no addresses".into()))
+            .ok_or_else(|| BowtieError::Internal("values that cannot index a bitmap".into()))
     }
 }
 
@@ -53,8 +55,8 @@ impl CudaDevice {
     fn keys<'a>(&self, columns: &[&'a Column]) -> Result<Vec<Key<'a>>> {
         let brought = |column: &&'a Column| {
             Ok(match column.on_cuda() {
-                Some(_) => Key::Here(column),
-                None => Key::Brought(self.column_from_host(&self.column_to_host(column)?)?),
+                Some(_) => Key::Resident(column),
+                None => Key::Uploaded(self.column_from_host(&self.column_to_host(column)?)?),
             })
         };
         columns.iter().map(brought).collect()
@@ -107,14 +109,15 @@ impl CudaDevice {
             _ => None,
         };
         let kernel = keys.kernel([
-            "key_bits_set8",
-            "key_bits_set16",
-            "key_bits_set32",
-            "key_bits_set64",
+            kernels::KEY_BITS_SET8,
+            kernels::KEY_BITS_SET16,
+            kernels::KEY_BITS_SET32,
+            kernels::KEY_BITS_SET64,
         ])?;
-        let mut args = keys.args(rows);
-        args.push(flag_words(&bits.bits)?.into());
-        args.push(extents.as_ref().into());
+        let (values, valid, n, sign, least, count, null) = keys.args(rows);
+        let bits = flag_words(&bits.bits)?.into();
+        let extent = extents.as_ref().into();
+        let args = (values, valid, n, sign, least, count, null, bits, extent);
         let shape = queue.at_once(kernel, rows, SET_TILE)?;
         // SAFETY: keys hold as many values of the kernel's width as there are rows, in whole vectors, and as many valid
         // bits; bit positions are below the number of bits; an extent is two words.
@@ -142,14 +145,15 @@ impl CudaDevice {
         let keys = self.keys(columns)?;
         let keys = self.queue.keys(bits, &keys, rows)?;
         let kernel = keys.kernel([
-            "key_bits_test8",
-            "key_bits_test16",
-            "key_bits_test32",
-            "key_bits_test64",
+            kernels::KEY_BITS_TEST8,
+            kernels::KEY_BITS_TEST16,
+            kernels::KEY_BITS_TEST32,
+            kernels::KEY_BITS_TEST64,
         ])?;
-        let mut args = keys.args(rows);
-        args.push(flag_words(&bits.bits)?.into());
-        args.push(flags.part(first / 8).into());
+        let (values, valid, n, sign, least, count, null) = keys.args(rows);
+        let bits = flag_words(&bits.bits)?.into();
+        let flags = flags.part(first / 8)?.into();
+        let args = (values, valid, n, sign, least, count, null, bits, flags);
         // SAFETY: as for setting them; there is a word of flags for each 32 rows from `first` on, as was just checked.
         unsafe { self.queue.launch(kernel, Shape::rows(rows), &args) }
     }
@@ -157,7 +161,7 @@ impl CudaDevice {
 
 impl Keys<'_> {
     /// The kernel for these keys among those for values of 8, 16, 32 and 64 bits; positions have 32.
-    fn kernel(&self, of: [&'static str; 4]) -> Result<&'static str> {
+    fn kernel<A>(&self, of: [Kernel<A>; 4]) -> Result<Kernel<A>> {
         match self {
             Self::Values(number, _) => number.kernel(of),
             Self::Places(..) => Ok(of[2]),
@@ -165,26 +169,26 @@ impl Keys<'_> {
     }
 
     /// A kernel's first arguments: values, validity, rows, sign, least, count, and the digit of a NULL.
-    fn args(&self, rows: usize) -> Vec<Arg> {
+    fn args(&self, rows: usize) -> (U64, U64, U32, U64, U64, U32, U32) {
         match self {
-            Self::Values(number, digits) => vec![
+            Self::Values(number, digits) => (
                 (&number.values.values).into(),
                 number.values.valid.as_ref().into(),
                 (rows as u32).into(),
                 number.sign.unwrap_or_default().into(),
                 digits.least.into(),
                 digits.values.into(),
-                digits.null.unwrap_or(NO_PLACE).into(),
-            ],
-            Self::Places(places, count) => vec![
+                digits.null.unwrap_or(NO_BIT).into(),
+            ),
+            Self::Places(places, count) => (
                 places.into(),
-                None.into(),
+                U64::ZERO,
                 (rows as u32).into(),
-                0u64.into(),
-                0u64.into(),
+                U64::ZERO,
+                U64::ZERO,
                 (*count).into(),
-                NO_PLACE.into(),
-            ],
+                NO_BIT.into(),
+            ),
         }
     }
 }
@@ -210,39 +214,35 @@ impl Stream {
         Ok(Keys::Places(places, bits.places.count as u32))
     }
 
-    /// The bit position of the key of each of `rows` rows, [`NO_PLACE`] if it has none.
+    /// The bit position of the key of each of `rows` rows, [`NO_BIT`] if it has none.
     pub(crate) fn places(
         self: &Arc<Self>,
         numbers: &[(Number<'_>, Digits)],
         rows: usize,
     ) -> Result<Memory> {
-        let places = self.alloc(rows * 4, "places of keys")?;
+        let places = self.alloc(rows * 4, "bit numbers of keys")?;
         for (i, (number, digits)) in numbers.iter().enumerate() {
-            let mut args: Vec<Arg> = vec![
-                (&number.values.values).into(),
-                number.values.valid.as_ref().into(),
-                (rows as u32).into(),
-            ];
-            let kernel = match number.sign {
-                None => "key_bits_places_bool",
-                Some(sign) => {
-                    args.extend([Arg::from(sign), digits.least.into(), digits.values.into()]);
-                    number.kernel([
-                        "key_bits_places8",
-                        "key_bits_places16",
-                        "key_bits_places32",
-                        "key_bits_places64",
-                    ])?
-                }
+            let values = (&number.values.values).into();
+            let valid = number.values.valid.as_ref().into();
+            let (n, out) = ((rows as u32).into(), (&places).into());
+            let null = digits.null.unwrap_or(NO_BIT).into();
+            let (stride, add) = (digits.stride.into(), u32::from(i > 0).into());
+            let Some(sign) = number.sign else {
+                let args = (values, valid, n, null, stride, add, out);
+                // SAFETY: a column holds as many bits as there are rows, and as many valid bits; `places` holds a word
+                // per row.
+                unsafe { self.launch(kernels::KEY_BITS_PLACES_BOOL, Shape::rows(rows), &args)? };
+                continue;
             };
-            args.extend([
-                Arg::from(digits.null.unwrap_or(NO_PLACE)),
-                digits.stride.into(),
-                u32::from(i > 0).into(),
-                (&places).into(),
-            ]);
-            // SAFETY: a column holds as many values of the kernel's width as there are rows, and as many valid bits;
-            // `places` holds a word per row.
+            let kernel = number.kernel([
+                kernels::KEY_BITS_PLACES8,
+                kernels::KEY_BITS_PLACES16,
+                kernels::KEY_BITS_PLACES32,
+                kernels::KEY_BITS_PLACES64,
+            ])?;
+            let (sign, least, count) = (sign.into(), digits.least.into(), digits.values.into());
+            let args = (values, valid, n, sign, least, count, null, stride, add, out);
+            // SAFETY: the same, with values of the kernel's width.
             unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
         }
         Ok(places)

@@ -15,16 +15,20 @@ use std::sync::Arc;
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::equi::materialize::{Output, Sources, Ways, descriptors, sources};
+use crate::device::cuda::equi::materialize::{
+    ColumnSources, Output, Sources, descriptors, sources,
+};
 use crate::device::cuda::equi::partition::Partitioned;
 use crate::device::cuda::keys::key_width::Width;
-use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::arguments::{Arguments, U32, U64};
+use crate::device::cuda::runtime::kernels::{self, Kernel};
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::staging::pinned_word::PinnedWord;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::column::Column;
 use crate::device::data::results::{Joined, Kept};
-use crate::device::presorted::Ascending;
+use crate::device::presorted::PresortedKeys;
 use crate::error::Result;
 use crate::ir::strategies::Materialization;
 
@@ -50,37 +54,47 @@ pub(crate) struct Sides<'a> {
 }
 
 /// Kernels for keys of 4 bytes with and without a sign, and of 8 bytes with and without.
-type Kernels = [&'static str; 4];
+type Kernels<A> = [Kernel<A>; 4];
+/// Build keys and their number, probe keys and their number, and what is found.
+type OfSides = (U64, U32, U64, U32, U64);
+/// The sides, the number of tiles, and the cuts.
+type OfCuts = (U64, U32, U64, U32, U32, U64);
+/// The sides, the cuts, build columns and their number, probe columns and their number, the first build row, and the
+/// output: keys, the most rows, the number of rows, and the status.
+#[rustfmt::skip]
+type OfJoin = (U64, U32, U64, U32, U64, U64, U32, U64, U32, U32, U64, U64, U64, U64);
+/// The sides, the cuts, whether rows without a match are kept, probe columns and their number, and the output as above.
+type OfKeep = (U64, U32, U64, U32, U64, U32, U64, U32, U64, U64, U64, U64);
 
-const RANGE: Kernels = [
-    "merge32_range_i32",
-    "merge32_range_u32",
-    "merge64_range_i64",
-    "merge64_range_u64",
+const RANGE: Kernels<OfSides> = [
+    kernels::MERGE32_RANGE_I32,
+    kernels::MERGE32_RANGE_U32,
+    kernels::MERGE64_RANGE_I64,
+    kernels::MERGE64_RANGE_U64,
 ];
-const LOOK: Kernels = [
-    "merge32_look_i32",
-    "merge32_look_u32",
-    "merge64_look_i64",
-    "merge64_look_u64",
+const SAMPLE: Kernels<OfSides> = [
+    kernels::MERGE32_LOOK_I32,
+    kernels::MERGE32_LOOK_U32,
+    kernels::MERGE64_LOOK_I64,
+    kernels::MERGE64_LOOK_U64,
 ];
-const CUT: Kernels = [
-    "merge32_cuts_i32",
-    "merge32_cuts_u32",
-    "merge64_cuts_i64",
-    "merge64_cuts_u64",
+const CUT: Kernels<OfCuts> = [
+    kernels::MERGE32_CUTS_I32,
+    kernels::MERGE32_CUTS_U32,
+    kernels::MERGE64_CUTS_I64,
+    kernels::MERGE64_CUTS_U64,
 ];
-const JOIN: Kernels = [
-    "merge32_join_i32",
-    "merge32_join_u32",
-    "merge64_join_i64",
-    "merge64_join_u64",
+const JOIN: Kernels<OfJoin> = [
+    kernels::MERGE32_JOIN_I32,
+    kernels::MERGE32_JOIN_U32,
+    kernels::MERGE64_JOIN_I64,
+    kernels::MERGE64_JOIN_U64,
 ];
-const KEEP: Kernels = [
-    "merge32_keep_i32",
-    "merge32_keep_u32",
-    "merge64_keep_i64",
-    "merge64_keep_u64",
+const KEEP: Kernels<OfKeep> = [
+    kernels::MERGE32_KEEP_I32,
+    kernels::MERGE32_KEEP_U32,
+    kernels::MERGE64_KEEP_I64,
+    kernels::MERGE64_KEEP_U64,
 ];
 
 impl<'a> Sides<'a> {
@@ -97,7 +111,7 @@ impl<'a> Sides<'a> {
         }
     }
 
-    fn kernel(&self, of: Kernels) -> &'static str {
+    fn kernel<A>(&self, of: Kernels<A>) -> Kernel<A> {
         match (self.width, self.is_signed) {
             (Width::Four, true) => of[0],
             (Width::Four, false) => of[1],
@@ -107,13 +121,13 @@ impl<'a> Sides<'a> {
     }
 
     /// The first arguments of all kernels.
-    fn args(&self) -> Vec<Arg> {
-        vec![
+    fn args(&self) -> (U64, U32, U64, U32) {
+        (
             self.build.into(),
             (self.build_rows as u32).into(),
             self.probe.into(),
             (self.probe_rows as u32).into(),
-        ]
+        )
     }
 
     /// Rows of a tile, of both sides together.
@@ -149,8 +163,8 @@ fn carried(side: &Partitioned) -> Sources<'_> {
 
 /// Whether the look found sorted keys; true without a look. It waits for the look alone: the GPU finds cuts while the
 /// host prepares the rest.
-fn seem_to_ascend(look: Option<PinnedWord>) -> Result<bool> {
-    look.map_or(Ok(true), |look| Ok(look.read()? == 0))
+fn ascend_in_sample(sample: Option<PinnedWord>) -> Result<bool> {
+    sample.map_or(Ok(true), |sample| Ok(sample.read()? == 0))
 }
 
 impl CudaDevice {
@@ -158,7 +172,7 @@ impl CudaDevice {
     /// keys not unique, or the types without a kernel.
     pub(crate) fn merged_pairs(
         &self,
-        keys: Ascending<'_>,
+        keys: PresortedKeys<'_>,
         materialization: Option<Materialization>,
         build_payload: &[&Column],
         payload: &[&Column],
@@ -167,30 +181,31 @@ impl CudaDevice {
         let Some(sides) = self.merged_sides(keys)? else {
             return Ok(None);
         };
-        let look = queue.look(&sides, keys.known)?;
+        let sample = queue.sample_order(&sides, keys.known)?;
         let cuts = queue.cuts(&sides)?;
-        if !seem_to_ascend(look)? {
+        if !ascend_in_sample(sample)? {
             return Ok(None);
         }
         let how = materialization.unwrap_or(Materialization::Gftr);
-        let build_ways = Ways::of(build_payload, None, how);
-        let ways = Ways::of(payload, Some(keys.probe), how);
-        let room = (sides.probe_rows, sides.width);
-        let output = queue.room_for_pairs(&build_ways, build_payload, &ways, payload, room)?;
-        let of_build = sources(&build_ways, build_payload);
+        let build_origins = ColumnSources::of(build_payload, None, how);
+        let origins = ColumnSources::of(payload, Some(keys.probe), how);
+        let capacity = (sides.probe_rows, sides.width);
+        let output =
+            queue.allocate_matches(&build_origins, build_payload, &origins, payload, capacity)?;
+        let of_build = sources(&build_origins, build_payload);
         let of_build = of_build.into_iter().map(|(values, bytes)| {
             // Row ids are counted from the offset by the kernel.
             let from = values.map(|values| values.after(sides.offset * bytes));
-            (from, bytes)
+            Ok((from.transpose()?, bytes))
         });
-        let of_build: Sources<'_> = of_build.collect();
-        let of_probe = sources(&ways, payload);
+        let of_build: Sources<'_> = of_build.collect::<Result<_>>()?;
+        let of_probe = sources(&origins, payload);
         let pairs = queue.walk_to_join(&sides, &cuts, (&of_build, &of_probe), &output)?;
         let Some(pairs) = pairs else {
             return Ok(None);
         };
-        let (build, probe) = ((&build_ways, build_payload), (&ways, payload));
-        self.put_together(build, probe, Some(output), pairs)
+        let (build, probe) = ((&build_origins, build_payload), (&origins, payload));
+        self.materialize_output(build, probe, Some(output), pairs)
             .map(Some)
     }
 
@@ -199,7 +214,7 @@ impl CudaDevice {
     /// keys may have duplicates.
     pub(crate) fn merged_rows(
         &self,
-        keys: Ascending<'_>,
+        keys: PresortedKeys<'_>,
         matched: bool,
         kept: &[&Column],
     ) -> Result<Option<Kept>> {
@@ -207,29 +222,29 @@ impl CudaDevice {
         let Some(sides) = self.merged_sides(keys)? else {
             return Ok(None);
         };
-        let look = queue.look(&sides, keys.known)?;
+        let sample = queue.sample_order(&sides, keys.known)?;
         let cuts = queue.cuts(&sides)?;
-        if !seem_to_ascend(look)? {
+        if !ascend_in_sample(sample)? {
             return Ok(None);
         }
-        let ways = Ways::of(kept, Some(keys.probe), Materialization::Gftr);
-        let none = Ways::of(&[], None, Materialization::Gftr);
-        let room = (sides.probe_rows, sides.width);
-        let output = queue.room_for_pairs(&none, &[], &ways, kept, room)?;
-        let rows = queue.walk_to_keep(&sides, &cuts, matched, &sources(&ways, kept), &output)?;
+        let origins = ColumnSources::of(kept, Some(keys.probe), Materialization::Gftr);
+        let none = ColumnSources::of(&[], None, Materialization::Gftr);
+        let capacity = (sides.probe_rows, sides.width);
+        let output = queue.allocate_matches(&none, &[], &origins, kept, capacity)?;
+        let rows = queue.walk_to_keep(&sides, &cuts, matched, &sources(&origins, kept), &output)?;
         let Some(rows) = rows else {
             return Ok(None);
         };
         if rows == sides.probe_rows {
             return Ok(Some(None));
         }
-        let made = self.put_together((&none, &[]), (&ways, kept), Some(output), rows)?;
+        let made = self.materialize_output((&none, &[]), (&origins, kept), Some(output), rows)?;
         Ok(Some(Some((rows, made.probe))))
     }
 
     /// The sides as kernels take them. `None` for types without a kernel, for NULLs, and for too few or too many rows.
     /// If the order is known, build rows that cannot match are cut off.
-    fn merged_sides<'a>(&self, keys: Ascending<'a>) -> Result<Option<Sides<'a>>> {
+    fn merged_sides<'a>(&self, keys: PresortedKeys<'a>) -> Result<Option<Sides<'a>>> {
         let (build_rows, probe_rows) = (keys.build.rows(), keys.probe.rows());
         let rows = build_rows + probe_rows;
         if build_rows.min(probe_rows) == 0 || (rows < self.least_merged_rows && !keys.known) {
@@ -265,7 +280,7 @@ impl CudaDevice {
             // From the start of the unit of 16 bytes that holds the first of them.
             sides.offset = first * width.bytes() / 16 * 16 / width.bytes();
             sides.build_rows = end.max(sides.offset) - sides.offset;
-            sides.build = sides.build.after(sides.offset * width.bytes());
+            sides.build = sides.build.after(sides.offset * width.bytes())?;
         }
         Ok(Some(sides))
     }
@@ -275,8 +290,8 @@ impl Stream {
     /// The range `first .. end` of build rows that may match, if both sides are sorted.
     fn matching(self: &Arc<Self>, sides: &Sides<'_>) -> Result<(usize, usize)> {
         let found = self.alloc(8, "a range of keys")?;
-        let mut args = sides.args();
-        args.push((&found).into());
+        let (build, n, probe, m) = sides.args();
+        let args = (build, n, probe, m, (&found).into());
         let shape = Shape::blocks_of(1, 1, CUTS as u32);
         // SAFETY: both sides have as many keys of the kernel's width as rows, at least one; `found` holds the two words
         // that are written.
@@ -292,26 +307,26 @@ impl Stream {
 
     /// Starts a check of a few hundred keys for their order; `None` if the order is known. Unsorted sides then cost
     /// little more than this check.
-    fn look(&self, sides: &Sides<'_>, known: bool) -> Result<Option<PinnedWord>> {
+    fn sample_order(&self, sides: &Sides<'_>, known: bool) -> Result<Option<PinnedWord>> {
         if known {
             return Ok(None);
         }
         let shape = Shape::blocks_of(1, 1, CUTS as u32);
-        let look = self.note(|seen| {
-            let mut args = sides.args();
-            args.push(seen);
+        let sample = self.pinned_word(|seen| {
+            let (build, n, probe, m) = sides.args();
+            let args = (build, n, probe, m, seen);
             // SAFETY: both sides have as many keys of the kernel's width as rows; a word is written, or none.
-            unsafe { self.launch(sides.kernel(LOOK), shape, &args) }
+            unsafe { self.launch(sides.kernel(SAMPLE), shape, &args) }
         });
-        look.map(Some)
+        sample.map(Some)
     }
 
     /// The number of build rows before each tile, and before the end of the last one.
     fn cuts(self: &Arc<Self>, sides: &Sides<'_>) -> Result<Memory> {
         let tiles = sides.tiles();
-        let cuts = self.alloc((tiles + 1) * 4, "cuts of tiles")?;
-        let mut args = sides.args();
-        args.extend([Arg::from(tiles as u32), (&cuts).into()]);
+        let cuts = self.alloc((tiles + 1) * 4, "tile boundaries")?;
+        let (build, n, probe, m) = sides.args();
+        let args = (build, n, probe, m, (tiles as u32).into(), (&cuts).into());
         let shape = Shape::blocks_of((tiles + 1).div_ceil(CUTS), 1, CUTS as u32);
         // SAFETY: both sides have as many keys of the kernel's width as rows, and there is a word for each cut.
         unsafe { self.launch(sides.kernel(CUT), shape, &args)? };
@@ -323,15 +338,16 @@ impl Stream {
     pub(crate) fn unique_pairs(
         self: &Arc<Self>,
         (build, probe): (&Partitioned, &Partitioned),
-        (build_ways, build_payload): (&Ways, &[&Column]),
-        (ways, payload): (&Ways, &[&Column]),
+        (build_origins, build_payload): (&ColumnSources, &[&Column]),
+        (origins, payload): (&ColumnSources, &[&Column]),
     ) -> Result<Option<(Output, usize)>> {
         let sides = Sides::sorted(build, probe);
         if sides.are_long() {
             return Ok(None);
         }
-        let room = (probe.rows, probe.width);
-        let output = self.room_for_pairs(build_ways, build_payload, ways, payload, room)?;
+        let capacity = (probe.rows, probe.width);
+        let output =
+            self.allocate_matches(build_origins, build_payload, origins, payload, capacity)?;
         let cuts = self.cuts(&sides)?;
         let columns = (&carried(build), &carried(probe));
         let rows = self.walk_to_join(&sides, &cuts, columns, &output)?;
@@ -348,15 +364,26 @@ impl Stream {
     ) -> Result<Option<usize>> {
         let build_columns = self.descriptors(&descriptors(build, &output.build))?;
         let probe_columns = self.descriptors(&descriptors(probe, &output.probe))?;
-        let given = [
+        let (build_keys, n, probe_keys, m) = sides.args();
+        let (keys, capacity, rows, status) = output.args()?;
+        let args = (
+            build_keys,
+            n,
+            probe_keys,
+            m,
+            cuts.into(),
             (&build_columns).into(),
             (build.len() as u32).into(),
             (&probe_columns).into(),
             (probe.len() as u32).into(),
             (sides.offset as u32).into(),
-        ];
+            keys,
+            capacity,
+            rows,
+            status,
+        );
         // SAFETY: columns have as many rows as their side's keys, from the same row on.
-        unsafe { self.walk(JOIN, sides, cuts, &given, output) }
+        unsafe { self.walk(JOIN, sides, &args, output) }
     }
 
     /// Launches the semi join (or the anti join, unless `matched`): the number of kept rows; `None` if keys are not
@@ -373,39 +400,40 @@ impl Stream {
             true => None,
             false => Some(self.descriptors(&descriptors(probe, &output.probe))?),
         };
-        let given = [
+        let (build_keys, n, probe_keys, m) = sides.args();
+        let (keys, capacity, rows, status) = output.args()?;
+        let args = (
+            build_keys,
+            n,
+            probe_keys,
+            m,
+            cuts.into(),
             u32::from(!matched).into(),
             columns.as_ref().into(),
             (probe.len() as u32).into(),
-        ];
+            keys,
+            capacity,
+            rows,
+            status,
+        );
         // SAFETY: columns have as many rows as the probe side's keys.
-        unsafe { self.walk(KEEP, sides, cuts, &given, output) }
+        unsafe { self.walk(KEEP, sides, &args, output) }
     }
 
     /// Launches a merge kernel; the number of output rows, `None` if its status is not zero.
     ///
     /// # Safety
-    /// `given` are the kernel's arguments between the cuts and the results, for columns of these sides.
-    unsafe fn walk(
+    /// `args` are those of these sides and of this output, with columns of these sides.
+    unsafe fn walk<A: Arguments>(
         self: &Arc<Self>,
-        kernels: Kernels,
+        kernels: Kernels<A>,
         sides: &Sides<'_>,
-        cuts: &Memory,
-        given: &[Arg],
+        args: &A,
         output: &Output,
     ) -> Result<Option<usize>> {
-        let mut args = sides.args();
-        args.push(cuts.into());
-        args.extend(given);
-        args.extend([
-            output.keys.as_ref().into(),
-            (output.room as u64).into(),
-            (&output.state).into(),
-            output.state.word(2),
-        ]);
         // SAFETY: keys are in whole vectors, which begin at multiples of 16 bytes; the written columns have room for
-        // `output.room` rows; the words of the state that are written were zero. The caller promises the rest.
-        unsafe { self.launch(sides.kernel(kernels), sides.shape(), &args)? };
+        // `output.capacity` rows; the words of the state that are written were zero. The caller promises the rest.
+        unsafe { self.launch(sides.kernel(kernels), sides.shape(), args)? };
         let mut state = [0; 12];
         self.read_few(&mut state, &output.state, 0)?;
         let (rows, status) = state.split_at(8);

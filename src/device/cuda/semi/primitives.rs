@@ -3,52 +3,23 @@
 use crate::device::cuda::device::CudaDevice;
 use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::{KeyBitmap, KeyRange};
-use crate::device::data::results::{Joined, Kept};
 use crate::device::data::structures::Flags;
-use crate::device::presorted::Ascending;
 use crate::device::primitives::device::Device;
 use crate::device::primitives::semi::SemiPrimitives;
 use crate::error::Result;
-use crate::ir::strategies::Materialization;
 
 impl SemiPrimitives for CudaDevice {
-    fn merge_join(
-        &self,
-        keys: Ascending<'_>,
-        materialization: Option<Materialization>,
-        build_payload: &[&Column],
-        payload: &[&Column],
-    ) -> Result<Option<Joined>> {
-        self.go_on()?;
-        self.merged_pairs(keys, materialization, build_payload, payload)
-    }
-
-    fn merge_keep(
-        &self,
-        keys: Ascending<'_>,
-        matched: bool,
-        kept: &[&Column],
-    ) -> Result<Option<Kept>> {
-        self.go_on()?;
-        self.merged_rows(keys, matched, kept)
-    }
-
     fn key_range(&self, columns: &[&Column]) -> Result<KeyRange> {
         self.range_of_keys(columns)
     }
 
     fn set_key_bits(&self, bits: &KeyBitmap, columns: &[&Column]) -> Result<()> {
-        self.go_on()?;
+        self.check_cancelled()?;
         self.set_bits_of_keys(bits, columns, false).map(|_| ())
     }
 
-    fn likely_key_range(&self, columns: &[&Column]) -> Result<Option<KeyRange>> {
-        self.go_on()?;
-        self.likely_range_of_keys(columns)
-    }
-
     fn set_key_bits_inside(&self, bits: &KeyBitmap, columns: &[&Column]) -> Result<KeyRange> {
-        self.go_on()?;
+        self.check_cancelled()?;
         match self.set_bits_of_keys(bits, columns, true)? {
             Some(outside) => Ok(outside),
             None => Ok(bits.unless_held(self.key_range(columns)?)),
@@ -62,7 +33,7 @@ impl SemiPrimitives for CudaDevice {
         flags: &Flags,
         first: usize,
     ) -> Result<()> {
-        self.go_on()?;
+        self.check_cancelled()?;
         self.flag_keys_found(bits, columns, flags, first)
     }
 
@@ -73,7 +44,7 @@ impl SemiPrimitives for CudaDevice {
         set: bool,
         kept: &[&Column],
     ) -> Result<Option<(usize, Vec<Column>)>> {
-        self.go_on()?;
+        self.check_cancelled()?;
         match self.select_keys_generated(bits, columns, set, kept)? {
             Some(selected) => Ok(selected),
             None => self.select_keys_by_flags(bits, columns, set, kept),

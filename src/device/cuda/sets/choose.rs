@@ -35,8 +35,8 @@ const LOW_OVERLAP: f64 = 0.4;
 const MANY_PAIRS: u64 = 1 << 26;
 const COUNTED_UNIVERSE: u64 = 1 << 16;
 
-/// Rows of bits may take one `ROOM_SHARE`th of the free memory.
-const ROOM_SHARE: u64 = 4;
+/// Rows of bits may take one `MEMORY_SHARE`th of the free memory.
+const MEMORY_SHARE: u64 = 4;
 
 /// What the choice depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,11 +50,11 @@ pub(crate) struct Profile {
     /// Distinct elements of the indexed side.
     pub universe: u64,
     /// Free bytes of the memory budget.
-    pub room: u64,
+    pub available: u64,
 }
 
 /// Probe sets whose rows of bits must fit together, at most.
-const MOST_SEARCHING: u64 = 1 << 20;
+const MOST_PROBE_SETS: u64 = 1 << 20;
 
 impl Profile {
     fn pairs(&self) -> u64 {
@@ -65,8 +65,8 @@ impl Profile {
     pub(crate) fn bits_fit(&self) -> bool {
         let row = words_for(self.universe as usize) as u64 * 4;
         // More probe sets are cut into join tiles.
-        let sets = self.indexed.saturating_add(self.probe.min(MOST_SEARCHING));
-        sets.saturating_mul(row) <= self.room / ROOM_SHARE
+        let sets = self.indexed.saturating_add(self.probe.min(MOST_PROBE_SETS));
+        sets.saturating_mul(row) <= self.available / MEMORY_SHARE
     }
 
     /// Elements of an average set of the side with the smaller ones, at least 1.
@@ -132,7 +132,7 @@ mod tests {
         mean_indexed: 10,
         mean_probe: 10,
         universe: 500_000,
-        room: 1 << 30,
+        available: 1 << 30,
     };
 
     fn jaccard(threshold: f64) -> SetTest {
@@ -160,7 +160,7 @@ mod tests {
             mean_indexed: 1_000_000,
             mean_probe: 1_000_000,
             universe: 10_000_000,
-            room: 1 << 30,
+            available: 1 << 30,
         };
         let dense = Profile {
             indexed: 5_000,

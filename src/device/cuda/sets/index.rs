@@ -23,11 +23,11 @@ use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::choose;
 use crate::device::cuda::sets::choose::Profile;
 use crate::device::cuda::sets::costs::Work;
-use crate::device::cuda::sets::encode::empty_sets::Empties;
+use crate::device::cuda::sets::encode::empty_sets::EmptySetMatches;
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::encode::encoding::Domain;
 use crate::device::cuda::sets::predicate::{Half, Measure};
-use crate::device::cuda::sets::search::{Prepared, Search};
+use crate::device::cuda::sets::search::{PreparedProbe, Search};
 use crate::device::cuda::sets::techniques::bit_rows::Bits;
 use crate::device::cuda::sets::techniques::intersect;
 use crate::device::cuda::sets::techniques::inverted::InvertedIndex;
@@ -95,7 +95,7 @@ impl Finder {
     }
 
     /// Prepares the launches that test the candidates of `search`.
-    fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
+    fn prepare<'a>(&'a self, search: Search<'a>) -> Result<PreparedProbe<'a>> {
         match self {
             Self::Prefix(prefix) => prefix.prepare(search),
             Self::InvertedIndex(index) => index.prepare(search),
@@ -138,9 +138,9 @@ impl CudaDevice {
                 false => mean_length(probe.on_host()?),
             },
             universe: universe as u64,
-            room: queue.budget.room(),
+            available: queue.budget.available(),
         };
-        self.go_on()?;
+        self.check_cancelled()?;
         let measure = Measure::of(test);
         let of = (test, &measure);
         let (technique, finder) = match choose::choose(wanted, test, &profile) {
@@ -174,7 +174,7 @@ impl CudaDevice {
         let prefix = Prefix::new(queue, sets, universe, measure)?;
         let search = Search {
             queue,
-            go_on: &|| self.go_on(),
+            check_cancelled: &|| self.check_cancelled(),
             measure,
             probe: sets,
             indexed: sets,
@@ -215,7 +215,7 @@ impl CudaDevice {
         not_null: &[&Keys],
     ) -> Result<SetMatches> {
         let (index, queue) = (index.index.get::<SetIndex>()?, &self.queue);
-        let sets = index.probe(self.encode_searching(&index.domain, column, groups, not_null)?);
+        let sets = index.probe(self.encode_probe(&index.domain, column, groups, not_null)?);
         if sets.len == 0 || index.sets.len == 0 {
             let none = || queue.sequence(0, 0);
             return Ok(SetMatches {
@@ -232,9 +232,11 @@ impl CudaDevice {
                 tally: SetTally::default(),
             });
         }
-        let go_on = || self.go_on();
-        let empties = Empties::of(queue, [sets.as_ref(), index.sets.as_ref()], index.test)?;
-        let prepared = index.finder.prepare(index.search(queue, &go_on, &sets)?)?;
+        let check_cancelled = || self.check_cancelled();
+        let empties = EmptySetMatches::of(queue, [sets.as_ref(), index.sets.as_ref()], index.test)?;
+        let prepared = index
+            .finder
+            .prepare(index.search(queue, &check_cancelled, &sets)?)?;
         let found = queue.list_matches(&prepared, &sets, empties.as_ref())?;
         let tally = SetTally {
             candidates: prepared.candidates,
@@ -264,7 +266,7 @@ impl CudaDevice {
         counting: SetCounting,
     ) -> Result<SetCounts> {
         let (index, queue) = (index.index.get::<SetIndex>()?, &self.queue);
-        let sets = index.probe(self.encode_searching(&index.domain, column, groups, &[])?);
+        let sets = index.probe(self.encode_probe(&index.domain, column, groups, &[])?);
         if sets.len == 0 || index.sets.len == 0 {
             let indexed = match counting {
                 SetCounting::Both => Some(queue.zeroed(index.rows * 4, "match counts")?),
@@ -277,9 +279,11 @@ impl CudaDevice {
                 tally: SetTally::default(),
             });
         }
-        let go_on = || self.go_on();
-        let empties = Empties::of(queue, [sets.as_ref(), index.sets.as_ref()], index.test)?;
-        let prepared = index.finder.prepare(index.search(queue, &go_on, &sets)?)?;
+        let check_cancelled = || self.check_cancelled();
+        let empties = EmptySetMatches::of(queue, [sets.as_ref(), index.sets.as_ref()], index.test)?;
+        let prepared = index
+            .finder
+            .prepare(index.search(queue, &check_cancelled, &sets)?)?;
         let sides = [sets.as_ref(), index.sets.as_ref()];
         let counted = queue.count_matches_of_sets(&prepared, sides, empties.as_ref(), counting)?;
         let tally = SetTally {
@@ -330,13 +334,13 @@ impl SetIndex {
     fn search<'a>(
         &'a self,
         queue: &'a Arc<Stream>,
-        go_on: &'a dyn Fn() -> Result<()>,
+        check_cancelled: &'a dyn Fn() -> Result<()>,
         probe: &'a Arc<Sets>,
     ) -> Result<Search<'a>> {
         let same = Arc::ptr_eq(probe, &self.sets) || queue.are_same(probe, &self.sets)?;
         Ok(Search {
             queue,
-            go_on,
+            check_cancelled,
             measure: &self.measure,
             probe,
             indexed: &self.sets,

@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
 use crate::device::cuda::runtime::access::memory;
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
-use crate::device::cuda::sets::encode::empty_sets::Empties;
+use crate::device::cuda::sets::encode::empty_sets::EmptySetMatches;
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::predicate::Target;
-use crate::device::cuda::sets::search::Prepared;
+use crate::device::cuda::sets::search::PreparedProbe;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::ranges::Ranges;
 use crate::device::data::results::SetCounting;
@@ -26,8 +27,8 @@ use crate::error::{BowtieError, Result};
 const PAIRS_A_SET: usize = 4;
 const SOME_PAIRS: usize = 1 << 16;
 
-/// The first buffer takes one `ROOM_SHARE`th of the free memory, at most.
-const ROOM_SHARE: u64 = 4;
+/// The first buffer takes one `MEMORY_SHARE`th of the free memory, at most.
+const MEMORY_SHARE: u64 = 4;
 
 /// Bytes of a pair of positions.
 const PAIR_BYTES: usize = 8;
@@ -49,7 +50,7 @@ pub(crate) struct Found {
 }
 
 /// The number of matches by probe position and, if wanted, by indexed position.
-pub(crate) struct Counted {
+pub(crate) struct MatchCounts {
     pub(crate) probe: Memory,
     pub(crate) indexed: Option<Memory>,
     pub(crate) verified: u64,
@@ -60,9 +61,9 @@ impl Stream {
     /// for more than [`MOST_LISTED`] matches, so that the caller halves the tile.
     pub(crate) fn list_matches(
         self: &Arc<Self>,
-        search: &Prepared<'_>,
+        search: &PreparedProbe<'_>,
         probe: &Sets,
-        empties: Option<&Empties>,
+        empties: Option<&EmptySetMatches>,
     ) -> Result<Found> {
         let n = probe.len;
         let known = empties.map_or(0, |empties| empties.total);
@@ -71,7 +72,7 @@ impl Stream {
             .budget
             .limit()
             .saturating_sub(self.budget.in_use_by_all());
-        let room = free / ROOM_SHARE / PAIR_BYTES as u64;
+        let room = free / MEMORY_SHARE / PAIR_BYTES as u64;
         let wanted = (n * PAIRS_A_SET).max(SOME_PAIRS) as u64;
         let mut capacity = wanted.min(room).max(1);
         let (counts, pairs, tested, verified) = loop {
@@ -82,7 +83,7 @@ impl Stream {
             (search.run)(&Target {
                 counts: &counts,
                 indexed: None,
-                pairs: Some(pairs.part(known as usize * PAIR_BYTES)),
+                pairs: Some(pairs.part(known as usize * PAIR_BYTES)?),
                 capacity,
                 totals: &totals,
             })?;
@@ -103,17 +104,17 @@ impl Stream {
             _ => self.scan(EXCLUSIVE_U32, &counts, n, "range bounds")?,
         };
         let positions = self.alloc(total * 4, "matches of sets")?;
-        let args = [
+        let args = (
             (&pairs).into(),
             (total as u32).into(),
             (&offsets).into(),
             (&counts).into(),
             (&positions).into(),
-        ];
+        );
         // SAFETY: counts are those of the pairs, and offsets their sums, so that each pair has a place of its own.
-        unsafe { self.launch("set_matches_place", Shape::rows(total), &args)? };
+        unsafe { self.launch(kernels::SET_MATCHES_PLACE, Shape::rows(total), &args)? };
         let bound = |from: usize| -> Result<Buffer<u32>> {
-            let words = self.copy_of(offsets.part(from * 4), n * 4, "range bounds")?;
+            let words = self.copy_of(offsets.part(from * 4)?, n * 4, "range bounds")?;
             Ok(Buffer::cuda(words, n))
         };
         Ok(Found {
@@ -131,11 +132,11 @@ impl Stream {
     /// Runs a search for its counts alone; at most 1 per probe set for [`SetCounting::Exists`].
     pub(crate) fn count_matches_of_sets(
         self: &Arc<Self>,
-        search: &Prepared<'_>,
+        search: &PreparedProbe<'_>,
         [probe, indexed]: [&Sets; 2],
-        empties: Option<&Empties>,
+        empties: Option<&EmptySetMatches>,
         counting: SetCounting,
-    ) -> Result<Counted> {
+    ) -> Result<MatchCounts> {
         let n = probe.len;
         let counts = self.zeroed(n * 4, "match counts")?;
         let of_indexed = match counting {
@@ -158,12 +159,12 @@ impl Stream {
             }
         }
         if counting == SetCounting::Exists {
-            let args = [(&counts).into(), (n as u32).into()];
+            let args = ((&counts).into(), (n as u32).into());
             // SAFETY: there are n counts.
-            unsafe { self.launch("set_matches_exist", Shape::rows(n), &args)? };
+            unsafe { self.launch(kernels::SET_MATCHES_EXIST, Shape::rows(n), &args)? };
         }
         let (_, verified) = self.totals(&totals)?;
-        Ok(Counted {
+        Ok(MatchCounts {
             probe: counts,
             indexed: of_indexed,
             verified,
@@ -194,8 +195,8 @@ impl Stream {
 
     /// Adds `n` words to `sums`.
     fn add(&self, sums: &Memory, added: &Memory, n: usize) -> Result<()> {
-        let args = [sums.into(), added.into(), (n as u32).into()];
+        let args = (sums.into(), added.into(), (n as u32).into());
         // SAFETY: both hold n words.
-        unsafe { self.launch("set_matches_add", Shape::rows(n), &args) }
+        unsafe { self.launch(kernels::SET_MATCHES_ADD, Shape::rows(n), &args) }
     }
 }

@@ -1,7 +1,7 @@
 //! The predicate of a set join, and the structures that kernels take by value (`kernels/sets/set.cuh`,
 //! `kernels/sets/set_verify.cuh`).
 
-use crate::device::cuda::runtime::launch::{Arg, Structure};
+use crate::device::cuda::runtime::arguments::{Structure, U64};
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTest};
@@ -65,9 +65,9 @@ impl Measure {
     /// The `Measure` of the kernels.
     pub(crate) fn structure(&self) -> Structure<3> {
         Structure([
-            Arg::from((self.kind, self.strict)),
-            Arg::from((self.p, self.q)),
-            Arg::from(self.threshold.to_bits()),
+            U64::from((self.kind, self.strict)),
+            U64::from((self.p, self.q)),
+            U64::from(self.threshold.to_bits()),
         ])
     }
 
@@ -126,6 +126,9 @@ impl Half {
     }
 }
 
+/// `Join` of `kernels/sets/set_verify.cuh`.
+pub(crate) type Join = Structure<17>;
+
 /// The `Join` of the kernels: sets, predicate and output, for launches that begin at probe set `first`.
 pub(crate) fn join(
     (measure, half): (&Measure, Option<Half>),
@@ -133,7 +136,7 @@ pub(crate) fn join(
     first: usize,
     indexed: &Sets,
     to: &Target<'_>,
-) -> Structure<17> {
+) -> Join {
     let [s0, s1, s2, s3] = probe.structure_from(first).0;
     let [i0, i1, i2, i3] = indexed.structure().0;
     let [m0, m1, m2] = measure.structure().0;
@@ -151,10 +154,10 @@ pub(crate) fn join(
         m2,
         to.counts.into(),
         to.indexed.into(),
-        to.pairs.map_or(Arg::from(0u64), Arg::from),
+        to.pairs.map_or(U64::ZERO, U64::from),
         to.capacity.into(),
         to.totals.into(),
-        Arg::from((Half::mirror(half), u32::from(indexed.by_group.is_some()))),
+        U64::from((Half::mirror(half), u32::from(indexed.by_group.is_some()))),
     ])
 }
 

@@ -22,7 +22,7 @@ impl SetPrimitives for CudaDevice {
         technique: Option<SetTechnique>,
         probe: &Column,
     ) -> Result<SetIndex> {
-        self.go_on()?;
+        self.check_cancelled()?;
         let index = self.index_sets(lists, groups, not_null, test, technique, probe)?;
         Ok(SetIndex {
             technique: index.technique(),

@@ -4,11 +4,13 @@
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::launch::{Arg, Given, Shape, Structure};
+use crate::device::cuda::runtime::arguments::Structure;
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
-use crate::device::cuda::sets::predicate::{Half, Measure, Target, join};
+use crate::device::cuda::sets::predicate::{Half, Join, Measure, Target, join};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::ranges::Ranges;
 use crate::error::Result;
@@ -18,7 +20,7 @@ use crate::error::Result;
 pub(crate) struct Search<'a> {
     pub(crate) queue: &'a Arc<Stream>,
     /// Called between launches; its error ends the search.
-    pub(crate) go_on: &'a dyn Fn() -> Result<()>,
+    pub(crate) check_cancelled: &'a dyn Fn() -> Result<()>,
     pub(crate) measure: &'a Measure,
     pub(crate) probe: &'a Sets,
     pub(crate) indexed: &'a Sets,
@@ -30,7 +32,7 @@ pub(crate) struct Search<'a> {
 type Run<'a> = Box<dyn Fn(&Target<'_>) -> Result<()> + 'a>;
 
 /// A search that is ready to run, again if the buffer for its matches was too small.
-pub(crate) struct Prepared<'a> {
+pub(crate) struct PreparedProbe<'a> {
     /// Pairs that the technique proposes.
     pub(crate) candidates: u64,
     pub(crate) run: Run<'a>,
@@ -55,7 +57,7 @@ const MOST_CANDIDATES: usize = 1 << 30;
 
 impl<'a> Search<'a> {
     /// The `Join` of the kernels for launches that begin at probe set `first`.
-    pub(crate) fn join(&self, first: usize, to: &Target<'_>) -> Structure<17> {
+    pub(crate) fn join(&self, first: usize, to: &Target<'_>) -> Join {
         let by = (self.measure, self.half);
         join(by, self.probe, first, self.indexed, to)
     }
@@ -67,21 +69,21 @@ impl<'a> Search<'a> {
         let hi = self.queue.alloc(n * 4, "range bounds")?;
         let (probe, measure) = (self.probe.structure(), self.measure.structure());
         let [groups, segments] = self.probe.groups_in(self.indexed);
-        let args = [
-            Given::Four(&probe),
+        let args = (
+            (&probe).into(),
             groups.into(),
             segments.into(),
             (&self.indexed.sizes).into(),
             (self.indexed.len as u32).into(),
-            Given::Three(&measure),
+            (&measure).into(),
             Half::of_windows(self.half).into(),
             (&lo).into(),
             (&hi).into(),
-        ];
-        let kernel = "set_matches_windows";
+        );
+        let kernel = kernels::SET_MATCHES_WINDOWS;
         // SAFETY: the structures are of sets and a measure; groups are those of the index, each of which has a segment;
         // sizes are those of the indexed sets; `lo` and `hi` hold n words.
-        unsafe { self.queue.launch_given(kernel, Shape::each(n), &args)? };
+        unsafe { self.queue.launch(kernel, Shape::each(n), &args)? };
         Ok(Ranges {
             lo: Buffer::cuda(lo, n),
             hi: Buffer::cuda(hi, n),
@@ -112,16 +114,13 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Launches a kernel that tests candidates, some numbers at a time; `rest` are its arguments after probes and join.
-    ///
-    /// # Safety
-    /// The kernel takes probes, a join and `rest`, whose addresses hold what it reads for these probes and sets.
-    pub(crate) unsafe fn test_candidates(
+    /// Tests the candidates of `probes`, some numbers at a time. `launch` launches a kernel in a shape with these probes
+    /// and this join as its first arguments.
+    pub(crate) fn test_candidates(
         &self,
-        kernel: &'static str,
         probes: &Probes,
         to: &Target<'_>,
-        rest: &[Given<'_>],
+        launch: &dyn Fn(Shape, &Structure<4>, &Join) -> Result<()>,
     ) -> Result<()> {
         let join = self.join(0, to);
         let offsets = memory(&probes.offsets)?;
@@ -132,54 +131,54 @@ impl<'a> Search<'a> {
                 (&probes.starts).into(),
                 offsets.into(),
                 (from as u64).into(),
-                Arg::from((len as u32, probes.count as u32)),
+                (len as u32, probes.count as u32).into(),
             ]);
-            let mut args = vec![Given::Four(&of), Given::Join(&join)];
-            args.extend_from_slice(rest);
             let mut shape = Shape::blocks_of(len + probes.count, 4092, 256);
             shape.blocks = shape.blocks.min(most);
-            // SAFETY: the caller's promise; probes have `total` candidates, of which these are some.
-            unsafe { self.queue.launch_given(kernel, shape, &args) }
+            launch(shape, &of, &join)
         };
-        self.queue
-            .in_launches(total, 1, FIRST_CANDIDATES, self.go_on, |from, len| {
+        self.queue.in_launches(
+            total,
+            1,
+            FIRST_CANDIDATES,
+            self.check_cancelled,
+            |from, len| {
                 let pieces = (from..from + len).step_by(MOST_CANDIDATES);
                 for piece in pieces {
                     test(piece, MOST_CANDIDATES.min(from + len - piece))?;
                 }
                 Ok(())
-            })
+            },
+        )
     }
 
-    /// Launches a kernel whose blocks take `together` probe sets each, some sets at a time, in `slices(blocks)` slices
-    /// of the indexed side; `rest` are its arguments after the join. A pair of sets takes as long as `cost` tests of a
-    /// few words.
-    ///
-    /// # Safety
-    /// The kernel takes a join and `rest`, whose addresses hold what it reads for these sets.
-    pub(crate) unsafe fn test_windows(
+    /// Tests windows with blocks of `together` probe sets each, some sets at a time, in `slices(blocks)` slices of the
+    /// indexed side. `launch` launches a kernel in a shape with this join as its first argument; blocks begin with an
+    /// existing set. A pair of sets takes as long as `cost` tests of a few words.
+    pub(crate) fn test_windows(
         &self,
-        kernel: &'static str,
         together: usize,
         cost: f64,
         slices: &dyn Fn(usize) -> usize,
         to: &Target<'_>,
-        rest: &[Given<'_>],
+        launch: &dyn Fn(Shape, &Join) -> Result<()>,
     ) -> Result<()> {
         let sets = self.probe.len;
         // About as many pairs as the first launch should test.
         let tested = (FIRST_TESTS as f64 / cost.max(1.0)) as usize;
         let first = (tested / self.indexed.len.max(1)).clamp(together, 1 << 24);
-        self.queue
-            .in_launches(sets, together, first, self.go_on, |from, count| {
+        self.queue.in_launches(
+            sets,
+            together,
+            first,
+            self.check_cancelled,
+            |from, count| {
                 let blocks = count.div_ceil(together);
                 let join = self.join(from, to);
-                let mut args = vec![Given::Join(&join)];
-                args.extend_from_slice(rest);
                 let mut shape = Shape::blocks_of(count, together, 256);
                 shape.slices = slices(blocks).clamp(1, 65_535) as u32;
-                // SAFETY: the caller's promise; blocks begin with an existing set.
-                unsafe { self.queue.launch_given(kernel, shape, &args) }
-            })
+                launch(shape, &join)
+            },
+        )
     }
 }

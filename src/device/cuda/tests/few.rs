@@ -2,11 +2,11 @@
 //! for `compute-sanitizer`, under which a launch takes a hundred times as long (CONTRIBUTING.md).
 
 use crate::device::cuda::tests::aggregate::{dependent_keys, short_text, strategies};
-use crate::device::cuda::tests::equi::equi_joins;
+use crate::device::cuda::tests::equi::{index, single_pass};
 use crate::device::cuda::tests::expr::{codegen, row_program, string_predicate};
 use crate::device::cuda::tests::keys::order_keys;
 use crate::device::cuda::tests::semi::{distinct, key_bitmap, presorted};
-use crate::device::cuda::tests::sets::{encode, pairs, self_join};
+use crate::device::cuda::tests::sets::{encode, search, self_join};
 use crate::device::cuda::tests::*;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTechnique};
 use crate::ir::side::Side;
@@ -17,7 +17,9 @@ const ROWS: usize = 4_500;
 
 #[test]
 fn equi_joins() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let key = |i: usize, salt: usize| (i * 2_654_435_761 + salt) % ROWS;
     let ints: ArrayRef = Arc::new(Int32Array::from_iter_values(
         (0..ROWS).map(|i| key(i, 0) as i32),
@@ -33,19 +35,19 @@ fn equi_joins() {
     let texts: ArrayRef = Arc::new(StringArray::from_iter_values(
         (0..ROWS).map(|i| format!("text {:x}", key(i, 2))),
     ));
-    equi_joins::compare(&host, &gpu, from_ref(&ints), from_ref(&shared));
-    equi_joins::compare(&host, &gpu, from_ref(&shared), from_ref(&ints));
-    equi_joins::compare(&host, &gpu, from_ref(&longs), from_ref(&longs));
+    index::compare(&host, &gpu, from_ref(&ints), from_ref(&shared));
+    index::compare(&host, &gpu, from_ref(&shared), from_ref(&ints));
+    index::compare(&host, &gpu, from_ref(&longs), from_ref(&longs));
     let (base, other) = ([texts.clone(), ints.clone()], [texts, shared]);
-    equi_joins::compare(&host, &gpu, &base, &other);
+    index::compare(&host, &gpu, &base, &other);
     let sides = [
-        &equi_joins::payload(&ints, 1)[..4],
-        &equi_joins::payload(&ints, 9)[..3],
+        &single_pass::payload(&ints, 1)[..4],
+        &single_pass::payload(&ints, 9)[..3],
     ];
     let mut first = None;
     for by in EquiStrategy::ALL {
         for how in [Materialization::Gftr, Materialization::Gfur] {
-            let rows = equi_joins::joined(&gpu, sides, by, how).expect("unique keys");
+            let rows = single_pass::joined(&gpu, sides, by, how).expect("unique keys");
             assert_eq!(
                 first.get_or_insert_with(|| rows.clone()),
                 &rows,
@@ -82,7 +84,9 @@ fn groups() {
 
 #[test]
 fn keys_alone() {
-    let Some((_, gpu)) = twins() else { return };
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(97);
     // More than a tile, and a tile of equal digits.
     for kind in [0, 1, 5] {
@@ -92,10 +96,12 @@ fn keys_alone() {
 
 #[test]
 fn sets() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(92);
-    let lists = |random: &mut Random, n| pairs::lists(random, n, 11, 60);
-    let sides = pairs::Sides {
+    let lists = |random: &mut Random, n| search::lists(random, n, 11, 60);
+    let sides = search::Sides {
         indexed: lists(&mut random, 300),
         probe: lists(&mut random, 270),
         groups: None,
@@ -106,32 +112,34 @@ fn sets() {
         SetPredicate::Contains(Side::Right),
         SetPredicate::Overlap(2),
     ] {
-        let every = pairs::every_technique();
-        pairs::compare(&host, &gpu, &sides, predicate.seen_from(Side::Left), &every);
+        let every = search::every_technique();
+        search::compare(&host, &gpu, &sides, predicate.seen_from(Side::Left), &every);
     }
     // Pairs that are cut along the intersect path.
     let huge = |step| (0..3).map(move |i| (i..70_000).step_by(step).collect());
-    let sides = pairs::Sides {
-        indexed: pairs::numbers(huge(1)),
-        probe: pairs::numbers(huge(2)),
+    let sides = search::Sides {
+        indexed: search::numbers(huge(1)),
+        probe: search::numbers(huge(2)),
         groups: None,
     };
     let test = SetPredicate::degree(SetMeasure::Jaccard, 0.4, false).unwrap();
     let by = [Some(SetTechnique::Intersect)];
-    pairs::compare(&host, &gpu, &sides, test.seen_from(Side::Left), &by);
+    search::compare(&host, &gpu, &sides, test.seen_from(Side::Left), &by);
 }
 
 /// Self joins of sets by rows of bits, and of lists whose elements are their own ids.
 #[test]
 fn other_sets() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(93);
     let jaccard = SetPredicate::degree(SetMeasure::Jaccard, 0.5, false).unwrap();
     for groups in [0, 5] {
         let sides = self_join::with_itself(&mut random, 200, groups);
         for predicate in [jaccard, SetPredicate::Contains(Side::Left)] {
-            let every = pairs::every_technique();
-            pairs::compare(&host, &gpu, &sides, predicate.seen_from(Side::Left), &every);
+            let every = search::every_technique();
+            search::compare(&host, &gpu, &sides, predicate.seen_from(Side::Left), &every);
         }
     }
     for universe in [257, 9_000] {
@@ -143,14 +151,14 @@ fn other_sets() {
     for elements in [encode::ELEMENTS[1], encode::ELEMENTS[4]] {
         for sides in encode::lists_that_are_sets(&mut random, [200, 150], elements) {
             let test = jaccard.seen_from(Side::Left);
-            pairs::compare(&host, &gpu, &sides, test, &[None]);
+            search::compare(&host, &gpu, &sides, test, &[None]);
         }
     }
 }
 
 #[test]
 fn bits_of_keys() {
-    let Some((host, mut gpu)) = twins() else {
+    let Some((host, mut gpu)) = reference_and_gpu() else {
         return;
     };
     let mut random = Random(94);
@@ -170,7 +178,9 @@ fn distinct_values_by_runs() {
 
 #[test]
 fn texts() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(95);
     string_predicate::values_of(&host, &gpu, &mut random, 600, 3);
     string_predicate::columns_of(&host, &gpu, &mut random, 600, [3, 5]);
@@ -180,7 +190,7 @@ fn texts() {
 /// Row programs by the interpreter and compiled, filters, and concatenation of columns.
 #[test]
 fn programs_over_rows() {
-    let Some((host, mut gpu)) = twins() else {
+    let Some((host, mut gpu)) = reference_and_gpu() else {
         return;
     };
     let mut random = Random(96);

@@ -1,29 +1,21 @@
-//! Every primitive of the GPU against the host's, which is the reference: equal words, bit by bit. The tests need a
-//! GPU; without one they print so and pass, unless BOWTIE_REQUIRE_CUDA is set.
+//! Every primitive against the host's: the same words, bit by bit. The tests need a GPU; without one they print "skipped" and pass,
+//! unless BOWTIE_REQUIRE_CUDA is set. Folders have the families' names.
 
-use crate::device::primitives::keys::KeyPrimitives;
-use crate::device::primitives::transfer::TransferPrimitives;
 pub(crate) mod aggregate;
-
-pub(crate) mod semi;
-
 pub(crate) mod columns;
-
 pub(crate) mod equi;
-
-pub(crate) mod theta;
-
 pub(crate) mod expr;
-
-pub(crate) mod keys;
-
-pub(crate) mod sets;
-
 pub(crate) mod few;
+pub(crate) mod keys;
+pub(crate) mod runtime;
+pub(crate) mod semi;
+pub(crate) mod sets;
+pub(crate) mod theta;
 
 use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use arrow::array::*;
 use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
@@ -41,6 +33,9 @@ use crate::device::data::structures::ZonedKeys;
 use crate::device::host::device::HostDevice;
 use crate::device::lazy_column::Payload;
 use crate::device::primitives::device::Device;
+use crate::device::primitives::keys::KeyPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
+use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
 
 const OPS: [Comparison; 6] = [
@@ -52,13 +47,13 @@ const OPS: [Comparison; 6] = [
     Comparison::NotEq,
 ];
 
-/// Sizes around those at which kernels change their algorithm.
+/// Around the sizes at which kernels change their method.
 const SIZES: [usize; 14] = [
     0, 1, 2, 31, 32, 33, 255, 257, 1000, 1023, 1025, 8193, 65_537, 300_001,
 ];
 
 /// The reference and the GPU; `None` without a GPU.
-fn twins() -> Option<(HostDevice, CudaDevice)> {
+fn reference_and_gpu() -> Option<(HostDevice, CudaDevice)> {
     let host = HostDevice::new(Budget::new(u64::MAX)).unwrap();
     match CudaDevice::open(0, None) {
         Ok(gpu) => Some((host, gpu)),
@@ -72,7 +67,38 @@ fn twins() -> Option<(HostDevice, CudaDevice)> {
     }
 }
 
-/// A small generator of random numbers, the same on every machine.
+/// Runs `work`, which takes long, by a handle to `gpu`, and checks that it ends soon after it was cancelled.
+fn ends_when_cancelled<T: Send>(
+    host: &HostDevice,
+    gpu: &CudaDevice,
+    work: impl FnOnce(&CudaDevice) -> Result<T> + Send,
+) {
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let handle = CudaDevice {
+        profile: Arc::clone(&gpu.profile),
+        rows_before_compiling: gpu.rows_before_compiling,
+        least_merged_rows: gpu.least_merged_rows,
+        name: gpu.name.clone(),
+        queue: Arc::clone(&gpu.queue),
+        fallback: host.clone(),
+        cancelled: Arc::clone(&cancelled),
+    };
+    std::thread::scope(|scope| {
+        let working = scope.spawn(|| work(&handle));
+        std::thread::sleep(Duration::from_millis(100));
+        let from = Instant::now();
+        cancelled.store(true, Ordering::Relaxed);
+        let ended = working.join().unwrap();
+        assert!(matches!(ended, Err(BowtieError::Cancelled)));
+        assert!(
+            from.elapsed() < Duration::from_millis(200),
+            "{:?}",
+            from.elapsed()
+        );
+    });
+}
+
+/// A small generator, the same everywhere.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -129,7 +155,10 @@ fn borrowed(columns: &[Arc<Column>]) -> Vec<&Column> {
 }
 
 fn on_gpu(gpu: &CudaDevice, words: &[u32]) -> Buffer<u32> {
-    let host = Buffer::host(words.to_vec(), gpu.twin.budget().lease(0, "test").unwrap());
+    let host = Buffer::host(
+        words.to_vec(),
+        gpu.fallback.budget().lease(0, "test").unwrap(),
+    );
     gpu.words_from_host(&host, "test").unwrap()
 }
 
@@ -143,66 +172,69 @@ fn down<T: ArrowNativeType>(gpu: &CudaDevice, words: &Buffer<T>) -> ScalarBuffer
 
 /// The keys of a column on both devices.
 fn keys_of(host: &HostDevice, gpu: &CudaDevice, array: &ArrayRef) -> (Keys, Keys) {
-    let (here, _) = host
+    let (of_host, _) = host
         .order_keys(&host.upload(from_ref(array)).unwrap())
         .unwrap();
-    let (there, _) = gpu
+    let (of_gpu, _) = gpu
         .order_keys(&gpu.upload(from_ref(array)).unwrap())
         .unwrap();
-    (here, there)
+    (of_host, of_gpu)
 }
 
 fn u64_column(words: Vec<u64>, nulls: Option<NullBuffer>) -> ArrayRef {
     Arc::new(UInt64Array::new(words.into(), nulls))
 }
 
-fn same_keys(gpu: &CudaDevice, here: &Keys, there: &Keys, what: &str) {
-    let valid: Option<BooleanBuffer> = here
+fn same_keys(gpu: &CudaDevice, of_host: &Keys, of_gpu: &Keys, what: &str) {
+    let valid: Option<BooleanBuffer> = of_host
         .valid
         .as_ref()
         .map(|bits| bits.on_host().unwrap().clone());
     let theirs =
-        there
-            .valid
-            .as_ref()
-            .map(|bits| match gpu.bits_to_host(bits, there.rows()).unwrap() {
+        of_gpu.valid.as_ref().map(
+            |bits| match gpu.bits_to_host(bits, of_gpu.rows()).unwrap() {
                 Bits::Host(bits) => bits,
                 Bits::Device(_) => unreachable!(),
-            });
-    let all = BooleanBuffer::new_set(here.rows());
+            },
+        );
+    let all = BooleanBuffer::new_set(of_host.rows());
     assert_eq!(
         valid.as_ref().unwrap_or(&all),
         theirs.as_ref().unwrap_or(&all),
         "{what}"
     );
-    let words = down(gpu, &there.values);
+    let words = down(gpu, &of_gpu.values);
     for row in valid.as_ref().unwrap_or(&all).set_indices() {
         assert_eq!(
-            here.values.on_host().unwrap()[row],
+            of_host.values.on_host().unwrap()[row],
             words[row],
             "{what}: row {row}"
         );
     }
 }
 
-fn same_sorted(gpu: &CudaDevice, here: &OrderedRows, there: &OrderedRows, what: &str) {
+fn same_sorted(gpu: &CudaDevice, of_host: &OrderedRows, of_gpu: &OrderedRows, what: &str) {
     assert_eq!(
-        here.rows.on_host().unwrap(),
-        &down(gpu, &there.rows),
+        of_host.rows.on_host().unwrap(),
+        &down(gpu, &of_gpu.rows),
         "{what}: rows"
     );
-    match (&here.keys, &there.keys) {
-        (Some(here), Some(there)) => {
-            assert_eq!(here.on_host().unwrap(), &down(gpu, there), "{what}: keys")
+    match (&of_host.keys, &of_gpu.keys) {
+        (Some(of_host), Some(of_gpu)) => {
+            assert_eq!(
+                of_host.on_host().unwrap(),
+                &down(gpu, of_gpu),
+                "{what}: keys"
+            )
         }
         (None, None) => {}
         _ => panic!("{what}: keys on one device only"),
     }
-    match (&here.segments, &there.segments) {
-        (Some(here), Some(there)) => {
+    match (&of_host.segments, &of_gpu.segments) {
+        (Some(of_host), Some(of_gpu)) => {
             assert_eq!(
-                here.on_host().unwrap(),
-                &down(gpu, there),
+                of_host.on_host().unwrap(),
+                &down(gpu, of_gpu),
                 "{what}: segments"
             );
         }
@@ -211,7 +243,7 @@ fn same_sorted(gpu: &CudaDevice, here: &OrderedRows, there: &OrderedRows, what: 
     }
 }
 
-/// Columns of every type that the GPU stores, and of some that it does not.
+/// Columns of every type that the GPU stores, and some that stay on the host.
 fn columns(random: &mut Random, n: usize, kind: usize) -> Vec<ArrayRef> {
     let words = random.words(n, kind);
     let nulls = random.nulls(n, kind);

@@ -6,20 +6,16 @@ use std::sync::Arc;
 use cudarc::driver::DeviceRepr;
 
 use crate::device::cuda::runtime::access::memory;
+use crate::device::cuda::runtime::arguments::{ByValue, U32, U64};
+use crate::device::cuda::runtime::kernels::{self, Kernel};
 use crate::device::cuda::runtime::launch::Shape;
+use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::theta::zone_map::{FIRST_CANDIDATES, on_gpu};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::matches::Matches;
-use crate::error::Result;
+use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
-
-/// The kernel for `i + 1` tests.
-const KERNELS: [&str; 3] = [
-    "tiles_row_counts1_u64",
-    "tiles_row_counts2_u64",
-    "tiles_row_counts3_u64",
-];
 
 /// Picoseconds per tested pair on an H200 under 1, 2, 3 tests, if the keys of a strip are far apart. If they are within
 /// 2^31 of each other, it is half of that.
@@ -34,10 +30,10 @@ const SLICE: usize = 4096;
 /// Blocks per multiprocessor.
 const BLOCKS: usize = 16;
 
-/// The array of `Comparison` in `kernels/theta/tiles_strip.cuh`; a kernel reads as many as it has tests.
-#[derive(Debug, Clone, Copy, Default)]
+/// The array of `Comparison` in `kernels/theta/tiles_strip.cuh`.
+#[derive(Debug, Clone, Copy)]
 #[repr(C)]
-struct PairTests([PairTest; KERNELS.len()]);
+struct PairTests<const TESTS: usize>([PairTest; TESTS]);
 
 /// `Comparison` of `kernels/theta/tiles_strip.cuh`: addresses of the keys by probe and by build position, and the mask
 /// of the orders of two keys that pass.
@@ -51,7 +47,7 @@ struct PairTest {
 }
 
 // SAFETY: plain words in C's layout, as the kernels declare them.
-unsafe impl DeviceRepr for PairTests {}
+unsafe impl<const TESTS: usize> DeviceRepr for PairTests<TESTS> {}
 
 /// The orders of (probe key, build key) for which `build OP probe` holds: 1 for less, 2 for equal, 4 for greater, or a
 /// sum of them.
@@ -90,40 +86,81 @@ impl Stream {
         }
     }
 
-    /// The match count of each probe position under 1 to 3 tests of all build positions. `go_on` is called between
+    /// The match count of each probe position under 1 to 3 tests of all build positions. `check_cancelled` is called between
     /// launches; its error ends the count.
     pub(crate) fn tiles_count(
         self: &Arc<Self>,
         matches: Matches<'_>,
-        go_on: &dyn Fn() -> Result<()>,
+        check_cancelled: &dyn Fn() -> Result<()>,
     ) -> Result<Buffer<u32>> {
         let (n, m) = (matches.build.len(), matches.ranges.rows());
         let counts = self.zeroed(m * 4, "match counts")?;
         if n == 0 {
             return Ok(Buffer::cuda(counts, m));
         }
-        let kernel = KERNELS[matches.tests.len() - 1];
-        let mut tests = PairTests::default();
+        match matches.tests.len() {
+            1 => self.tiles_add::<1, _>(
+                kernels::TILES_ROW_COUNTS1_U64,
+                matches,
+                &counts,
+                check_cancelled,
+            )?,
+            2 => self.tiles_add::<2, _>(
+                kernels::TILES_ROW_COUNTS2_U64,
+                matches,
+                &counts,
+                check_cancelled,
+            )?,
+            3 => self.tiles_add::<3, _>(
+                kernels::TILES_ROW_COUNTS3_U64,
+                matches,
+                &counts,
+                check_cancelled,
+            )?,
+            tests => {
+                let what = format!("no kernel has {tests} tests");
+                return Err(BowtieError::Internal(what));
+            }
+        }
+        Ok(Buffer::cuda(counts, m))
+    }
+
+    /// Adds the match counts under `TESTS` tests to `counts`.
+    fn tiles_add<const TESTS: usize, const BYTES: usize>(
+        self: &Arc<Self>,
+        kernel: Kernel<(ByValue<'_, BYTES, 8>, U32, U32, U64)>,
+        matches: Matches<'_>,
+        counts: &Memory,
+        check_cancelled: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        let (n, m) = (matches.build.len(), matches.ranges.rows());
+        let mut tests = PairTests([PairTest::default(); TESTS]);
         for (slot, test) in tests.0.iter_mut().zip(matches.tests) {
             slot.probe = memory(&on_gpu(test.probe)?.keys)?.pointer();
             slot.build = memory(&on_gpu(test.build)?.keys)?.pointer();
             slot.mask = mask(test.op);
         }
-        self.in_launches(m, STRIP, FIRST_CANDIDATES / n, go_on, |first, positions| {
-            let mut part = tests;
-            for test in &mut part.0[..matches.tests.len()] {
-                test.probe += first as u64 * 8;
-            }
-            let args = [
-                (positions as u32).into(),
-                (n as u32).into(),
-                counts.word(first),
-            ];
-            let shape = self.tiles(positions, n);
-            // SAFETY: keys are by probe and by build position; from position `first` on there are as many probe keys as
-            // positions, and as many counts, all zero.
-            unsafe { self.launch_with(kernel, shape, Some(&part), &args) }
-        })?;
-        Ok(Buffer::cuda(counts, m))
+        self.in_launches(
+            m,
+            STRIP,
+            FIRST_CANDIDATES / n,
+            check_cancelled,
+            |first, positions| {
+                let mut part = tests;
+                for test in &mut part.0 {
+                    test.probe += first as u64 * 8;
+                }
+                let args = (
+                    (&part).into(),
+                    (positions as u32).into(),
+                    (n as u32).into(),
+                    counts.word(first)?.into(),
+                );
+                let shape = self.tiles(positions, n);
+                // SAFETY: keys are by probe and by build position; from position `first` on there are as many probe keys as
+                // positions, and as many counts, all zero.
+                unsafe { self.launch(kernel, shape, &args) }
+            },
+        )
     }
 }

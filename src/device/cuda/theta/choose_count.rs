@@ -11,7 +11,7 @@ use crate::error::Result;
 
 /// An alternative to the walk over zone maps.
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum Counter {
     /// A wavelet tree over the ranks of the one tested column.
     Wavelet,
     /// A test of every pair.
@@ -20,35 +20,39 @@ enum Way {
 
 impl CudaDevice {
     /// The match count of each probe position under one test or more, without a compiled filter. If the walk over zone
-    /// maps is expected to cost more than an alternative, the cheapest alternative counts. `go_on` is called between
+    /// maps is expected to cost more than an alternative, the cheapest alternative counts. `check_cancelled` is called between
     /// launches; its error ends the count.
-    pub(crate) fn count_soonest(
+    pub(crate) fn count_cheapest(
         &self,
         matches: Matches<'_>,
         exists_only: bool,
-        go_on: &dyn Fn() -> Result<()>,
+        check_cancelled: &dyn Fn() -> Result<()>,
     ) -> Result<Buffer<u32>> {
         let built = |test: &Test<'_>| Ok(on_gpu(test.build)?.wavelet.get().is_some());
         let wavelet = COSTS.index(matches, exists_only, built)?;
         let tiles = brute_force::cost(matches, exists_only);
-        let mut ways: Vec<(f64, Way)> = [(wavelet, Way::Wavelet), (tiles, Way::Tiles)]
-            .into_iter()
-            .filter_map(|(cost, way)| Some((cost?, way)))
-            .collect();
-        ways.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        let mut counters: Vec<(f64, Counter)> =
+            [(wavelet, Counter::Wavelet), (tiles, Counter::Tiles)]
+                .into_iter()
+                .filter_map(|(cost, counter)| Some((cost?, counter)))
+                .collect();
+        counters.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         let leaf_tests = || self.queue.sampled_leaf_tests(matches);
-        if let Some((cost, way)) = ways.first()
+        if let Some((cost, counter)) = counters.first()
             && COSTS.walk_exceeds(*cost, matches, leaf_tests)?
         {
             // An out-of-memory error is passed on: a smaller join tile costs less than a walk.
-            return match way {
-                Way::Wavelet => self.queue.wavelet_count(matches, &matches.tests[0]),
-                Way::Tiles => self.queue.tiles_count(matches, go_on),
+            return match counter {
+                Counter::Wavelet => self.queue.wavelet_count(matches, &matches.tests[0]),
+                Counter::Tiles => self.queue.tiles_count(matches, check_cancelled),
             };
         }
-        match self.queue.zones_count(matches, exists_only, go_on)? {
+        match self
+            .queue
+            .zones_count(matches, exists_only, check_cancelled)?
+        {
             Some(counts) => Ok(counts),
-            None => self.count_on_twin(matches, exists_only),
+            None => self.count_on_host(matches, exists_only),
         }
     }
 }

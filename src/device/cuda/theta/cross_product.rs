@@ -5,6 +5,7 @@ use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
@@ -31,16 +32,16 @@ impl CudaDevice {
             return Ok(None);
         };
         let kernel = match (width, repeated) {
-            (1, true) => "product_repeated8",
-            (2, true) => "product_repeated16",
-            (4, true) => "product_repeated32",
-            (8, true) => "product_repeated64",
-            (16, true) => "product_repeated128",
-            (1, false) => "product_again8",
-            (2, false) => "product_again16",
-            (4, false) => "product_again32",
-            (8, false) => "product_again64",
-            (16, false) => "product_again128",
+            (1, true) => kernels::PRODUCT_REPEATED8,
+            (2, true) => kernels::PRODUCT_REPEATED16,
+            (4, true) => kernels::PRODUCT_REPEATED32,
+            (8, true) => kernels::PRODUCT_REPEATED64,
+            (16, true) => kernels::PRODUCT_REPEATED128,
+            (1, false) => kernels::PRODUCT_AGAIN8,
+            (2, false) => kernels::PRODUCT_AGAIN16,
+            (4, false) => kernels::PRODUCT_AGAIN32,
+            (8, false) => kernels::PRODUCT_AGAIN64,
+            (16, false) => kernels::PRODUCT_AGAIN128,
             _ => return Ok(None),
         };
         let (quotient, rest) = (from / rows as u64, from % rows as u64);
@@ -54,18 +55,18 @@ impl CudaDevice {
         };
         if last > column.rows() as u64 {
             return Err(BowtieError::Internal(
-                "pairs of rows that are not there".into(),
+                "cross product rows out of range".into(),
             ));
         }
         let out = self.queue.alloc(len * width, "output columns")?;
-        let args = [
+        let args = (
             (&values.values).into(),
             (rows as u32).into(),
             (quotient as u32).into(),
             (rest as u32).into(),
             (&out).into(),
             (len as u32).into(),
-        ];
+        );
         let shape = Shape::blocks_of(len * width, BLOCK_BYTES, 256);
         // SAFETY: the column has the rows of all output rows, as was just checked; `out` has room for them in whole
         // vectors.

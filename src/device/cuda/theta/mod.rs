@@ -9,6 +9,7 @@ pub(crate) mod pair_program_arg;
 pub(crate) mod primitives;
 pub(crate) mod range;
 pub(crate) mod range_fold;
+pub(crate) mod sum_kernels;
 pub(crate) mod wavelet_index;
 pub(crate) mod wavelet_tree;
 pub(crate) mod zone_map;

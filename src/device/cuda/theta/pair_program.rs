@@ -14,8 +14,9 @@ use cudarc::driver::result;
 use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::columns::scan::INCLUSIVE_U32;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::cancellable::{Tester, Written};
+use crate::device::cuda::runtime::cancellable::{CountArgs, ExpandArgs, Tester, Written};
 use crate::device::cuda::runtime::driver::failed;
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -34,6 +35,42 @@ const TOGETHER: usize = 128;
 /// Build positions of a slice, at least.
 const SLICE: usize = 2048;
 
+/// A compiled filter, with the word that it sets where only the host can decide.
+struct Filter<'a> {
+    program: &'a ProgramArg,
+    fault: &'a Memory,
+}
+
+impl Tester for Filter<'_> {
+    unsafe fn count(&self, queue: &Stream, shape: Shape, args: CountArgs) -> Result<()> {
+        let (lo, hi, first, positions, exists_only, by_slice, counts) = args;
+        let (program, fault) = (self.program.into(), self.fault.into());
+        let args = (
+            program,
+            lo,
+            hi,
+            first,
+            positions,
+            exists_only,
+            by_slice,
+            counts,
+            fault,
+        );
+        // SAFETY: the caller's promise.
+        unsafe { queue.launch(kernels::PROGRAM_COUNT, shape, &args) }
+    }
+
+    unsafe fn expand(&self, queue: &Stream, shape: Shape, args: ExpandArgs) -> Result<()> {
+        let (lo, hi, offsets, slices, rows, first, positions, from, len, out) = args;
+        let (program, fault) = (self.program.into(), self.fault.into());
+        let args = (
+            program, lo, hi, offsets, slices, rows, first, positions, from, len, out, fault,
+        );
+        // SAFETY: the caller's promise.
+        unsafe { queue.launch(kernels::PROGRAM_EXPAND, shape, &args) }
+    }
+}
+
 impl Stream {
     /// The launch shape for `positions` probe positions; few of them are spread over slices of the build side.
     fn runners(&self, program: &ProgramArg, positions: usize) -> Shape {
@@ -46,24 +83,24 @@ impl Stream {
         }
     }
 
-    /// The error [`BowtieError::NeedsHost`] if the filter met a candidate that only the host can decide.
+    /// The error [`BowtieError::NeedsDataFusion`] if the filter met a candidate that only the host can decide.
     fn check_fault(&self, fault: &Memory) -> Result<()> {
         let mut word = [0; 4];
         self.read_few(&mut word, fault, 0)?;
         match u32::from_le_bytes(word) {
             0 => Ok(()),
-            _ => Err(BowtieError::NeedsHost),
+            _ => Err(BowtieError::NeedsDataFusion),
         }
     }
 
     /// The number of candidates per probe position that pass all tests and the filter, at most 1 if `exists_only`;
-    /// `None` if the filter cannot run on the GPU. `go_on` is called between launches; its error ends the count.
+    /// `None` if the filter cannot run on the GPU. `check_cancelled` is called between launches; its error ends the count.
     pub(crate) fn program_count(
         self: &Arc<Self>,
         matches: Matches<'_>,
         bound: &BoundProgram<'_>,
         exists_only: bool,
-        go_on: &dyn Fn() -> Result<()>,
+        check_cancelled: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Buffer<u32>>> {
         let (m, n) = (matches.ranges.rows(), matches.build.len());
         let Some(program) = ProgramArg::of(bound, n, m) else {
@@ -75,28 +112,29 @@ impl Stream {
         }
         let fault = self.zeroed(4, "match counts")?;
         if !matches.tests.is_empty() {
-            return self.count_tested(matches, &program, &fault, exists_only, go_on);
+            return self.count_tested(matches, &program, &fault, exists_only, check_cancelled);
         }
         self.in_launches(
             m,
             TOGETHER,
             FIRST_CANDIDATES / n,
-            go_on,
+            check_cancelled,
             |first, positions| {
-                let args = [
+                let args = (
+                    (&program).into(),
                     memory(&matches.ranges.lo)?.into(),
                     memory(&matches.ranges.hi)?.into(),
                     (first as u32).into(),
                     (positions as u32).into(),
                     u32::from(exists_only).into(),
                     0u32.into(),
-                    counts.word(first),
+                    counts.word(first)?.into(),
                     (&fault).into(),
-                ];
+                );
                 let shape = self.runners(&program, positions);
                 // SAFETY: the program's columns are by build and by probe position; ranges and counts are of m probe
                 // positions; `counts` and `fault` are zero.
-                unsafe { self.launch_with("program_count", shape, Some(&program), &args) }
+                unsafe { self.launch(kernels::PROGRAM_COUNT, shape, &args) }
             },
         )?;
         self.check_fault(&fault)?;
@@ -112,7 +150,7 @@ impl Stream {
         offsets: &Buffer<u64>,
         from: u64,
         len: usize,
-        go_on: &dyn Fn() -> Result<()>,
+        check_cancelled: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Pairs>> {
         let (m, n) = (matches.ranges.rows(), matches.build.len());
         let Some(program) = ProgramArg::of(bound, n, m) else {
@@ -120,22 +158,27 @@ impl Stream {
         };
         if len == 0 {
             return Ok(Some(Pairs {
-                probe: Buffer::cuda(self.alloc(0, "output pairs")?, 0),
-                build: Buffer::cuda(self.alloc(0, "output pairs")?, 0),
+                probe: Buffer::cuda(self.alloc(0, "join output rows")?, 0),
+                build: Buffer::cuda(self.alloc(0, "join output rows")?, 0),
             }));
         }
         let positions = self.window(offsets, from, len)?;
         if !matches.tests.is_empty() {
-            return self.expand_tested(matches, &program, offsets, positions, (from, len), go_on);
+            return self.expand_tested(
+                matches,
+                &program,
+                offsets,
+                positions,
+                (from, len),
+                check_cancelled,
+            );
         }
-        let out_sorted = self.alloc(len * 4, "output pairs")?;
+        let out_sorted = self.alloc(len * 4, "join output rows")?;
         // The counting pass decided on each candidate, so none needs the host.
-        let fault = self.zeroed(4, "output pairs")?;
-        let tester = Tester {
-            count: "program_count",
-            expand: "program_expand",
-            by: &program,
-            fault: Some(&fault),
+        let fault = self.zeroed(4, "join output rows")?;
+        let tester = Filter {
+            program: &program,
+            fault: &fault,
         };
         let written = Written {
             from,
@@ -143,14 +186,22 @@ impl Stream {
             build: &out_sorted,
         };
         let most = FIRST_CANDIDATES / n.max(1);
-        self.in_launches(positions.len(), TOGETHER, most, go_on, |first, count| {
-            let first = positions.start + first;
-            let (shape, positions) = (self.runners(&program, count), first..first + count);
-            // SAFETY: the program's columns are by build and by probe position, offsets come from program_count.
-            unsafe { self.expand_positions(&tester, shape, matches, offsets, positions, written) }
-        })?;
+        self.in_launches(
+            positions.len(),
+            TOGETHER,
+            most,
+            check_cancelled,
+            |first, count| {
+                let first = positions.start + first;
+                let (shape, positions) = (self.runners(&program, count), first..first + count);
+                // SAFETY: the program's columns are by build and by probe position, offsets come from program_count.
+                unsafe {
+                    self.expand_positions(&tester, shape, matches, offsets, positions, written)
+                }
+            },
+        )?;
         Ok(Some(Pairs {
-            probe: self.expand_searching(matches, offsets, from, len)?,
+            probe: self.expand_probe(matches, offsets, from, len)?,
             build: Buffer::cuda(out_sorted, len),
         }))
     }
@@ -162,10 +213,10 @@ impl Stream {
         program: &ProgramArg,
         fault: &Memory,
         exists_only: bool,
-        go_on: &dyn Fn() -> Result<()>,
+        check_cancelled: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Buffer<u32>>> {
         let m = matches.ranges.rows();
-        let Some(counts) = self.zones_count(matches, false, go_on)? else {
+        let Some(counts) = self.zones_count(matches, false, check_cancelled)? else {
             return Ok(None);
         };
         let offsets = self.scan_offsets(&counts)?;
@@ -174,17 +225,17 @@ impl Stream {
         let steps = self.zeroed((m + 1) * 4, "match counts")?;
         let behind = self.sequence(1, m)?;
         self.each_passing(matches, program, &offsets, fault, |_, probe| {
-            go_on()?;
+            check_cancelled()?;
             let k = probe.len();
             let ends = self.gather_values(memory(&behind)?, memory(&probe)?, k, 4)?;
-            let args = [
+            let args = (
                 memory(&probe)?.into(),
                 (&ends).into(),
                 (&steps).into(),
                 (k as u32).into(),
-            ];
+            );
             // SAFETY: ends are m at most, and `steps` holds m + 1 words.
-            unsafe { self.launch("range_cover_steps", self.strips(k), &args) }
+            unsafe { self.launch(kernels::RANGE_COVER_STEPS, self.strips(k), &args) }
         })?;
         self.check_fault(fault)?;
         let counts = self.scan(INCLUSIVE_U32, &steps, m, "match counts")?;
@@ -208,7 +259,7 @@ impl Stream {
         offsets: &Buffer<u64>,
         positions: Range<usize>,
         (from, len): (u64, usize),
-        go_on: &dyn Fn() -> Result<()>,
+        check_cancelled: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Pairs>> {
         let Some(counts) = self.zones_count_of(matches, positions.clone())? else {
             return Ok(None);
@@ -217,13 +268,13 @@ impl Stream {
         let before = self.read_word(memory(offsets)?, positions.start)?;
         // Positions of the matches from number `before` on, to the end of the window.
         let most = (from - before) as usize + len;
-        let build = self.alloc(most * 4, "output pairs")?;
-        let probe = self.alloc(most * 4, "output pairs")?;
+        let build = self.alloc(most * 4, "join output rows")?;
+        let probe = self.alloc(most * 4, "join output rows")?;
         let mut at = 0;
         // The counting pass decided on each candidate, so none needs the host.
-        let fault = self.zeroed(4, "output pairs")?;
+        let fault = self.zeroed(4, "join output rows")?;
         self.each_passing(matches, program, &candidates, &fault, |s, p| {
-            go_on()?;
+            check_cancelled()?;
             let words = s.len().min(most - at);
             self.copy_words(memory(&s)?, &build, at, words)?;
             self.copy_words(memory(&p)?, &probe, at, words)?;
@@ -232,7 +283,7 @@ impl Stream {
         })?;
         if at != most {
             return Err(BowtieError::Internal(format!(
-                "{at} pairs of a program where {most} were counted"
+                "a program gave {at} matches where {most} were counted"
             )));
         }
         let skip = self.sequence((from - before) as u32, len)?;
@@ -282,17 +333,18 @@ impl Stream {
             else {
                 return Err(BowtieError::Internal("tests that were counted".into()));
             };
-            let keep = self.zeroed(bitmap_bytes(len), "output pairs")?;
-            let args = [
+            let keep = self.zeroed(bitmap_bytes(len), "join output rows")?;
+            let args = (
+                program.into(),
                 memory(&pairs.build)?.into(),
                 memory(&pairs.probe)?.into(),
                 (len as u32).into(),
                 (&keep).into(),
                 fault.into(),
-            ];
+            );
             let shape = program.shape(len, 16);
             // SAFETY: positions are inside of the program's columns, which are by position; `keep` holds len bits.
-            unsafe { self.launch_with("program_filter", shape, Some(program), &args)? };
+            unsafe { self.launch(kernels::PROGRAM_FILTER, shape, &args)? };
             with(
                 self.select(&keep, len, Some(memory(&pairs.build)?))?,
                 self.select(&keep, len, Some(memory(&pairs.probe)?))?,

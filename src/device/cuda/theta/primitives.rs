@@ -18,17 +18,6 @@ use crate::error::Result;
 use crate::ir::comparison::Comparison;
 
 impl ThetaPrimitives for CudaDevice {
-    fn cross_product(
-        &self,
-        column: &Column,
-        repeated: bool,
-        rows: usize,
-        from: u64,
-        len: usize,
-    ) -> Result<Option<Column>> {
-        self.cross_product_column(column, repeated, rows, from, len)
-    }
-
     fn zone_keys(&self, keys: &Keys, build: &OrderedRows) -> Result<ZonedKeys> {
         self.queue
             .zone_keys(keys, build)
@@ -46,21 +35,21 @@ impl ThetaPrimitives for CudaDevice {
     }
 
     fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>> {
-        self.go_on()?;
-        let go_on = || self.go_on();
+        self.check_cancelled()?;
+        let check_cancelled = || self.check_cancelled();
         if let Some(program) = &matches.program {
-            let counted = self
-                .queue
-                .program_count(matches, program, exists_only, &go_on)?;
+            let counted =
+                self.queue
+                    .program_count(matches, program, exists_only, &check_cancelled)?;
             return match counted {
                 Some(counts) => Ok(counts),
-                None => self.count_on_twin(matches, exists_only),
+                None => self.count_on_host(matches, exists_only),
             };
         }
         if matches.tests.is_empty() {
             return self.queue.range_counts(matches.ranges, exists_only);
         }
-        self.count_soonest(matches, exists_only, &go_on)
+        self.count_cheapest(matches, exists_only, &check_cancelled)
     }
 
     fn scan(&self, counts: &Buffer<u32>) -> Result<Buffer<u64>> {
@@ -88,10 +77,12 @@ impl ThetaPrimitives for CudaDevice {
         if let Some(program) = &matches.program {
             let pairs = self
                 .queue
-                .program_expand(matches, program, offsets, from, len, &|| self.go_on())?;
+                .program_expand(matches, program, offsets, from, len, &|| {
+                    self.check_cancelled()
+                })?;
             return match pairs {
                 Some(pairs) => Ok(pairs),
-                None => self.expand_on_twin(matches, offsets, from, len),
+                None => self.expand_on_host(matches, offsets, from, len),
             };
         }
         match matches.tests.is_empty() {
@@ -105,10 +96,10 @@ impl ThetaPrimitives for CudaDevice {
             ),
             false => match self
                 .queue
-                .zones_expand(matches, offsets, from, len, &|| self.go_on())?
+                .zones_expand(matches, offsets, from, len, &|| self.check_cancelled())?
             {
                 Some(pairs) => Ok(pairs),
-                None => self.expand_on_twin(matches, offsets, from, len),
+                None => self.expand_on_host(matches, offsets, from, len),
             },
         }
     }
@@ -135,7 +126,7 @@ impl ThetaPrimitives for CudaDevice {
         for (left, op, right) in tests {
             let (left, right) = (self.sample(left, sample)?, self.sample(right, sample)?);
             shares.extend(
-                self.twin
+                self.fallback
                     .sample_selectivity(&[(&left, *op, &right)], sample)?,
             );
         }
@@ -149,7 +140,7 @@ impl FoldPrimitives for CudaDevice {
             return Ok(weighed);
         }
         let weighed = self
-            .twin
+            .fallback
             .weigh(&self.column_to_host(values)?, &self.host_words(weights)?)?;
         self.column_from_host(&weighed)
     }
@@ -158,7 +149,7 @@ impl FoldPrimitives for CudaDevice {
         if let Some(sum) = self.queue.sum(values)? {
             return Ok(sum);
         }
-        let sum = self.twin.sum(&self.column_to_host(values)?)?;
+        let sum = self.fallback.sum(&self.column_to_host(values)?)?;
         self.column_from_host(&sum)
     }
 
@@ -170,7 +161,7 @@ impl FoldPrimitives for CudaDevice {
             .map(|values| self.column_to_host(values))
             .transpose()?;
         let counts = self
-            .twin
+            .fallback
             .weigh_count(values.as_ref(), &self.host_words(weights)?)?;
         self.column_from_host(&counts)
     }
@@ -179,8 +170,8 @@ impl FoldPrimitives for CudaDevice {
         if let Some(sums) = self.queue.range_sum(values, matches, rows)? {
             return Ok(sums);
         }
-        self.on_twin(values, matches, |twin, values, matches| {
-            twin.range_sum(values, matches, rows)
+        self.fold_on_host(values, matches, |fallback, values, matches| {
+            fallback.range_sum(values, matches, rows)
         })
     }
 
@@ -188,8 +179,8 @@ impl FoldPrimitives for CudaDevice {
         if let Some(counts) = self.queue.range_count(values, matches, rows)? {
             return Ok(counts);
         }
-        self.on_twin(values, matches, |twin, values, matches| {
-            twin.range_count(values, matches, rows)
+        self.fold_on_host(values, matches, |fallback, values, matches| {
+            fallback.range_count(values, matches, rows)
         })
     }
 
@@ -209,8 +200,8 @@ impl FoldPrimitives for CudaDevice {
             };
             return self.queue.range_extreme(column, &keys, matches, rows, max);
         }
-        self.on_twin(values, matches, |twin, values, matches| {
-            twin.range_extreme(values, matches, rows, max)
+        self.fold_on_host(values, matches, |fallback, values, matches| {
+            fallback.range_extreme(values, matches, rows, max)
         })
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::device::cuda::columns::scan::INCLUSIVE_U32;
 use crate::device::cuda::runtime::access::{memory, valid_memory};
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -44,7 +45,7 @@ impl Stream {
             (Some(segments), Some(groups)) => (Some(memory(segments)?), Some(memory(groups)?)),
             _ => (None, None),
         };
-        let args = [
+        let args = (
             segments.into(),
             groups.into(),
             rows.into(),
@@ -52,9 +53,9 @@ impl Stream {
             (&lo).into(),
             (&hi).into(),
             (m as u32).into(),
-        ];
+        );
         // SAFETY: groups are by row of the probe side, segments by group and one more; `lo` and `hi` hold m words.
-        unsafe { self.launch("range_begin", Shape::rows(m), &args)? };
+        unsafe { self.launch(kernels::RANGE_BEGIN, Shape::rows(m), &args)? };
         for (i, bound) in bounds.iter().enumerate() {
             // `<>` is not one range: never a bound.
             if bound.op == Comparison::NotEq {
@@ -73,8 +74,8 @@ impl Stream {
             let keys = build
                 .keys
                 .as_ref()
-                .ok_or_else(|| BowtieError::Internal("bounds on an unsorted side".into()))?;
-            let args = [
+                .ok_or_else(|| BowtieError::Internal("bounds on an unsorted build side".into()))?;
+            let args = (
                 memory(keys)?.into(),
                 by_row.into(),
                 words.into(),
@@ -84,10 +85,10 @@ impl Stream {
                 (&lo).into(),
                 (&hi).into(),
                 (m as u32).into(),
-            ];
+            );
             // SAFETY: words and validity are by row of the probe side, or words by position; ranges are inside of the
             // sorted build keys.
-            unsafe { self.launch("range_narrow", Shape::rows(m), &args)? };
+            unsafe { self.launch(kernels::RANGE_NARROW, Shape::rows(m), &args)? };
         }
         Ok(Ranges {
             lo: Buffer::cuda(lo, m),
@@ -103,15 +104,15 @@ impl Stream {
     ) -> Result<Buffer<u32>> {
         let m = ranges.rows();
         let counts = self.alloc(m * 4, "match counts")?;
-        let args = [
+        let args = (
             memory(&ranges.lo)?.into(),
             memory(&ranges.hi)?.into(),
             (&counts).into(),
             u32::from(exists_only).into(),
             (m as u32).into(),
-        ];
+        );
         // SAFETY: all hold m words.
-        unsafe { self.launch("range_counts", Shape::rows(m), &args)? };
+        unsafe { self.launch(kernels::RANGE_COUNTS, Shape::rows(m), &args)? };
         Ok(Buffer::cuda(counts, m))
     }
 
@@ -124,27 +125,27 @@ impl Stream {
     ) -> Result<Buffer<u32>> {
         let (n, m) = (build.len(), ranges.rows());
         let steps = self.zeroed((n + 1) * 4, "coverage scratch")?;
-        let args = [
+        let args = (
             memory(&ranges.lo)?.into(),
             memory(&ranges.hi)?.into(),
             (&steps).into(),
             (m as u32).into(),
-        ];
+        );
         // SAFETY: ranges end at n at most, and `steps` holds n + 1 words.
-        unsafe { self.launch("range_cover_steps", self.strips(m), &args)? };
+        unsafe { self.launch(kernels::RANGE_COVER_STEPS, self.strips(m), &args)? };
         let covering = match n {
             0 => self.zeroed(0, "coverage scratch")?,
             n => self.scan(INCLUSIVE_U32, &steps, n, "coverage scratch")?,
         };
         let out = self.zeroed(rows * 4, "coverage")?;
-        let args = [
+        let args = (
             (&covering).into(),
             memory(&build.rows)?.into(),
             (&out).into(),
             (n as u32).into(),
-        ];
+        );
         // SAFETY: row ids are below `rows`.
-        unsafe { self.launch("range_cover_scatter", Shape::rows(n), &args)? };
+        unsafe { self.launch(kernels::RANGE_COVER_SCATTER, Shape::rows(n), &args)? };
         Ok(Buffer::cuda(out, rows))
     }
 
@@ -164,17 +165,17 @@ impl Stream {
         target: u64,
         most: u64,
     ) -> Result<u64> {
-        let out = self.alloc(8, "a piece's end")?;
-        let args = [
+        let out = self.alloc(8, "the end of an output batch")?;
+        let args = (
             memory(offsets)?.into(),
             (offsets.len() as u32 - 1).into(),
             from.into(),
             target.into(),
             most.into(),
             (&out).into(),
-        ];
+        );
         // SAFETY: offsets are one more than the positions.
-        unsafe { self.launch("expand_piece_end", Shape::blocks_of(1, 1, 32), &args)? };
+        unsafe { self.launch(kernels::EXPAND_PIECE_END, Shape::blocks_of(1, 1, 32), &args)? };
         self.read_word(&out, 0)
     }
 
@@ -195,9 +196,9 @@ impl Stream {
         from: u64,
         len: usize,
     ) -> Result<Pairs> {
-        let out_searching = self.alloc(len * 4, "output pairs")?;
-        let out_sorted = self.alloc(len * 4, "output pairs")?;
-        let args = [
+        let out_searching = self.alloc(len * 4, "join output rows")?;
+        let out_sorted = self.alloc(len * 4, "join output rows")?;
+        let args = (
             memory(&ranges.lo)?.into(),
             memory(&probe.rows)?.into(),
             memory(&build.rows)?.into(),
@@ -207,9 +208,15 @@ impl Stream {
             (len as u32).into(),
             (&out_searching).into(),
             (&out_sorted).into(),
-        ];
+        );
         // SAFETY: offsets are the scanned lengths of the ranges, so match numbers lead to positions inside of them.
-        unsafe { self.launch("expand_ranges", self.expansion(len + ranges.rows()), &args)? };
+        unsafe {
+            self.launch(
+                kernels::EXPAND_RANGES,
+                self.expansion(len + ranges.rows()),
+                &args,
+            )?
+        };
         Ok(Pairs {
             probe: Buffer::cuda(out_searching, len),
             build: Buffer::cuda(out_sorted, len),

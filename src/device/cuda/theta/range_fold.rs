@@ -9,11 +9,13 @@ use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::bitmap_bytes;
-use crate::device::cuda::columns::scan::{EXCLUSIVE_I64, EXCLUSIVE_I128, EXCLUSIVE_U32, Scan};
+use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
 use crate::device::cuda::runtime::access::{memory, valid_memory};
-use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
+use crate::device::cuda::theta::sum_kernels::{Whole, sum_of};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
@@ -23,55 +25,6 @@ use crate::error::{BowtieError, Result};
 
 /// Positions, or nodes, that are aggregated to one node of the next level.
 const FAN_OUT: usize = 16;
-
-/// The kernels that add values of a type, and bytes of a value.
-#[derive(Debug, Clone, Copy)]
-struct Sum {
-    bytes: usize,
-    weigh: &'static str,
-    in_order: &'static str,
-    /// Adds a whole column, if there is such a kernel.
-    whole: Option<&'static str>,
-    /// Sums of ranges as differences of prefix sums; `None` for floats, which are added by trees.
-    by_prefix: Option<(Scan, &'static str)>,
-}
-
-/// The kernels for a type; `None` if it has none.
-fn sum_of(data_type: &DataType) -> Option<Sum> {
-    match data_type {
-        DataType::Int64 | DataType::UInt64 | DataType::Decimal64(..) | DataType::Duration(_) => {
-            Some(Sum {
-                bytes: 8,
-                weigh: "fold_weigh_i64",
-                in_order: "fold_in_order_i64",
-                whole: Some("fold_sum_i64"),
-                by_prefix: Some((EXCLUSIVE_I64, "fold_range_i64")),
-            })
-        }
-        DataType::Decimal128(..) => Some(Sum {
-            bytes: 16,
-            weigh: "fold_weigh_i128",
-            in_order: "fold_in_order_i128",
-            whole: Some("fold_sum_i128"),
-            by_prefix: Some((EXCLUSIVE_I128, "fold_range_i128")),
-        }),
-        DataType::Decimal32(..) => Some(Sum {
-            bytes: 4,
-            weigh: "fold_weigh_i32",
-            in_order: "fold_in_order_i32",
-            whole: None,
-            by_prefix: Some((EXCLUSIVE_U32, "fold_range_i32")),
-        }),
-        DataType::Float64 => Some(Sum {
-            bytes: 8,
-            weigh: "fold_weigh_f64",
-            in_order: "fold_in_order_f64",
-            whole: Some("fold_sum_f64"),
-            by_prefix: None,
-        }),
-        _ => None,
-    }
-}
 
 impl Stream {
     /// `values[i] * weights[i]`; NULL where the value is NULL or the weight is 0.
@@ -87,16 +40,16 @@ impl Stream {
         else {
             return Ok(None);
         };
-        let out = self.alloc(rows * sum.bytes, "weighed values")?;
-        let valid = self.alloc(bitmap_bytes(rows), "weighed values")?;
-        let args = [
+        let out = self.alloc(rows * sum.bytes, "weighted values")?;
+        let valid = self.alloc(bitmap_bytes(rows), "weighted values")?;
+        let args = (
             (&column.values).into(),
             column.valid.as_ref().into(),
             memory(weights)?.into(),
             (&out).into(),
             (&valid).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: values, validity and weights are by row; `out` and `valid` hold as many values and bits.
         unsafe { self.launch(sum.weigh, Shape::rows(rows), &args)? };
         Ok(Some(made(column.data_type.clone(), out, Some(valid), rows)))
@@ -114,15 +67,15 @@ impl Stream {
             Some(None) => return Ok(None),
         };
         let rows = weights.len();
-        let out = self.alloc(rows * 8, "weighed counts")?;
-        let args = [
+        let out = self.alloc(rows * 8, "weighted counts")?;
+        let args = (
             valid.into(),
             memory(weights)?.into(),
             (&out).into(),
             (rows as u32).into(),
-        ];
+        );
         // SAFETY: validity and weights are by row; `out` holds as many words.
-        unsafe { self.launch("fold_weigh_count", Shape::rows(rows), &args)? };
+        unsafe { self.launch(kernels::FOLD_WEIGH_COUNT, Shape::rows(rows), &args)? };
         Ok(Some(made(DataType::Int64, out, None, rows)))
     }
 
@@ -134,7 +87,7 @@ impl Stream {
         else {
             return Ok(None);
         };
-        let Some(kernel) = sum.whole else {
+        let Some(whole) = sum.whole else {
             return Ok(None);
         };
         let rows = states.rows();
@@ -142,38 +95,44 @@ impl Stream {
         let out = self.zeroed(sum.bytes + 8, "sums")?;
         let mut blocks = Shape::rows(rows);
         blocks.blocks = blocks.blocks.min(1024);
-        match kernel {
-            "fold_sum_f64" => {
+        match whole {
+            Whole::Floats => {
                 let parts = self.alloc(1024 * 8, "sums")?;
                 let counts = self.alloc(1024 * 8, "sums")?;
-                let args = [
+                let args = (
                     (&column.values).into(),
                     column.valid.as_ref().into(),
                     (&parts).into(),
                     (&counts).into(),
                     (rows as u32).into(),
-                ];
+                );
                 // Always 1024 blocks, so that the order of additions depends on the rows alone.
                 let all = Shape::blocks_of(1024, 1, 256);
                 // SAFETY: a value and a bit per row; a word per block.
-                unsafe { self.launch(kernel, all, &args)? };
-                let args = [
+                unsafe { self.launch(kernels::FOLD_SUM_F64, all, &args)? };
+                let args = (
                     (&parts).into(),
                     (&counts).into(),
                     (&out).into(),
-                    out.word(sum.bytes / 4),
+                    out.word(sum.bytes / 4)?.into(),
                     1024u32.into(),
-                ];
+                );
                 // SAFETY: `out` holds the sum and the number.
-                unsafe { self.launch("fold_sum_f64_total", Shape::blocks_of(1, 1, 256), &args)? };
+                unsafe {
+                    self.launch(
+                        kernels::FOLD_SUM_F64_TOTAL,
+                        Shape::blocks_of(1, 1, 256),
+                        &args,
+                    )?
+                };
             }
-            kernel => {
-                let args = [
+            Whole::Integers(kernel) => {
+                let args = (
                     (&column.values).into(),
                     column.valid.as_ref().into(),
                     (&out).into(),
                     (rows as u32).into(),
-                ];
+                );
                 // SAFETY: a value and a bit per row; `out` holds the sum and the number, both 0.
                 unsafe { self.launch(kernel, blocks, &args)? };
             }
@@ -197,14 +156,14 @@ impl Stream {
             return Ok(None);
         };
         let marks = self.alloc(n * 4, "range counts")?;
-        let args = [
+        let args = (
             valid.into(),
             memory(&build.rows)?.into(),
             (&marks).into(),
             (n as u32).into(),
-        ];
+        );
         // SAFETY: row ids are below the validity's bits; `marks` holds n words.
-        unsafe { self.launch("fold_valid_in_order", Shape::rows(n), &args)? };
+        unsafe { self.launch(kernels::FOLD_VALID_IN_ORDER, Shape::rows(n), &args)? };
         self.scan(EXCLUSIVE_U32, &marks, n, "range counts")
             .map(Some)
     }
@@ -220,7 +179,7 @@ impl Stream {
         let counts = self.zeroed(rows * 8, "range counts")?;
         let some = self.zeroed(bitmap_bytes(rows), "range counts")?;
         let m = matches.ranges.rows();
-        let args = [
+        let args = (
             prefix.as_ref().into(),
             memory(&matches.ranges.lo)?.into(),
             memory(&matches.ranges.hi)?.into(),
@@ -228,9 +187,9 @@ impl Stream {
             (&counts).into(),
             (&some).into(),
             (m as u32).into(),
-        ];
+        );
         // SAFETY: ranges are inside of the prefix counts; probe row ids are below `rows`.
-        unsafe { self.launch("fold_range_count", Shape::rows(m), &args)? };
+        unsafe { self.launch(kernels::FOLD_RANGE_COUNT, Shape::rows(m), &args)? };
         Ok((counts, some))
     }
 
@@ -266,13 +225,13 @@ impl Stream {
         let (n, m) = (matches.build.len(), matches.ranges.rows());
         if n > 0 && m > 0 {
             let ordered = self.alloc(n * sum.bytes, "range sums")?;
-            let args = [
+            let args = (
                 (&column.values).into(),
                 column.valid.as_ref().into(),
                 memory(&matches.build.rows)?.into(),
                 (&ordered).into(),
                 (n as u32).into(),
-            ];
+            );
             // SAFETY: row ids are below the column's rows; `ordered` holds n values.
             unsafe { self.launch(sum.in_order, Shape::rows(n), &args)? };
             let [lo, hi, rows] = [
@@ -283,14 +242,14 @@ impl Stream {
             match sum.by_prefix {
                 Some((scan, kernel)) => {
                     let prefix = self.scan(scan, &ordered, n, "range sums")?;
-                    let args = [
+                    let args = (
                         (&prefix).into(),
                         lo.into(),
                         hi.into(),
                         rows.into(),
                         (&out).into(),
                         (m as u32).into(),
-                    ];
+                    );
                     // SAFETY: ranges end at n at most, and there are n + 1 prefix sums.
                     unsafe { self.launch(kernel, Shape::rows(m), &args)? };
                 }
@@ -313,11 +272,11 @@ impl Stream {
         for (len, nodes) in tree_levels(n) {
             let level = self.alloc(nodes * 8, "range sums")?;
             let below = &levels[levels.len() - 1];
-            let args: [Arg; 3] = [below.into(), (len as u32).into(), (&level).into()];
+            let args = (below.into(), (len as u32).into(), (&level).into());
             // SAFETY: the level below holds `len` values, this one a sixteenth of it, rounded up.
             unsafe {
                 self.launch(
-                    "fold_tree_level_f64",
+                    kernels::FOLD_TREE_LEVEL_F64,
                     Shape::blocks_of(len, 1024, 64),
                     &args,
                 )?
@@ -325,7 +284,7 @@ impl Stream {
             levels.push(level);
         }
         let table = self.addresses(&levels)?;
-        let args = [
+        let args = (
             (&table).into(),
             (levels.len() as u32).into(),
             lo.into(),
@@ -333,9 +292,9 @@ impl Stream {
             rows.into(),
             out.into(),
             (m as u32).into(),
-        ];
+        );
         // SAFETY: the table holds the address of every level; the levels live until the launched work is done.
-        unsafe { self.launch("fold_tree_range_f64", Shape::each(m), &args) }
+        unsafe { self.launch(kernels::FOLD_TREE_RANGE_F64, Shape::each(m), &args) }
     }
 
     /// The least (`max`: greatest) value of each range, by probe row of `rows` rows; NULL if there is none. `keys` are
@@ -354,7 +313,7 @@ impl Stream {
         if n > 0 && m > 0 {
             let mut key_levels = vec![self.alloc(n * 8, "range extremes")?];
             let mut row_levels = vec![self.alloc(n * 4, "range extremes")?];
-            let args = [
+            let args = (
                 memory(&keys.values)?.into(),
                 valid_memory(keys.valid.as_ref())?.into(),
                 memory(&matches.build.rows)?.into(),
@@ -362,27 +321,27 @@ impl Stream {
                 (&key_levels[0]).into(),
                 (&row_levels[0]).into(),
                 (n as u32).into(),
-            ];
+            );
             // SAFETY: row ids are below the keys' rows; both levels hold n words.
-            unsafe { self.launch("fold_extreme_in_order", Shape::rows(n), &args)? };
+            unsafe { self.launch(kernels::FOLD_EXTREME_IN_ORDER, Shape::rows(n), &args)? };
             for (level, (len, nodes)) in tree_levels(n).enumerate() {
                 let up_keys = self.alloc(nodes * 8, "range extremes")?;
                 let up_rows = self.alloc(nodes * 4, "range extremes")?;
-                let args = [
+                let args = (
                     (&key_levels[level]).into(),
                     (&row_levels[level]).into(),
                     (len as u32).into(),
                     (&up_keys).into(),
                     (&up_rows).into(),
-                ];
+                );
                 let shape = Shape::blocks_of(len, 1024, 64);
                 // SAFETY: the level below holds `len` candidates, this one a sixteenth of it, rounded up.
-                unsafe { self.launch("fold_tree_level_extreme", shape, &args)? };
+                unsafe { self.launch(kernels::FOLD_TREE_LEVEL_EXTREME, shape, &args)? };
                 key_levels.push(up_keys);
                 row_levels.push(up_rows);
             }
             let tables = (self.addresses(&key_levels)?, self.addresses(&row_levels)?);
-            let args = [
+            let args = (
                 (&tables.0).into(),
                 (&tables.1).into(),
                 (key_levels.len() as u32).into(),
@@ -391,9 +350,9 @@ impl Stream {
                 memory(&matches.probe.rows)?.into(),
                 (&found).into(),
                 (m as u32).into(),
-            ];
+            );
             // SAFETY: the tables hold the address of every level; probe row ids are below `rows`.
-            unsafe { self.launch("fold_tree_range_extreme", Shape::each(m), &args)? };
+            unsafe { self.launch(kernels::FOLD_TREE_RANGE_EXTREME, Shape::each(m), &args)? };
         }
         let some = self.bits_of_groups(&found, rows)?;
         let found = Buffer::cuda(found, rows);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
 use crate::device::cuda::keys::sort::{DIGIT_BITS, NARROW, WIDE};
 use crate::device::cuda::runtime::access::memory;
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -47,43 +48,55 @@ impl Stream {
         while layout.shift(level) >= node_bits {
             let shift = layout.shift(level);
             let counts = self.alloc(4 * tiles * 4, what)?;
-            let args = [
+            let args = (
                 memory(&ranks)?.into(),
                 (n as u32).into(),
                 shift.into(),
                 (&counts).into(),
-            ];
+            );
             // SAFETY: `ranks` holds n words, `counts` four for each tile.
-            unsafe { self.launch("wavelet_digits", Shape::blocks_of(n, TILE, 256), &args)? };
+            unsafe {
+                self.launch(
+                    kernels::WAVELET_DIGITS,
+                    Shape::blocks_of(n, TILE, 256),
+                    &args,
+                )?
+            };
             let sums = self.scan(EXCLUSIVE_U32, &counts, 4 * tiles, what)?;
             let ordered = self.alloc(n * 4, what)?;
-            let args = [
+            let args = (
                 memory(&ranks)?.into(),
                 (n as u32).into(),
                 shift.into(),
                 (&sums).into(),
                 (&ordered).into(),
-                levels.word(level as usize * level_bytes / 4),
-            ];
+                levels.word(level as usize * level_bytes / 4)?.into(),
+            );
             // SAFETY: the ranks are 0 .. n in an order in which each node holds its own, so that each has its place in
             // `ordered`; the level's blocks begin at its bytes in `levels`.
-            unsafe { self.launch("wavelet_partition", Shape::blocks_of(n, TILE, 256), &args)? };
+            unsafe {
+                self.launch(
+                    kernels::WAVELET_PARTITION,
+                    Shape::blocks_of(n, TILE, 256),
+                    &args,
+                )?
+            };
             ranks = Buffer::cuda(ordered, n);
             level += 1;
         }
-        let args = [
+        let args = (
             memory(&ranks)?.into(),
             (n as u32).into(),
             node_bits.into(),
             layout.low_bits.into(),
-            levels.word(level as usize * level_bytes / 4),
+            levels.word(level as usize * level_bytes / 4)?.into(),
             (&low).into(),
-        ];
+        );
         let node = 1 << node_bits;
         // SAFETY: as above; `low` holds n bytes and the padding to whole vectors.
         unsafe {
             self.launch(
-                "wavelet_finish",
+                kernels::WAVELET_FINISH,
                 Shape::blocks_of(n, node, node as u32 / 16),
                 &args,
             )?
@@ -130,7 +143,7 @@ impl Stream {
         let lo = self.alloc(m * 4, what)?;
         let hi = self.alloc(m * 4, what)?;
         let none = None::<&Memory>;
-        let args = [
+        let args = (
             none.into(),
             none.into(),
             none.into(),
@@ -138,14 +151,14 @@ impl Stream {
             (&lo).into(),
             (&hi).into(),
             (m as u32).into(),
-        ];
+        );
         // SAFETY: without groups no row is read; `lo` and `hi` hold m words.
-        unsafe { self.launch("range_begin", Shape::rows(m), &args)? };
+        unsafe { self.launch(kernels::RANGE_BEGIN, Shape::rows(m), &args)? };
         let op = match through {
             true => Comparison::LtEq,
             false => Comparison::Lt,
         };
-        let args = [
+        let args = (
             keys.into(),
             none.into(),
             in_order.into(),
@@ -155,9 +168,9 @@ impl Stream {
             (&lo).into(),
             (&hi).into(),
             (m as u32).into(),
-        ];
+        );
         // SAFETY: words are by position, all valid; ranges are inside of the n keys.
-        unsafe { self.launch("range_narrow", Shape::rows(m), &args)? };
+        unsafe { self.launch(kernels::RANGE_NARROW, Shape::rows(m), &args)? };
         match sorted {
             Some((_, positions)) => self.placed(positions, Some(&hi), m),
             None => Ok(Buffer::cuda(hi, m)),
@@ -188,7 +201,7 @@ impl Stream {
         let others = matches!(test.op, Comparison::Gt | Comparison::GtEq);
         let bounds = self.bounds(keys, n, memory(&probe.keys)?, m, through)?;
         let counts = self.alloc(m * 4, "match counts")?;
-        let args = [
+        let args = (
             (&wavelet.levels).into(),
             (&wavelet.low).into(),
             (n as u32).into(),
@@ -200,10 +213,10 @@ impl Stream {
             u32::from(others).into(),
             (m as u32).into(),
             (&counts).into(),
-        ];
+        );
         // SAFETY: the tree is that of the n build positions, inside of which the ranges are; the other buffers hold m
         // words.
-        unsafe { self.launch("wavelet_count", Shape::each(m), &args)? };
+        unsafe { self.launch(kernels::WAVELET_COUNT, Shape::each(m), &args)? };
         Ok(Buffer::cuda(counts, m))
     }
 }

@@ -9,7 +9,8 @@ use cudarc::driver::DeviceRepr;
 
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::cancellable::{Tester, Written};
+use crate::device::cuda::runtime::cancellable::{CountArgs, ExpandArgs, Tester, Written};
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -76,25 +77,27 @@ impl Stream {
             };
             match levels.last() {
                 None => {
-                    let args = [
+                    let args = (
                         (&ordered).into(),
                         (len as u32).into(),
                         (&level.min).into(),
                         (&level.max).into(),
-                    ];
+                    );
                     // SAFETY: `ordered` holds len keys; the level has a zone for each 64 of them.
-                    unsafe { self.launch("zones_leaf", Shape::blocks_of(len, 2048, 256), &args)? };
+                    unsafe {
+                        self.launch(kernels::ZONES_LEAF, Shape::blocks_of(len, 2048, 256), &args)?
+                    };
                 }
                 Some(below) => {
-                    let args = [
+                    let args = (
                         (&below.min).into(),
                         (&below.max).into(),
                         (len as u32).into(),
                         (&level.min).into(),
                         (&level.max).into(),
-                    ];
+                    );
                     // SAFETY: the level below holds len zones; this level has a zone for each 8 of them.
-                    unsafe { self.launch("zones_up", Shape::each(blocks), &args)? };
+                    unsafe { self.launch(kernels::ZONES_UP, Shape::each(blocks), &args)? };
                 }
             }
             levels.push(level);
@@ -165,6 +168,35 @@ impl ZoneTests {
     }
 }
 
+impl Tester for ZoneTests {
+    unsafe fn count(&self, queue: &Stream, shape: Shape, args: CountArgs) -> Result<()> {
+        let (lo, hi, first, positions, exists_only, by_slice, counts) = args;
+        let zones = self.into();
+        let args = (
+            zones,
+            lo,
+            hi,
+            first,
+            positions,
+            exists_only,
+            by_slice,
+            counts,
+        );
+        // SAFETY: the caller's promise.
+        unsafe { queue.launch(kernels::ZONES_COUNT, shape, &args) }
+    }
+
+    unsafe fn expand(&self, queue: &Stream, shape: Shape, args: ExpandArgs) -> Result<()> {
+        let (lo, hi, offsets, slices, rows, first, positions, from, len, out) = args;
+        let zones = self.into();
+        let args = (
+            zones, lo, hi, offsets, slices, rows, first, positions, from, len, out,
+        );
+        // SAFETY: the caller's promise.
+        unsafe { queue.launch(kernels::ZONES_EXPAND, shape, &args) }
+    }
+}
+
 /// The zone maps, which a GPU must have built.
 pub(crate) fn on_gpu(zoned: &crate::device::data::structures::ZonedKeys) -> Result<&ZonedKeys> {
     zoned.0.get()
@@ -196,27 +228,28 @@ impl Stream {
         let m = matches.ranges.rows();
         let sample = m.min(SAMPLED_POSITIONS);
         let undecided = self.zeroed(8, "a sample")?;
-        let args = [
+        let args = (
+            (&tests).into(),
             memory(&matches.ranges.lo)?.into(),
             memory(&matches.ranges.hi)?.into(),
             (m as u32).into(),
             (sample as u32).into(),
             (&undecided).into(),
-        ];
+        );
         let shape = Shape::each(sample * SAMPLED_LEAVES);
         // SAFETY: as for zones_count; `undecided` is one word, which is zero.
-        unsafe { self.launch_with("zones_sample", shape, Some(&tests), &args)? };
+        unsafe { self.launch(kernels::ZONES_SAMPLE, shape, &args)? };
         let leaves = self.read_word(&undecided, 0)? as f64 / SAMPLED_LEAVES as f64;
         Ok(leaves * (m as f64 / sample.max(1) as f64))
     }
 
     /// The number of candidates per probe position that pass all tests, at most 1 if `exists_only`; `None` for more
-    /// tests than a kernel takes. `go_on` is called between launches; its error ends the count.
+    /// tests than a kernel takes. `check_cancelled` is called between launches; its error ends the count.
     pub(crate) fn zones_count(
         self: &Arc<Self>,
         matches: Matches<'_>,
         exists_only: bool,
-        go_on: &dyn Fn() -> Result<()>,
+        check_cancelled: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Buffer<u32>>> {
         let Some(tests) = ZoneTests::of(matches)? else {
             return Ok(None);
@@ -224,20 +257,20 @@ impl Stream {
         let (m, n) = (matches.ranges.rows(), matches.build.len());
         let counts = self.zeroed(m * 4, "match counts")?;
         let most = FIRST_CANDIDATES / n.max(1);
-        self.in_launches(m, WALKED, most, go_on, |first, positions| {
-            let args = [
+        self.in_launches(m, WALKED, most, check_cancelled, |first, positions| {
+            let args = (
                 memory(&matches.ranges.lo)?.into(),
                 memory(&matches.ranges.hi)?.into(),
                 (first as u32).into(),
                 (positions as u32).into(),
                 u32::from(exists_only).into(),
                 0u32.into(),
-                counts.word(first),
-            ];
+                counts.word(first)?.into(),
+            );
             let shape = self.walkers(positions, n);
             // SAFETY: the tests' keys are by build and by probe position; from position `first` on `counts` holds as
             // many words as there are positions, all zero.
-            unsafe { self.launch_with("zones_count", shape, Some(&tests), &args) }
+            unsafe { tests.count(self, shape, args) }
         })?;
         Ok(Some(Buffer::cuda(counts, m)))
     }
@@ -253,19 +286,19 @@ impl Stream {
         };
         let m = matches.ranges.rows();
         let counts = self.zeroed(m * 4, "match counts")?;
-        let args = [
+        let args = (
             memory(&matches.ranges.lo)?.into(),
             memory(&matches.ranges.hi)?.into(),
             (window.start as u32).into(),
             (window.len() as u32).into(),
             0u32.into(),
             0u32.into(),
-            counts.word(window.start),
-        ];
+            counts.word(window.start)?.into(),
+        );
         let shape = self.walkers(window.len(), matches.build.len());
         // SAFETY: as for zones_count; the window is inside of the m positions, and its counts begin at those of its
         // first position.
-        unsafe { self.launch_with("zones_count", shape, Some(&tests), &args)? };
+        unsafe { tests.count(self, shape, args)? };
         Ok(Some(Buffer::cuda(counts, m)))
     }
 
@@ -277,39 +310,39 @@ impl Stream {
         offsets: &Buffer<u64>,
         from: u64,
         len: usize,
-        go_on: &dyn Fn() -> Result<()>,
+        check_cancelled: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Pairs>> {
         let Some(tests) = ZoneTests::of(matches)? else {
             return Ok(None);
         };
         let n = matches.build.len();
-        let out_sorted = self.alloc(len * 4, "output pairs")?;
+        let out_sorted = self.alloc(len * 4, "join output rows")?;
         if len > 0 {
             let window = self.window(offsets, from, len)?;
             let most = FIRST_CANDIDATES / n.max(1);
-            let tester = Tester {
-                count: "zones_count",
-                expand: "zones_expand",
-                by: &tests,
-                fault: None,
-            };
             let written = Written {
                 from,
                 len,
                 build: &out_sorted,
             };
-            self.in_launches(window.len(), WALKED, most, go_on, |first, positions| {
-                let first = window.start + first;
-                let (shape, positions) = (self.walkers(positions, n), first..first + positions);
-                // SAFETY: the tests' keys are by build and by probe position, offsets come from zones_count.
-                unsafe {
-                    self.expand_positions(&tester, shape, matches, offsets, positions, written)
-                }
-            })?;
+            self.in_launches(
+                window.len(),
+                WALKED,
+                most,
+                check_cancelled,
+                |first, positions| {
+                    let first = window.start + first;
+                    let (shape, positions) = (self.walkers(positions, n), first..first + positions);
+                    // SAFETY: the tests' keys are by build and by probe position, offsets come from zones_count.
+                    unsafe {
+                        self.expand_positions(&tests, shape, matches, offsets, positions, written)
+                    }
+                },
+            )?;
         }
         let probe = match len {
-            0 => Buffer::cuda(self.alloc(0, "output pairs")?, 0),
-            len => self.expand_searching(matches, offsets, from, len)?,
+            0 => Buffer::cuda(self.alloc(0, "join output rows")?, 0),
+            len => self.expand_probe(matches, offsets, from, len)?,
         };
         Ok(Some(Pairs {
             probe,
@@ -320,19 +353,19 @@ impl Stream {
 
 impl CudaDevice {
     /// [`ThetaPrimitives::count_matches`] by the host fallback.
-    pub(crate) fn count_on_twin(
+    pub(crate) fn count_on_host(
         &self,
         matches: Matches<'_>,
         exists_only: bool,
     ) -> Result<Buffer<u32>> {
-        let counts = self.tested_on_twin(matches, |twin, matches| {
-            twin.count_matches(matches, exists_only)
+        let counts = self.tested_on_host(matches, |fallback, matches| {
+            fallback.count_matches(matches, exists_only)
         })?;
         self.words_from_host(&counts, "match counts")
     }
 
     /// [`ThetaPrimitives::expand`] by the host fallback.
-    pub(crate) fn expand_on_twin(
+    pub(crate) fn expand_on_host(
         &self,
         matches: Matches<'_>,
         offsets: &Buffer<u64>,
@@ -340,23 +373,23 @@ impl CudaDevice {
         len: usize,
     ) -> Result<Pairs> {
         let offsets = self.host_words(offsets)?;
-        let pairs = self.tested_on_twin(matches, |twin, matches| {
-            twin.expand(matches, &offsets, from, len)
+        let pairs = self.tested_on_host(matches, |fallback, matches| {
+            fallback.expand(matches, &offsets, from, len)
         })?;
         Ok(Pairs {
-            probe: self.words_from_host(&pairs.probe, "output pairs")?,
-            build: self.words_from_host(&pairs.build, "output pairs")?,
+            probe: self.words_from_host(&pairs.probe, "join output rows")?,
+            build: self.words_from_host(&pairs.build, "join output rows")?,
         })
     }
 
     /// Downloads `matches`, and calls `with` with the host device and them.
-    fn tested_on_twin<T>(
+    fn tested_on_host<T>(
         &self,
         matches: Matches<'_>,
         with: impl FnOnce(&crate::device::host::device::HostDevice, Matches<'_>) -> Result<T>,
     ) -> Result<T> {
-        let build = self.sorted_to_host(matches.build)?;
-        let probe = self.sorted_to_host(matches.probe)?;
+        let build = self.ordered_rows_to_host(matches.build)?;
+        let probe = self.ordered_rows_to_host(matches.probe)?;
         let ranges = self.ranges_to_host(matches.ranges)?;
         let zoned = |zoned: &crate::device::data::structures::ZonedKeys| -> Result<crate::device::data::structures::ZonedKeys> {
             let zoned = on_gpu(zoned)?;
@@ -366,11 +399,11 @@ impl CudaDevice {
                 valid: None,
             };
             let in_order = OrderedRows {
-                rows: self.twin.sequence(0, keys.rows())?,
+                rows: self.fallback.sequence(0, keys.rows())?,
                 keys: None,
                 segments: None,
             };
-            self.twin.zone_keys(&keys, &in_order)
+            self.fallback.zone_keys(&keys, &in_order)
         };
         let zones = matches
             .tests
@@ -403,7 +436,7 @@ impl CudaDevice {
             _ => None,
         };
         with(
-            &self.twin,
+            &self.fallback,
             Matches {
                 build: &build,
                 probe: &probe,

@@ -24,7 +24,7 @@ use crate::ir::fold::Fold;
 const GROUP_BYTES: u64 = 41;
 
 /// A check for cancellation: an error if the query is cancelled.
-pub(crate) type GoOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
+pub(crate) type CancelCheck<'a> = &'a (dyn Fn() -> Result<()> + Sync);
 
 /// The states of each fold for `groups` groups, and each group's first row. `ids`: the group of each row.
 pub(crate) fn fold_groups(
@@ -32,7 +32,7 @@ pub(crate) fn fold_groups(
     ids: &[u32],
     groups: usize,
     folds: &[(Fold, Option<&Column>)],
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
 ) -> Result<(Buffer<u32>, Vec<Column>)> {
     let lease = budget.lease(groups as u64 * 4, "groups")?;
     let mut firsts = vec![0; groups];
@@ -42,7 +42,7 @@ pub(crate) fn fold_groups(
     let states = folds
         .iter()
         .map(|(fold, values)| {
-            go_on()?;
+            check_cancelled()?;
             let lease = budget.lease(groups as u64 * GROUP_BYTES, "aggregates")?;
             let array = folded(budget, *fold, *values, ids, groups)?;
             Ok(Column::host(array, lease))
@@ -58,7 +58,7 @@ fn folded(
     ids: &[u32],
     groups: usize,
 ) -> Result<ArrayRef> {
-    let argument = || values.ok_or_else(|| BowtieError::Internal("a fold of nothing".into()));
+    let argument = || values.ok_or_else(|| BowtieError::Internal("a fold without a column".into()));
     match fold {
         Fold::Count => count(values, ids, groups),
         Fold::Sum => sum(argument()?.on_host()?, ids, groups),

@@ -18,8 +18,9 @@ impl AggregatePrimitives for HostDevice {
         folds: &[(Fold, Option<&Column>)],
         strategy: Option<GroupStrategy>,
     ) -> Result<Aggregated> {
-        let go_on = || self.go_on();
-        self.pool
-            .install(|| strategies::aggregate(&self.budget, rows, keys, folds, strategy, &go_on))
+        let check_cancelled = || self.check_cancelled();
+        self.pool.install(|| {
+            strategies::aggregate(&self.budget, rows, keys, folds, strategy, &check_cancelled)
+        })
     }
 }

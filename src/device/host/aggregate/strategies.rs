@@ -18,7 +18,7 @@ use crate::device::budget::Budget;
 use crate::device::data::buffer::{Buffer, check_chunk_rows};
 use crate::device::data::column::Column;
 use crate::device::data::results::Aggregated;
-use crate::device::host::aggregate::fold::{GoOn, fold_groups};
+use crate::device::host::aggregate::fold::{CancelCheck, fold_groups};
 use crate::device::host::columns::values::gather;
 use crate::device::host::keys::group_ids::{KeyOrder, group_keys, key_hashes, key_order};
 use crate::error::Result;
@@ -34,20 +34,20 @@ struct Grouped {
     strategy: Option<GroupStrategy>,
 }
 
-/// Groups `rows` rows by `keys` and folds each group. `go_on` fails if the query is cancelled.
+/// Groups `rows` rows by `keys` and folds each group. `check_cancelled` fails if the query is cancelled.
 pub(crate) fn aggregate(
     budget: &Arc<Budget>,
     rows: usize,
     keys: &[&Column],
     folds: &[(Fold, Option<&Column>)],
     strategy: Option<GroupStrategy>,
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
 ) -> Result<Aggregated> {
     let Grouped {
         firsts,
         states,
         strategy,
-    } = grouped(budget, rows, keys, folds, strategy, go_on)?;
+    } = grouped(budget, rows, keys, folds, strategy, check_cancelled)?;
     let keys = keys.iter().map(|key| gather(budget, key, &firsts));
     Ok(Aggregated {
         groups: firsts.len(),
@@ -63,13 +63,13 @@ fn grouped(
     keys: &[&Column],
     folds: &[(Fold, Option<&Column>)],
     strategy: Option<GroupStrategy>,
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
 ) -> Result<Grouped> {
     check_chunk_rows(rows)?;
-    go_on()?;
+    check_cancelled()?;
     if keys.is_empty() {
         let _lease = budget.lease(rows as u64 * 4, "group ids")?;
-        let (firsts, states) = fold_groups(budget, &vec![0; rows], 1, folds, go_on)?;
+        let (firsts, states) = fold_groups(budget, &vec![0; rows], 1, folds, check_cancelled)?;
         return Ok(Grouped {
             firsts,
             states,
@@ -77,17 +77,25 @@ fn grouped(
         });
     }
     match strategy {
-        Some(GroupStrategy::Partition) if rows > 0 => by_parts(budget, keys, folds, go_on),
+        Some(GroupStrategy::Partition) if rows > 0 => {
+            by_partitions(budget, keys, folds, check_cancelled)
+        }
         Some(GroupStrategy::Sort) => {
             let order = key_order(budget, keys)?;
-            in_order(budget, order, folds, GroupStrategy::Sort, go_on)
+            in_order(budget, order, folds, GroupStrategy::Sort, check_cancelled)
         }
         Some(GroupStrategy::SortDictionary) => {
             let (ids, domain) = group_keys(budget, keys, true)?;
             let order = order_of_ids(budget, ids.on_host()?, domain.groups() as usize)?;
-            in_order(budget, order, folds, GroupStrategy::SortDictionary, go_on)
+            in_order(
+                budget,
+                order,
+                folds,
+                GroupStrategy::SortDictionary,
+                check_cancelled,
+            )
         }
-        _ => by_hash(budget, keys, folds, go_on),
+        _ => by_hash(budget, keys, folds, check_cancelled),
     }
 }
 
@@ -95,11 +103,11 @@ fn by_hash(
     budget: &Arc<Budget>,
     keys: &[&Column],
     folds: &[(Fold, Option<&Column>)],
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
 ) -> Result<Grouped> {
     let (ids, domain) = group_keys(budget, keys, true)?;
     let groups = domain.groups() as usize;
-    let (firsts, states) = fold_groups(budget, ids.on_host()?, groups, folds, go_on)?;
+    let (firsts, states) = fold_groups(budget, ids.on_host()?, groups, folds, check_cancelled)?;
     Ok(Grouped {
         firsts,
         states,
@@ -108,23 +116,23 @@ fn by_hash(
 }
 
 /// Bits of the hash that select the partition.
-const PART_BITS: u32 = 6;
+const PARTITION_BITS: u32 = 6;
 
-fn by_parts(
+fn by_partitions(
     budget: &Arc<Budget>,
     keys: &[&Column],
     folds: &[(Fold, Option<&Column>)],
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
 ) -> Result<Grouped> {
-    let mut parts: Vec<Vec<u32>> = vec![vec![]; 1 << PART_BITS];
+    let mut parts: Vec<Vec<u32>> = vec![vec![]; 1 << PARTITION_BITS];
     for (row, hash) in key_hashes(budget, keys)?.into_iter().enumerate() {
-        parts[(hash >> (u64::BITS - PART_BITS)) as usize].push(row as u32);
+        parts[(hash >> (u64::BITS - PARTITION_BITS)) as usize].push(row as u32);
     }
     parts.retain(|part| !part.is_empty());
     let parts: Vec<Grouped> = parts
         .into_par_iter()
         .map(|rows| {
-            let lease = budget.lease(rows.len() as u64 * 4, "parts")?;
+            let lease = budget.lease(rows.len() as u64 * 4, "partitions")?;
             let rows = Buffer::host(rows, lease);
             let keys = keys
                 .iter()
@@ -132,7 +140,7 @@ fn by_parts(
                 .collect::<Result<Vec<_>>>()?;
             let keys: Vec<&Column> = keys.iter().collect();
             let values = gathered(budget, folds, &rows)?;
-            let part = by_hash(budget, &keys, &moved(folds, &values), go_on)?;
+            let part = by_hash(budget, &keys, &moved(folds, &values), check_cancelled)?;
             Ok(Grouped {
                 firsts: rows_of(budget, &rows, &part.firsts)?,
                 ..part
@@ -198,12 +206,18 @@ fn in_order(
     order: KeyOrder,
     folds: &[(Fold, Option<&Column>)],
     strategy: GroupStrategy,
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
 ) -> Result<Grouped> {
-    go_on()?;
+    check_cancelled()?;
     let values = gathered(budget, folds, &order.rows)?;
     let folds = moved(folds, &values);
-    let (firsts, states) = fold_groups(budget, order.ids.on_host()?, order.groups, &folds, go_on)?;
+    let (firsts, states) = fold_groups(
+        budget,
+        order.ids.on_host()?,
+        order.groups,
+        &folds,
+        check_cancelled,
+    )?;
     Ok(Grouped {
         firsts: rows_of(budget, &order.rows, &firsts)?,
         states,

@@ -25,7 +25,7 @@ use crate::ir::comparison::Comparison;
 pub(crate) fn upload(budget: &Arc<Budget>, parts: &[ArrayRef]) -> Result<Column> {
     check_chunk_rows(parts.iter().map(|part| part.len()).sum())?;
     let mut lease = budget.lease(bytes_of(parts)?, "columns")?;
-    let column = together(parts)?;
+    let column = concat_arrays(parts)?;
     if parts.len() > 1 {
         // Concatenation of several dictionaries may drop values.
         lease.shrink_to(bytes_of(std::slice::from_ref(&column))?);
@@ -34,7 +34,7 @@ pub(crate) fn upload(budget: &Arc<Budget>, parts: &[ArrayRef]) -> Result<Column>
 }
 
 /// Concatenates `parts`. A single part is shared, not copied.
-pub(crate) fn together(parts: &[ArrayRef]) -> Result<ArrayRef> {
+pub(crate) fn concat_arrays(parts: &[ArrayRef]) -> Result<ArrayRef> {
     match parts {
         [part] => Ok(Arc::clone(part)),
         parts => {
@@ -215,7 +215,7 @@ pub(crate) fn compact(
 pub(crate) fn kept(rows: usize, keep: &BooleanArray) -> Result<BooleanBuffer> {
     if rows != keep.len() {
         return Err(BowtieError::Internal(format!(
-            "{} decisions on {rows} rows",
+            "{} filter values for {rows} rows",
             keep.len()
         )));
     }
@@ -316,7 +316,7 @@ mod tests {
         let rows: Vec<u32> = (0..200).map(|i| i * 29 % 38).collect();
         for parts in columns {
             let gathered = gather_parts(&budget, &parts, rows.clone().into()).unwrap();
-            let whole = together(&parts).unwrap();
+            let whole = concat_arrays(&parts).unwrap();
             let expected = take(&whole, &UInt32Array::from(rows.clone()), None).unwrap();
             assert_eq!(gathered.on_host().unwrap(), &expected);
             let bytes = gathered_bytes(&whole, &rows).unwrap();
@@ -332,9 +332,9 @@ mod tests {
             let array: StringViewArray = [Some(value(i)), None].into_iter().collect();
             Arc::new(array) as ArrayRef
         });
-        let mut whole = together(&parts.collect::<Vec<_>>()).unwrap();
+        let mut whole = concat_arrays(&parts.collect::<Vec<_>>()).unwrap();
         for _ in 0..3 {
-            let twice = together(&[Arc::clone(&whole), Arc::clone(&whole)]).unwrap();
+            let twice = concat_arrays(&[Arc::clone(&whole), Arc::clone(&whole)]).unwrap();
             let rows = UInt32Array::from_iter_values(0..whole.len() as u32);
             let half = take(&twice, &rows, None).unwrap();
             assert_eq!(&half, &whole);

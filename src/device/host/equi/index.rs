@@ -19,7 +19,7 @@ use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::structures::EquiIndex;
 use crate::device::host::columns::values::sequence;
 use crate::device::host::keys::group_ids;
-use crate::device::host::keys::group_ids::Groups;
+use crate::device::host::keys::group_ids::GroupTable;
 use crate::device::host::keys::order_keys::{natural, plain_values};
 use crate::device::host::keys::sort::{KeyedRow, sort_by_key};
 use crate::error::Result;
@@ -29,7 +29,7 @@ use crate::ir::strategies::EquiStrategy;
 #[derive(Debug)]
 pub(crate) struct EquiTable {
     /// The numbering of the keys; `None` if order keys are compared.
-    groups: Option<Groups>,
+    groups: Option<GroupTable>,
     finder: Finder,
     _leases: (Lease, Option<Lease>),
 }
@@ -162,7 +162,7 @@ pub(crate) fn index(
     base: &[&Column],
     null_equal: bool,
     wanted: Option<EquiStrategy>,
-    go_on: &(dyn Fn() -> Result<()> + Sync),
+    check_cancelled: &(dyn Fn() -> Result<()> + Sync),
 ) -> Result<EquiIndex> {
     let rows = base.first().map_or(0, |column| column.rows());
     check_chunk_rows(rows)?;
@@ -187,7 +187,7 @@ pub(crate) fn index(
         // Built by several threads.
         false => EquiStrategy::PartitionedHash,
     });
-    go_on()?;
+    check_cancelled()?;
     let mut of_addresses = None;
     if strategy == EquiStrategy::Direct {
         let lease = |span: u64| budget.lease(span.saturating_mul(8), "equi-join index");
@@ -213,12 +213,12 @@ pub(crate) fn index(
             (order, Finder::Hash(table))
         }
         EquiStrategy::PartitionedHash => {
-            let (order, partitions) = by_partition(&keyed, go_on)?;
+            let (order, partitions) = by_partition(&keyed, check_cancelled)?;
             (order, Finder::Partitioned(partitions))
         }
         EquiStrategy::SortMerge => {
             sort_by_key(&mut keyed);
-            go_on()?;
+            check_cancelled()?;
             let keys = keyed.iter().map(|k| k.key).collect();
             (rows_of(&keyed), Finder::SortMerge(keys))
         }
@@ -293,7 +293,7 @@ fn by_hash(keyed: &[KeyedRow], first: u32) -> (Vec<u32>, HashMap<u64, Span>) {
 
 fn by_partition(
     keyed: &[KeyedRow],
-    go_on: &(dyn Fn() -> Result<()> + Sync),
+    check_cancelled: &(dyn Fn() -> Result<()> + Sync),
 ) -> Result<(Vec<u32>, Partitions)> {
     let count = keyed.len().div_ceil(PARTITION_ROWS).next_power_of_two();
     let mut partitions = Partitions::new(count);
@@ -314,7 +314,7 @@ fn by_partition(
     let made: Vec<(Vec<u32>, HashMap<u64, Span>)> = (0..count)
         .into_par_iter()
         .map(|p| {
-            go_on()?;
+            check_cancelled()?;
             Ok(by_hash(&parted[begins[p]..begins[p + 1]], begins[p] as u32))
         })
         .collect::<Result<_>>()?;
@@ -328,7 +328,7 @@ pub(crate) fn search(
     budget: &Arc<Budget>,
     index: &EquiIndex,
     columns: &[&Column],
-    go_on: &(dyn Fn() -> Result<()> + Sync),
+    check_cancelled: &(dyn Fn() -> Result<()> + Sync),
 ) -> Result<(OrderedRows, Ranges)> {
     let rows = columns.first().map_or(0, |column| column.rows());
     let table = index.table.get::<EquiTable>()?;
@@ -345,7 +345,7 @@ pub(crate) fn search(
         let found: Vec<Vec<Span>> = tasks
             .into_par_iter()
             .map(|from| {
-                go_on()?;
+                check_cancelled()?;
                 Ok((from..rows.min(from + TASK_ROWS))
                     .map(|row| words.get(row).and_then(span_of).unwrap_or_default())
                     .collect())

@@ -53,13 +53,13 @@ pub(crate) fn join(
     if rows > MOST_PAIRS {
         return Ok(Paired::TooMany);
     }
-    let positions = || budget.lease(rows as u64 * 4, "output pairs");
+    let positions = || budget.lease(rows as u64 * 4, "join output rows");
     let (of_build, of_probe) = (positions()?, positions()?);
     let build_positions = Buffer::host(spans().flatten().collect(), of_build);
-    let searching_positions = spans()
+    let probe_positions = spans()
         .enumerate()
         .flat_map(|(at, span)| std::iter::repeat_n(at as u32, span.len()));
-    let probe_positions = Buffer::host(searching_positions.collect(), of_probe);
+    let probe_positions = Buffer::host(probe_positions.collect(), of_probe);
     let gathered = |column: &Column, positions| gather(budget, column, positions);
     Ok(Paired::All(Joined {
         rows,

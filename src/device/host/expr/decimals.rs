@@ -38,7 +38,7 @@ impl Machine {
                     };
                     match result {
                         Some(result) => spare[i] = result,
-                        None => to.leave(i, len),
+                        None => to.set_fault(i, len),
                     }
                 }
             });
@@ -85,7 +85,7 @@ impl Machine {
                 };
                 match word {
                     Some(word) => to.words[i] = word,
-                    None => to.leave(i, len),
+                    None => to.set_fault(i, len),
                 }
             }
         });
@@ -124,7 +124,7 @@ impl Machine {
                 let fits = |v: &i128| digits == 0 || v.unsigned_abs() < 10u128.pow(digits.into());
                 match scaled.filter(fits) {
                     Some(scaled) => spare[i] = scaled,
-                    None => to.leave(i, len),
+                    None => to.set_fault(i, len),
                 }
             }
         });

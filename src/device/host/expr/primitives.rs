@@ -12,9 +12,9 @@ use crate::ir::text_predicate::{TextSlice, TextTest};
 
 impl ExprPrimitives for HostDevice {
     fn map(&self, rows: usize, program: &RowProgram, columns: &[&Column]) -> Result<Vec<Column>> {
-        let go_on = || self.go_on();
+        let check_cancelled = || self.check_cancelled();
         self.pool
-            .install(|| row_program::map(&self.budget, rows, program, columns, &go_on))
+            .install(|| row_program::map(&self.budget, rows, program, columns, &check_cancelled))
     }
 
     fn test_text(
@@ -23,13 +23,14 @@ impl ExprPrimitives for HostDevice {
         other: Option<&Column>,
         test: &TextTest,
     ) -> Result<Column> {
-        let go_on = || self.go_on();
-        self.pool
-            .install(|| string_predicate::test_text(&self.budget, column, other, test, &go_on))
+        let check_cancelled = || self.check_cancelled();
+        self.pool.install(|| {
+            string_predicate::test_text(&self.budget, column, other, test, &check_cancelled)
+        })
     }
 
     fn slice_text(&self, column: &Column, slice: TextSlice) -> Result<Column> {
-        self.go_on()?;
+        self.check_cancelled()?;
         string_predicate::slice_text(&self.budget, column, slice)
     }
 

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use crate::device::budget::Budget;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
-use crate::device::host::expr::values::{Made, Words, array_of, date_part};
+use crate::device::host::expr::values::{OutputPart, Words, array_of, date_part};
 use crate::device::host::theta::pair_program::register::{BLOCK, HOST, NULL, VALUE};
 use crate::device::host::theta::pair_program::registers::Registers;
 use crate::device::host::theta::pair_program::values::{Positions, Values};
@@ -35,7 +35,7 @@ pub(crate) fn map(
     rows: usize,
     program: &RowProgram,
     columns: &[&Column],
-    go_on: &(dyn Fn() -> Result<()> + Sync),
+    check_cancelled: &(dyn Fn() -> Result<()> + Sync),
 ) -> Result<Vec<Column>> {
     let sources = columns
         .iter()
@@ -44,7 +44,7 @@ pub(crate) fn map(
     let made = (0..rows.div_ceil(TASK_ROWS))
         .into_par_iter()
         .map(|task| {
-            go_on()?;
+            check_cancelled()?;
             let from = task * TASK_ROWS;
             task_of(program, &sources, from..(from + TASK_ROWS).min(rows))
         })
@@ -52,7 +52,7 @@ pub(crate) fn map(
     let outputs = program.outputs.iter().enumerate();
     outputs
         .map(|(i, data_type)| {
-            let parts: Vec<&Made> = made.iter().map(|outputs| &outputs[i]).collect();
+            let parts: Vec<&OutputPart> = made.iter().map(|outputs| &outputs[i]).collect();
             let array = array_of(data_type, &parts, rows)?;
             let bytes = array.to_data().get_slice_memory_size()? as u64;
             Ok(Column::host(array, budget.lease(bytes, "columns")?))
@@ -72,7 +72,11 @@ fn source(array: &ArrayRef) -> Result<Source<'_>> {
 }
 
 /// The outputs of the rows of one task.
-fn task_of(program: &RowProgram, sources: &[Source<'_>], rows: Range<usize>) -> Result<Vec<Made>> {
+fn task_of(
+    program: &RowProgram,
+    sources: &[Source<'_>],
+    rows: Range<usize>,
+) -> Result<Vec<OutputPart>> {
     let registers = program.registers();
     let mut machine = Machine {
         registers: Registers::new(registers),
@@ -81,7 +85,7 @@ fn task_of(program: &RowProgram, sources: &[Source<'_>], rows: Range<usize>) -> 
         outputs: program
             .outputs
             .iter()
-            .map(|data_type| Made {
+            .map(|data_type| OutputPart {
                 words: match data_type {
                     DataType::Decimal128(..) => Words::Decimals(Vec::with_capacity(rows.len())),
                     _ => Words::Plain(Vec::with_capacity(rows.len())),
@@ -107,7 +111,7 @@ pub(crate) struct Machine {
     pub(crate) wide: Vec<Vec<i128>>,
     /// Receives the decimals that an instruction computes, so that its output register may also be an operand.
     pub(crate) spare: Vec<i128>,
-    outputs: Vec<Made>,
+    outputs: Vec<OutputPart>,
 }
 
 impl Machine {
@@ -204,13 +208,13 @@ impl Machine {
             for (i, word) in words.iter().enumerate().take(len) {
                 match f(*word) {
                     Some(word) => to.words[i] = word,
-                    None => to.leave(i, len),
+                    None => to.set_fault(i, len),
                 }
             }
         });
     }
 
-    /// Appends a block to an output column; fails with [`BowtieError::NeedsHost`] if DataFusion has to evaluate a row
+    /// Appends a block to an output column; fails with [`BowtieError::NeedsDataFusion`] if DataFusion has to evaluate a row
     /// of it.
     fn store(&mut self, instruction: &RowInstruction, len: usize) -> Result<()> {
         let (a, output) = (instruction.a, usize::from(instruction.column));
@@ -218,7 +222,7 @@ impl Machine {
         let made = &mut self.outputs[output];
         for i in 0..len {
             match register.state(i) {
-                HOST => return Err(BowtieError::NeedsHost),
+                HOST => return Err(BowtieError::NeedsDataFusion),
                 state => made.valid.append(state == VALUE),
             }
         }

@@ -94,7 +94,7 @@ fn between<'a, O: OffsetSizeTrait>(offsets: &[O], bytes: &'a [u8], row: usize) -
 }
 
 /// A check for cancellation: an error if the query is cancelled.
-type GoOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
+type CancelCheck<'a> = &'a (dyn Fn() -> Result<()> + Sync);
 
 /// The result of `test` for each value.
 pub(crate) fn test_text(
@@ -102,10 +102,10 @@ pub(crate) fn test_text(
     column: &Column,
     other: Option<&Column>,
     test: &TextTest,
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
 ) -> Result<Column> {
     let other = other.map(Column::on_host).transpose()?;
-    let truths = truths(column.on_host()?, other, test, go_on)?;
+    let truths = truths(column.on_host()?, other, test, check_cancelled)?;
     let truths: ArrayRef = Arc::new(truths);
     let lease = budget.lease(bytes_of(std::slice::from_ref(&truths))?, "columns")?;
     Ok(Column::host(truths, lease))
@@ -115,7 +115,7 @@ fn truths(
     array: &ArrayRef,
     other: Option<&ArrayRef>,
     test: &TextTest,
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
 ) -> Result<BooleanArray> {
     let rows = array.len();
     if let TextPredicate::Present = test.predicate {
@@ -131,18 +131,18 @@ fn truths(
         };
         let (left, right) = (Values::of(&array)?, Values::of(&other)?);
         let nulls = arrow::buffer::NullBuffer::union(array.nulls(), other.nulls());
-        let truths = by_row(rows, go_on, |row| {
+        let truths = by_row(rows, check_cancelled, |row| {
             holds(op, left.value(row).cmp(right.value(row)))
         })?;
         return Ok(BooleanArray::new(truths, nulls));
     }
     if let Some(dictionary) = array.as_any_dictionary_opt() {
-        let of_values = truths(dictionary.values(), None, test, go_on)?;
+        let of_values = truths(dictionary.values(), None, test, check_cancelled)?;
         let gathered = take(&of_values, dictionary.keys(), None)?;
         return Ok(gathered.as_boolean().clone());
     }
     let values = Values::of(array)?;
-    let truths = by_row(rows, go_on, |row| {
+    let truths = by_row(rows, check_cancelled, |row| {
         let value = values.value(row);
         let value = match test.slice {
             Some(slice) => &value[characters(value, slice)],
@@ -162,11 +162,11 @@ fn undictionaried(array: &ArrayRef) -> Result<ArrayRef> {
 
 fn by_row(
     rows: usize,
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
     says: impl Fn(usize) -> bool + Sync,
 ) -> Result<BooleanBuffer> {
     let parts = (0..rows.div_ceil(TASK_ROWS)).into_par_iter().map(|task| {
-        go_on()?;
+        check_cancelled()?;
         let from = task * TASK_ROWS;
         let rows = TASK_ROWS.min(rows - from);
         Ok(BooleanBuffer::collect_bool(rows, |i| says(from + i)))

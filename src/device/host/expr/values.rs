@@ -63,7 +63,11 @@ pub(crate) fn date_part(days: i64, part: u8) -> i64 {
 }
 
 /// One array of the parts of an output.
-pub(crate) fn array_of(data_type: &DataType, parts: &[&Made], rows: usize) -> Result<ArrayRef> {
+pub(crate) fn array_of(
+    data_type: &DataType,
+    parts: &[&OutputPart],
+    rows: usize,
+) -> Result<ArrayRef> {
     let mut valid = BooleanBufferBuilder::new(rows);
     for part in parts {
         valid.append_buffer(&BooleanBuffer::new(
@@ -107,7 +111,7 @@ pub(crate) fn array_of(data_type: &DataType, parts: &[&Made], rows: usize) -> Re
 }
 
 /// The part of one output that a task computes.
-pub(crate) struct Made {
+pub(crate) struct OutputPart {
     pub(crate) words: Words,
     pub(crate) valid: BooleanBufferBuilder,
 }

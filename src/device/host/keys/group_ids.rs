@@ -21,7 +21,7 @@ use crate::error::{BowtieError, Result};
 
 /// The groups of a base side, for lookups of the other side's rows.
 #[derive(Debug)]
-pub(crate) struct Groups {
+pub(crate) struct GroupTable {
     table: Table,
     groups: u32,
     null_equal: bool,
@@ -37,7 +37,7 @@ enum Table {
     },
 }
 
-impl Groups {
+impl GroupTable {
     pub(crate) fn groups(&self) -> u32 {
         self.groups
     }
@@ -54,7 +54,7 @@ pub(crate) fn group_keys(
     budget: &Arc<Budget>,
     base: &[&Column],
     null_equal: bool,
-) -> Result<(Buffer<u32>, Groups)> {
+) -> Result<(Buffer<u32>, GroupTable)> {
     let rows = base.first().map_or(0, |c| c.rows());
     check_chunk_rows(rows)?;
     let ids_lease = budget.lease(rows as u64 * 4, "group ids")?;
@@ -91,12 +91,12 @@ pub(crate) fn group_keys(
                 });
             }
             Table::Row {
-                converter: converter.expect("a base makes its own converter"),
+                converter: converter.expect("the base side has a row converter"),
                 ids: table,
             }
         }
     };
-    let domain = Groups {
+    let domain = GroupTable {
         table,
         groups: next,
         null_equal,
@@ -171,7 +171,7 @@ fn row_keys(budget: &Arc<Budget>, base: &[&Column]) -> Result<(Rows, usize)> {
 /// Looks up rows in parallel; each task converts the keys of its own rows.
 pub(crate) fn group_keys_in(
     budget: &Arc<Budget>,
-    domain: &Groups,
+    domain: &GroupTable,
     columns: &[&Column],
 ) -> Result<Buffer<u32>> {
     let rows = columns.first().map_or(0, |c| c.rows());
@@ -189,7 +189,7 @@ pub(crate) fn group_keys_in(
     Ok(Buffer::host(ids.concat(), lease))
 }
 
-impl Groups {
+impl GroupTable {
     fn find(&self, budget: &Arc<Budget>, arrays: Vec<ArrayRef>) -> Result<Vec<u32>> {
         let converter = match &self.table {
             Table::Word(_) => None,

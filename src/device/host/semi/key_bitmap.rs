@@ -17,7 +17,7 @@ use crate::error::{BowtieError, Result};
 /// Rows that one task handles.
 const TASK_ROWS: usize = 1 << 14;
 
-type GoOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
+type CancelCheck<'a> = &'a (dyn Fn() -> Result<()> + Sync);
 
 fn rows_of(columns: &[&Column]) -> usize {
     columns.first().map_or(0, |column| column.rows())
@@ -27,7 +27,7 @@ fn rows_of(columns: &[&Column]) -> usize {
 fn by_task<T: Send>(
     budget: &Arc<Budget>,
     columns: &[&Column],
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
     of: impl Fn(usize, &[HostKeys<'_>]) -> T + Sync,
 ) -> Result<Vec<T>> {
     let rows = rows_of(columns);
@@ -35,7 +35,7 @@ fn by_task<T: Send>(
     tasks
         .into_par_iter()
         .map(|from| {
-            go_on()?;
+            check_cancelled()?;
             let len = TASK_ROWS.min(rows - from);
             let keys = columns.iter().map(|column| {
                 let part = column.on_host()?.slice(from, len);
@@ -55,10 +55,10 @@ fn by_task<T: Send>(
 pub(crate) fn range(
     budget: &Arc<Budget>,
     columns: &[&Column],
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
 ) -> Result<KeyRange> {
     let none = KeyRange(vec![Extent::NONE; columns.len()]);
-    let extents = by_task(budget, columns, go_on, |_, keys| {
+    let extents = by_task(budget, columns, check_cancelled, |_, keys| {
         KeyRange(keys.iter().map(extent).collect())
     })?;
     Ok(extents.iter().fold(none, KeyRange::with))
@@ -80,7 +80,7 @@ fn each_place(
     budget: &Arc<Budget>,
     bits: &KeyBitmap,
     columns: &[&Column],
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
     each: impl Fn(usize, usize) + Sync,
 ) -> Result<()> {
     let digits = bits.digits(columns.len())?;
@@ -104,7 +104,7 @@ fn each_place(
             }
         }
     };
-    by_task(budget, columns, go_on, of_rows).map(|_| ())
+    by_task(budget, columns, check_cancelled, of_rows).map(|_| ())
 }
 
 /// Sets the bit of every row's key that is in the range of the bitmap.
@@ -112,10 +112,12 @@ pub(crate) fn set(
     budget: &Arc<Budget>,
     bits: &KeyBitmap,
     columns: &[&Column],
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
 ) -> Result<()> {
     let of_keys = bits.bits.0.get::<flags::Flags>()?;
-    each_place(budget, bits, columns, go_on, |_, place| of_keys.set(place))
+    each_place(budget, bits, columns, check_cancelled, |_, place| {
+        of_keys.set(place)
+    })
 }
 
 /// Sets the flags of the rows whose keys have their bits set. The first row has flag `first`.
@@ -124,10 +126,10 @@ pub(crate) fn flag(
     bits: &KeyBitmap,
     columns: &[&Column],
     (flags, first): (&flags::Flags, usize),
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
 ) -> Result<()> {
     let of_keys = bits.bits.0.get::<flags::Flags>()?;
-    each_place(budget, bits, columns, go_on, |row, place| {
+    each_place(budget, bits, columns, check_cancelled, |row, place| {
         if of_keys.is_set(place) {
             flags.set(first + row);
         }

@@ -13,12 +13,12 @@ use crate::error::Result;
 impl SemiPrimitives for HostDevice {
     fn key_range(&self, columns: &[&Column]) -> Result<KeyRange> {
         self.pool
-            .install(|| key_bitmap::range(&self.budget, columns, &|| self.go_on()))
+            .install(|| key_bitmap::range(&self.budget, columns, &|| self.check_cancelled()))
     }
 
     fn set_key_bits(&self, bits: &KeyBitmap, columns: &[&Column]) -> Result<()> {
         self.pool
-            .install(|| key_bitmap::set(&self.budget, bits, columns, &|| self.go_on()))
+            .install(|| key_bitmap::set(&self.budget, bits, columns, &|| self.check_cancelled()))
     }
 
     fn flag_keys(
@@ -29,7 +29,10 @@ impl SemiPrimitives for HostDevice {
         first: usize,
     ) -> Result<()> {
         let flags = (flags.0.get::<flags::Flags>()?, first);
-        self.pool
-            .install(|| key_bitmap::flag(&self.budget, bits, columns, flags, &|| self.go_on()))
+        self.pool.install(|| {
+            key_bitmap::flag(&self.budget, bits, columns, flags, &|| {
+                self.check_cancelled()
+            })
+        })
     }
 }

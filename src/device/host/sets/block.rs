@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::device::data::results::SetTally;
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
-use crate::device::host::sets::self_join::Half;
+use crate::device::host::sets::self_join::SelfJoinHalf;
 use crate::error::Result;
 use crate::ir::set_predicate::SetTest;
 
@@ -21,8 +21,8 @@ pub(crate) struct SetSearch<'a> {
     pub(crate) segments: &'a [u32],
     pub(crate) test: SetTest,
     /// In a self join, the half of the pairs that is tested.
-    pub(crate) half: Option<Half>,
-    pub(crate) go_on: &'a (dyn Fn() -> Result<()> + Sync),
+    pub(crate) half: Option<SelfJoinHalf>,
+    pub(crate) check_cancelled: &'a (dyn Fn() -> Result<()> + Sync),
 }
 
 /// A block of neighbouring probe sets.
@@ -55,7 +55,7 @@ pub(crate) trait Technique: Sync {
 impl SetSearch<'_> {
     /// After each probe set: checks for cancellation, and reserves memory for the matches in the sink.
     pub(crate) fn step(&self, sink: &mut impl Sink) -> Result<()> {
-        (self.go_on)()?;
+        (self.check_cancelled)()?;
         sink.settle()
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::device::budget::{Budget, Lease};
 use crate::device::host::sets::encode::encoding::Sets;
-use crate::device::host::sets::self_join::Half;
+use crate::device::host::sets::self_join::SelfJoinHalf;
 use crate::error::Result;
 
 /// Receives the matches of a block of probe sets.
@@ -84,7 +84,7 @@ pub(crate) struct Counts<'a> {
 
 /// In a self join, the matches that follow by symmetry.
 pub(crate) struct Mirror<'a> {
-    pub(crate) half: Half,
+    pub(crate) half: SelfJoinHalf,
     pub(crate) sets: &'a Sets,
     /// The first probe position of the block.
     pub(crate) first: usize,

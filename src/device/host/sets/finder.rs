@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::device::budget::{Budget, Lease};
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
-use crate::device::host::pace::GoOn;
+use crate::device::host::pace::CancelCheck;
 use crate::device::host::sets::encode::encoding::{Domain, Sets};
 use crate::device::host::sets::techniques::binary_matrix::BinaryMatrix;
 use crate::device::host::sets::techniques::bitmap::Bitmap;
@@ -51,19 +51,21 @@ impl Finder {
         sets: &Sets,
         universe: usize,
         test: SetTest,
-        go_on: GoOn<'_>,
+        check_cancelled: CancelCheck<'_>,
     ) -> Result<Self> {
         Ok(match technique {
-            SetTechnique::Prefix => Self::Prefix(Prefix::new(sets, universe, test, go_on)?),
-            SetTechnique::InvertedIndex => {
-                Self::InvertedIndex(InvertedIndex::new(sets, universe, go_on)?)
+            SetTechnique::Prefix => {
+                Self::Prefix(Prefix::new(sets, universe, test, check_cancelled)?)
             }
-            SetTechnique::Signature => Self::Signature(Signature::new(sets, go_on)?),
-            SetTechnique::Bitmap => Self::Bitmap(Bitmap::new(sets, universe, go_on)?),
-            SetTechnique::Matrix => Self::Matrix(Matrix::new(sets, universe, go_on)?),
+            SetTechnique::InvertedIndex => {
+                Self::InvertedIndex(InvertedIndex::new(sets, universe, check_cancelled)?)
+            }
+            SetTechnique::Signature => Self::Signature(Signature::new(sets, check_cancelled)?),
+            SetTechnique::Bitmap => Self::Bitmap(Bitmap::new(sets, universe, check_cancelled)?),
+            SetTechnique::Matrix => Self::Matrix(Matrix::new(sets, universe, check_cancelled)?),
             SetTechnique::Rarest => {
                 let contains = test.indexed_contains();
-                Self::Rarest(Rarest::new(sets, universe, contains, go_on)?)
+                Self::Rarest(Rarest::new(sets, universe, contains, check_cancelled)?)
             }
             SetTechnique::Intersect => Self::Intersect(Intersect),
         })

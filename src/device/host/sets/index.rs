@@ -10,7 +10,7 @@
 //! Matches of empty sets are found before the techniques, which see only non-empty sets and report only sets that share
 //! an element.
 
-use crate::device::host::pace::GoOn;
+use crate::device::host::pace::CancelCheck;
 use crate::device::host::sets::encode::encoding;
 use crate::device::host::sets::finder::{Finder, MOST_MATCHES, SetIndex, lists_of};
 use crate::device::host::sets::{choice, collect, self_join};
@@ -43,14 +43,14 @@ pub(crate) fn index(
     not_null: &[&Keys],
     test: SetTest,
     (technique, probe): (Option<SetTechnique>, &Column),
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
 ) -> Result<SetIndex> {
     let rows = column.rows();
     check_chunk_rows(rows)?;
     let (lists, plain) = lists_of(budget, column, not_null)?;
     let ids = groups.map(|(ids, _)| ids.on_host()).transpose()?;
     let ids = ids.map(AsRef::as_ref);
-    let encoded = encoding::encode(budget, rows, &lists, ids, go_on)?;
+    let encoded = encoding::encode(budget, rows, &lists, ids, check_cancelled)?;
     drop((lists, plain));
     let (sets, universe) = (encoded.sets, encoded.universe);
     let count = groups.map_or(1, |(_, count)| count as usize);
@@ -76,9 +76,9 @@ pub(crate) fn index(
     let technique = choice::choose(technique, test, &profile);
     let bytes = Finder::bytes(technique, &sets, universe);
     let lease = budget.lease(bytes, "an index of sets")?;
-    go_on()?;
+    check_cancelled()?;
     Ok(SetIndex {
-        finder: Finder::new(technique, &sets, universe, test, go_on)?,
+        finder: Finder::new(technique, &sets, universe, test, check_cancelled)?,
         sets,
         domain: encoded.domain,
         segments,
@@ -95,13 +95,13 @@ pub(crate) fn search(
     column: &Column,
     groups: Option<&Buffer<u32>>,
     not_null: &[&Keys],
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
 ) -> Result<SetMatches> {
-    let probe = ProbeSide::new(budget, index, column, groups, not_null, go_on)?;
+    let probe = ProbeSide::new(budget, index, column, groups, not_null, check_cancelled)?;
     let too_many = |matches: u64, most: u64| BowtieError::MustSplit {
         what: "probe of sets",
         size: matches,
-        most: most,
+        most,
         unit: "matches",
     };
     let expected = probe.expected_matches()?;
@@ -120,7 +120,7 @@ pub(crate) fn search(
         leases.push(of_block);
         lists.push((counts, matches));
     }
-    let counts = self_join::counts(&index.sets, &lists, probe.half, go_on)?;
+    let counts = self_join::counts(&index.sets, &lists, probe.half, check_cancelled)?;
     let total: u64 = counts.iter().map(|count| u64::from(*count)).sum();
     if u32::try_from(total).is_err() {
         // 32-bit positions hold no more: an error, so that the caller retries with fewer rows.
@@ -131,7 +131,8 @@ pub(crate) fn search(
     let hi_lease = budget.lease(places * 4, "range bounds")?;
     let segments_lease = budget.lease(places * 4 + 4, "range bounds")?;
     let matches_lease = budget.lease(total * 4, "matches of sets")?;
-    let (segments, rows) = self_join::lists(&index.sets, &lists, probe.half, counts, go_on)?;
+    let (segments, rows) =
+        self_join::lists(&index.sets, &lists, probe.half, counts, check_cancelled)?;
     drop((lists, leases));
     let bounds = |of: &[u32], lease| Buffer::host(of.to_vec(), lease);
     Ok(SetMatches {
@@ -156,9 +157,9 @@ pub(crate) fn count(
     column: &Column,
     groups: Option<&Buffer<u32>>,
     counting: SetCounting,
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
 ) -> Result<SetCounts> {
-    let probe = ProbeSide::new(budget, index, column, groups, &[], go_on)?;
+    let probe = ProbeSide::new(budget, index, column, groups, &[], check_cancelled)?;
     let blocks = probe.blocks();
     let counts_lease = budget.lease(probe.sets.len() as u64 * 4, "match counts")?;
     let both = counting == SetCounting::Both;

@@ -23,11 +23,19 @@ impl SetPrimitives for HostDevice {
         technique: Option<SetTechnique>,
         probe: &Column,
     ) -> Result<SetIndex> {
-        let go_on = || self.go_on();
+        let check_cancelled = || self.check_cancelled();
         let by = (technique, probe);
-        let index = self
-            .pool
-            .install(|| sets::index(&self.budget, lists, groups, not_null, test, by, &go_on))?;
+        let index = self.pool.install(|| {
+            sets::index(
+                &self.budget,
+                lists,
+                groups,
+                not_null,
+                test,
+                by,
+                &check_cancelled,
+            )
+        })?;
         Ok(SetIndex {
             technique: index.technique(),
             index: Opaque::new(index),
@@ -41,9 +49,17 @@ impl SetPrimitives for HostDevice {
         groups: Option<&Buffer<u32>>,
         not_null: &[&Keys],
     ) -> Result<SetMatches> {
-        let (index, go_on) = (index.index.get()?, || self.go_on());
-        self.pool
-            .install(|| sets::search(&self.budget, index, lists, groups, not_null, &go_on))
+        let (index, check_cancelled) = (index.index.get()?, || self.check_cancelled());
+        self.pool.install(|| {
+            sets::search(
+                &self.budget,
+                index,
+                lists,
+                groups,
+                not_null,
+                &check_cancelled,
+            )
+        })
     }
 
     fn set_count(
@@ -53,9 +69,17 @@ impl SetPrimitives for HostDevice {
         groups: Option<&Buffer<u32>>,
         counting: SetCounting,
     ) -> Result<SetCounts> {
-        let (index, go_on) = (index.index.get()?, || self.go_on());
-        self.pool
-            .install(|| sets::count(&self.budget, index, lists, groups, counting, &go_on))
+        let (index, check_cancelled) = (index.index.get()?, || self.check_cancelled());
+        self.pool.install(|| {
+            sets::count(
+                &self.budget,
+                index,
+                lists,
+                groups,
+                counting,
+                &check_cancelled,
+            )
+        })
     }
 
     fn occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>> {

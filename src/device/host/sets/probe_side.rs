@@ -12,13 +12,13 @@ use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::ranges::OrderedRows;
 use crate::device::data::results::SetTally;
-use crate::device::host::pace::GoOn;
+use crate::device::host::pace::CancelCheck;
 use crate::device::host::sets::block::{BLOCK, SetSearch, Technique};
 use crate::device::host::sets::collect;
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::finder::{Finder, MOST_MATCHES, SetIndex, lists_of};
-use crate::device::host::sets::self_join::Half;
+use crate::device::host::sets::self_join::SelfJoinHalf;
 use crate::error::Result;
 
 /// Probe sets that are searched to estimate the number of matches.
@@ -29,9 +29,9 @@ pub(crate) struct ProbeSide<'a> {
     index: &'a SetIndex,
     pub(crate) sets: Sets,
     /// In a self join, the half of the pairs that is tested.
-    pub(crate) half: Option<Half>,
+    pub(crate) half: Option<SelfJoinHalf>,
     budget: &'a Arc<Budget>,
-    go_on: GoOn<'a>,
+    check_cancelled: CancelCheck<'a>,
 }
 
 impl<'a> ProbeSide<'a> {
@@ -41,19 +41,21 @@ impl<'a> ProbeSide<'a> {
         column: &Column,
         groups: Option<&Buffer<u32>>,
         not_null: &[&Keys],
-        go_on: GoOn<'a>,
+        check_cancelled: CancelCheck<'a>,
     ) -> Result<Self> {
         let rows = column.rows();
         check_chunk_rows(rows)?;
         let (lists, _plain) = lists_of(budget, column, not_null)?;
         let groups = groups.map(Buffer::on_host).transpose()?.map(AsRef::as_ref);
-        let sets = index.domain.encode(budget, rows, &lists, groups, go_on)?;
+        let sets = index
+            .domain
+            .encode(budget, rows, &lists, groups, check_cancelled)?;
         Ok(Self {
             index,
-            half: Half::of(&index.sets, &sets, index.test),
+            half: SelfJoinHalf::of(&index.sets, &sets, index.test),
             sets,
             budget,
-            go_on,
+            check_cancelled,
         })
     }
 
@@ -94,7 +96,7 @@ impl<'a> ProbeSide<'a> {
     pub(crate) fn run<S: Sink, T: Send>(
         &self,
         blocks: &[Range<usize>],
-        half: Option<Half>,
+        half: Option<SelfJoinHalf>,
         sink: impl Fn(Range<usize>) -> S + Sync,
         finish: impl Fn(S) -> Result<T> + Sync,
     ) -> Result<(Vec<T>, SetTally)> {
@@ -113,7 +115,7 @@ impl<'a> ProbeSide<'a> {
         &self,
         technique: &F,
         blocks: &[Range<usize>],
-        half: Option<Half>,
+        half: Option<SelfJoinHalf>,
         sink: impl Fn(Range<usize>) -> S + Sync,
         finish: impl Fn(S) -> Result<T> + Sync,
     ) -> Result<(Vec<T>, SetTally)> {
@@ -124,7 +126,7 @@ impl<'a> ProbeSide<'a> {
             segments: &self.index.segments,
             test: self.index.test,
             half,
-            go_on: self.go_on,
+            check_cancelled: self.check_cancelled,
         };
         // One scratch for each running thread. The scratch of a failed block is not reused.
         let scratches: Mutex<Vec<(F::Scratch, Lease)>> = Mutex::new(vec![]);
@@ -133,7 +135,7 @@ impl<'a> ProbeSide<'a> {
                 return Ok(known);
             }
             let bytes = technique.scratch_bytes(indexed);
-            let lease = self.budget.lease(bytes, "a search of sets")?;
+            let lease = self.budget.lease(bytes, "a probe of a set index")?;
             Ok((technique.scratch(indexed), lease))
         };
         let done: Vec<(T, SetTally)> = blocks

@@ -6,21 +6,21 @@
 
 use std::ops::Range;
 
-use crate::device::host::pace::{GoOn, Pace};
+use crate::device::host::pace::{CancelCheck, Pace};
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::error::Result;
 use crate::ir::set_predicate::SetTest;
 
 /// The half of the pairs that a self join tests.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Half {
+pub(crate) struct SelfJoinHalf {
     /// Whether the indexed positions from the probe position on are tested, or those up to it.
     later: bool,
     /// Whether only sets of equal size match in both directions.
     of_one_size: bool,
 }
 
-impl Half {
+impl SelfJoinHalf {
     /// `None` if the sides differ.
     pub(crate) fn of(indexed: &Sets, probe: &Sets, test: SetTest) -> Option<Self> {
         let same = indexed.sizes == probe.sizes
@@ -49,19 +49,19 @@ impl Half {
 }
 
 /// The matches of a block of probe sets: the number of each set's matches, and the concatenated lists.
-pub(crate) type Found = (Vec<u32>, Vec<u32>);
+pub(crate) type MatchLists = (Vec<u32>, Vec<u32>);
 
 /// The number of matches of each probe set, including those that follow by symmetry.
 pub(crate) fn counts(
     sets: &Sets,
-    found: &[Found],
-    half: Option<Half>,
-    go_on: GoOn<'_>,
+    found: &[MatchLists],
+    half: Option<SelfJoinHalf>,
+    check_cancelled: CancelCheck<'_>,
 ) -> Result<Vec<u32>> {
     let counts = found.iter().flat_map(|(counts, _)| counts);
     let mut counts: Vec<u32> = counts.copied().collect();
     if let Some(half) = half {
-        each_match(found, go_on, |at, position| {
+        each_match(found, check_cancelled, |at, position| {
             if half.mirrors(sets, at, position) {
                 counts[position] += 1;
             }
@@ -74,10 +74,10 @@ pub(crate) fn counts(
 /// lists. `counts`: the length of each list.
 pub(crate) fn lists(
     sets: &Sets,
-    found: &[Found],
-    half: Option<Half>,
+    found: &[MatchLists],
+    half: Option<SelfJoinHalf>,
     mut counts: Vec<u32>,
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
 ) -> Result<(Vec<u32>, Vec<u32>)> {
     let mut segments = Vec::with_capacity(counts.len() + 1);
     let mut end = 0;
@@ -97,7 +97,7 @@ pub(crate) fn lists(
         counts[at] -= 1;
         rows[(segments[at] + counts[at]) as usize] = sets.rows[position];
     };
-    each_match(found, go_on, |at, position| {
+    each_match(found, check_cancelled, |at, position| {
         place(at, position);
         if half.mirrors(sets, at, position) {
             place(position, at);
@@ -106,9 +106,13 @@ pub(crate) fn lists(
     Ok((segments, rows))
 }
 
-fn each_match(found: &[Found], go_on: GoOn<'_>, mut each: impl FnMut(usize, usize)) -> Result<()> {
+fn each_match(
+    found: &[MatchLists],
+    check_cancelled: CancelCheck<'_>,
+    mut each: impl FnMut(usize, usize),
+) -> Result<()> {
     let mut at = 0;
-    let mut pace = Pace::new(go_on);
+    let mut pace = Pace::new(check_cancelled);
     for (counts, matches) in found {
         let mut from = 0;
         for count in counts {

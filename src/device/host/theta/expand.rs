@@ -136,8 +136,8 @@ pub(crate) fn expand(
     (from, len): (u64, usize),
     cancelled: &AtomicBool,
 ) -> Result<Pairs> {
-    let searching_lease = budget.lease(len as u64 * 4, "output pairs")?;
-    let sorted_lease = budget.lease(len as u64 * 4, "output pairs")?;
+    let probe_lease = budget.lease(len as u64 * 4, "join output rows")?;
+    let build_lease = budget.lease(len as u64 * 4, "join output rows")?;
     let found = HostMatches::new(&matches)?;
     let window = Window {
         matches: &found,
@@ -160,13 +160,13 @@ pub(crate) fn expand(
     };
     if probe.len() != len || written != len {
         return Err(BowtieError::Internal(format!(
-            "{written} pairs of {} where {len} were counted",
+            "{written} of {} matches written where {len} were counted",
             probe.len()
         )));
     }
     Ok(Pairs {
-        probe: Buffer::host(probe, searching_lease),
-        build: Buffer::host(build, sorted_lease),
+        probe: Buffer::host(probe, probe_lease),
+        build: Buffer::host(build, build_lease),
     })
 }
 

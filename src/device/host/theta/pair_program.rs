@@ -170,7 +170,9 @@ impl<'a> Bound<'a> {
             });
         }
         let last = self.instructions.last().map_or(0, |last| last.out);
-        registers.passed(last, len).ok_or(BowtieError::NeedsHost)
+        registers
+            .passed(last, len)
+            .ok_or(BowtieError::NeedsDataFusion)
     }
 }
 

@@ -26,7 +26,9 @@ pub(crate) fn range_bounds(
     groups: Option<&Buffer<u32>>,
 ) -> Result<Ranges> {
     if build.keys.is_none() && !bounds.is_empty() {
-        return Err(BowtieError::Internal("bounds on an unsorted side".into()));
+        return Err(BowtieError::Internal(
+            "bounds on an unsorted build side".into(),
+        ));
     }
     let search = Search::new(build, bounds, groups)?;
     let positions = probe.len();

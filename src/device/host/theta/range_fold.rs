@@ -88,7 +88,7 @@ pub(crate) fn weigh(
     values: &Column,
     weights: &Buffer<u32>,
 ) -> Result<Column> {
-    let lease = budget.lease(values.rows() as u64 * 16, "weighed values")?;
+    let lease = budget.lease(values.rows() as u64 * 16, "weighted values")?;
     let array = values.on_host()?;
     let weights = weights.on_host()?;
     let nonzero = BooleanBuffer::collect_bool(weights.len(), |i| weights[i] != 0);
@@ -127,7 +127,7 @@ pub(crate) fn weigh_count(
     values: Option<&Column>,
     weights: &Buffer<u32>,
 ) -> Result<Column> {
-    let lease = budget.lease(weights.len() as u64 * 8, "weighed counts")?;
+    let lease = budget.lease(weights.len() as u64 * 8, "weighted counts")?;
     let values = values.map(Column::on_host).transpose()?;
     let valid = values.and_then(validity);
     let counts = weights

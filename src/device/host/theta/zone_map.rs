@@ -55,7 +55,7 @@ pub(crate) fn zone_keys(
     build: &OrderedRows,
 ) -> Result<ZonedKeys> {
     let rows = build.rows.on_host()?;
-    let keys_lease = budget.lease(rows.len() as u64 * 8, "keys in sorted order")?;
+    let keys_lease = budget.lease(rows.len() as u64 * 8, "build keys in order")?;
     let zones_lease = budget.lease(rows.len() as u64 / 3 + 64, "zone maps")?;
     let words = keys.values.on_host()?;
     let ordered: Vec<u64> = rows.iter().map(|row| words[*row as usize]).collect();

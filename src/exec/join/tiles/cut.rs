@@ -20,7 +20,7 @@ impl Matrix {
         error: BowtieError,
     ) -> Result<()> {
         if step.may_shrink(&error) {
-            let parts = error.parts_that_fit();
+            let parts = error.splits_that_fit();
             if parts.is_some_and(|parts| self.cut_probe(tile, parts)) {
                 return Ok(());
             }

@@ -34,7 +34,7 @@ use crate::exec::metrics::DeviceMetrics;
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
 use crate::ops::build_index::BuildIndex;
-use crate::ops::probe::Wanted;
+use crate::ops::probe::ProbeResult;
 use crate::spec::join::JoinSpec;
 
 /// Resident rows of one side, kept while the next tile needs them too.
@@ -169,8 +169,8 @@ impl Matrix {
     }
 
     /// Counts the bytes of columns that were uploaded lazily since the last call.
-    pub(crate) fn count_late_uploads(&self) {
-        let bytes = self.needed.take_late_bytes();
+    pub(crate) fn count_lazy_uploads(&self) {
+        let bytes = self.needed.take_lazy_bytes();
         self.metrics.uploaded_bytes.add(bytes as usize);
     }
 
@@ -230,10 +230,16 @@ impl Matrix {
     }
 
     /// The next tile of the current right chunk, probed and counted; `None` when the chunk is done.
-    pub(crate) fn next(&mut self, step: &Step<'_>, wanted: Wanted) -> Result<Option<ProbedTile>> {
+    pub(crate) fn next(
+        &mut self,
+        step: &Step<'_>,
+        wanted: ProbeResult,
+    ) -> Result<Option<ProbedTile>> {
         match self.next_step(step, wanted, None)? {
             Some(TileStep::Searched(tile)) => Ok(Some(*tile)),
-            Some(TileStep::Joined(_)) => Err(BowtieError::Internal("a tile joined unasked".into())),
+            Some(TileStep::Joined(_)) => {
+                Err(BowtieError::Internal("a tile without a request".into()))
+            }
             None => Ok(None),
         }
     }
@@ -243,7 +249,7 @@ impl Matrix {
     pub(crate) fn next_step(
         &mut self,
         step: &Step<'_>,
-        wanted: Wanted,
+        wanted: ProbeResult,
         at_once: Option<&SinglePassJoin>,
     ) -> Result<Option<TileStep>> {
         while let Some(tile) = self.tiles.pop() {

@@ -14,7 +14,7 @@ use crate::exec::memory::step::Step;
 use crate::exec::transfer::staged_chunk::Parts;
 use crate::ir::side::Side;
 use crate::ops::build_index::BuildIndex;
-use crate::ops::probe::{Probe, Wanted};
+use crate::ops::probe::{Probe, ProbeResult};
 
 impl Matrix {
     /// Whether all guards hold for the columns `parts` of two chunks.
@@ -49,7 +49,7 @@ impl Matrix {
         &mut self,
         step: &Step<'_>,
         tile: &Tile,
-        wanted: Wanted,
+        wanted: ProbeResult,
         at_once: Option<&SinglePassJoin>,
     ) -> Result<TileStep> {
         let whole_filter = self.bring(tile)?;
@@ -130,7 +130,12 @@ impl Matrix {
     }
 
     /// Indexes the build side of the resident tile, unless it has its index, and probes with the other side.
-    fn search(&mut self, tile: &Tile, wanted: Wanted, whole_filter: bool) -> Result<ProbedTile> {
+    fn search(
+        &mut self,
+        tile: &Tile,
+        wanted: ProbeResult,
+        whole_filter: bool,
+    ) -> Result<ProbedTile> {
         let (Some(left), Some(right)) = (&mut self.resident_left, &mut self.resident_right) else {
             return Err(BowtieError::Internal("a tile without its sides".into()));
         };
@@ -165,7 +170,11 @@ impl Matrix {
             program.filter(|_| !whole_filter),
             index,
             &probe.batch,
-            if whole_filter { Wanted::Pairs } else { wanted },
+            if whole_filter {
+                ProbeResult::Pairs
+            } else {
+                wanted
+            },
         )?;
         if let Some(tally) = search.set_tally() {
             self.metrics.probed_sets(tally);

@@ -78,7 +78,7 @@ async fn rows(context: &SessionContext, sql: &str) -> String {
 }
 
 /// Names of the nodes that bowtie made.
-pub(crate) async fn taken(context: &SessionContext, sql: &str) -> Vec<String> {
+pub(crate) async fn offloaded(context: &SessionContext, sql: &str) -> Vec<String> {
     let plan = context.sql(sql).await.unwrap();
     let plan = plan.create_physical_plan().await.unwrap();
     let shown = displayable(plan.as_ref()).indent(false).to_string();
@@ -113,12 +113,12 @@ async fn reason(context: &SessionContext, sql: &str) -> String {
 const JOIN: &str = "SELECT s.k, r.x, s.y FROM r JOIN s ON r.k = s.k";
 
 #[tokio::test]
-async fn a_join_that_pays_for_its_transfers_is_taken() {
+async fn a_join_that_gains_more_than_its_transfers_is_offloaded() {
     let context = session(H200);
     let sql =
         format!("SELECT count(*), sum(k), sum(y), max(x) FROM ({JOIN} ORDER BY y LIMIT 2000000)");
     assert!(
-        taken(&context, &sql)
+        offloaded(&context, &sql)
             .await
             .contains(&"JoinExec".to_string())
     );
@@ -128,7 +128,7 @@ async fn a_join_that_pays_for_its_transfers_is_taken() {
 }
 
 #[tokio::test]
-async fn what_does_not_pay_stays_and_says_so() {
+async fn what_gains_nothing_stays_and_says_so() {
     let context = session(H200);
     let few = "SELECT few.z, r.x FROM few JOIN r ON few.k = r.k WHERE r.k < 2000";
     for sql in [
@@ -137,17 +137,17 @@ async fn what_does_not_pay_stays_and_says_so() {
         "SELECT x, count(*) FROM r GROUP BY x",
     ] {
         let reason = reason(&context, sql).await;
-        assert_eq!(taken(&context, sql).await, [""; 0], "{reason}");
+        assert_eq!(offloaded(&context, sql).await, [""; 0], "{reason}");
         assert!(reason.contains("estimated at"), "{reason}");
     }
 }
 
 #[tokio::test]
-async fn an_aggregation_is_taken_where_its_rows_lie_on_the_device() {
+async fn an_aggregation_of_resident_rows_is_offloaded() {
     let context = session(H200);
     let sql = "SELECT r.x, sum(s.y) AS n FROM r JOIN s ON r.k = s.k GROUP BY r.x ORDER BY r.x";
     assert_eq!(
-        taken(&context, sql).await,
+        offloaded(&context, sql).await,
         [
             "DownloadExec",
             "AggregateExec",
@@ -169,7 +169,7 @@ async fn an_aggregation_of_few_rows_is_one_node_with_its_join() {
     set.unwrap();
     let sql = "SELECT few.z, sum(s.y) AS n FROM few JOIN s ON few.k = s.k GROUP BY few.z";
     assert_eq!(
-        taken(&context, sql).await,
+        offloaded(&context, sql).await,
         [
             "DownloadExec",
             "JoinAggregateExec",
@@ -180,7 +180,7 @@ async fn an_aggregation_of_few_rows_is_one_node_with_its_join() {
 }
 
 #[tokio::test]
-async fn rows_that_nobody_counted_are_not_offloaded() {
+async fn inputs_of_unknown_cardinality_are_not_offloaded() {
     let context = session(H200);
     let schema = context
         .table("few")
@@ -193,9 +193,9 @@ async fn rows_that_nobody_counted_are_not_offloaded() {
     let table = StreamingTable::try_new(Arc::clone(stream.schema()), vec![stream]).unwrap();
     context.register_table("unknown", Arc::new(table)).unwrap();
     let sql = "SELECT few.z FROM few JOIN unknown u ON few.k = u.k";
-    assert_eq!(taken(&context, sql).await, [""; 0]);
+    assert_eq!(offloaded(&context, sql).await, [""; 0]);
     let reason = reason(&context, sql).await;
-    assert!(reason.contains("is not known"), "{reason}");
+    assert!(reason.contains("is unknown"), "{reason}");
 }
 
 /// The estimates are there where they decide.
@@ -205,20 +205,20 @@ async fn explain_shows_estimates() {
     let columns = "decision, output_rows, bytes_up, bytes_down, device_ms < host_ms AS sooner";
     let sql = format!("SELECT {columns} FROM bowtie_explain('{JOIN}')");
     insta::assert_snapshot!(rows(&context, &sql).await, @r"
-    +----------+-------------+----------+------------+--------+
-    | decision | output_rows | bytes_up | bytes_down | sooner |
-    +----------+-------------+----------+------------+--------+
-    | taken    | 2097152     | 33554432 | 41943040   | true   |
-    +----------+-------------+----------+------------+--------+
+    +-----------+-------------+----------+------------+--------+
+    | decision  | output_rows | bytes_up | bytes_down | sooner |
+    +-----------+-------------+----------+------------+--------+
+    | offloaded | 2097152     | 33554432 | 41943040   | true   |
+    +-----------+-------------+----------+------------+--------+
     ");
     let theta = "SELECT r.x FROM r JOIN s ON r.k < s.y";
     let sql = format!("SELECT {columns} FROM bowtie_explain('{theta}')");
     insta::assert_snapshot!(rows(&context, &sql).await, @r"
-    +----------+-------------+----------+------------+--------+
-    | decision | output_rows | bytes_up | bytes_down | sooner |
-    +----------+-------------+----------+------------+--------+
-    | taken    |             |          |            |        |
-    +----------+-------------+----------+------------+--------+
+    +-----------+-------------+----------+------------+--------+
+    | decision  | output_rows | bytes_up | bytes_down | sooner |
+    +-----------+-------------+----------+------------+--------+
+    | offloaded |             |          |            |        |
+    +-----------+-------------+----------+------------+--------+
     ");
 }
 
@@ -227,6 +227,6 @@ async fn explain_shows_estimates() {
 async fn a_device_that_is_too_small_is_left_alone() {
     let context = session(Gpu { memory: 1 << 20 });
     let three = "SELECT r.x, t.y, s.y AS z FROM r JOIN s ON r.k = s.k JOIN s t ON t.k = s.k";
-    assert_eq!(taken(&context, three).await, [""; 0]);
-    assert!(!taken(&session(H200), three).await.is_empty());
+    assert_eq!(offloaded(&context, three).await, [""; 0]);
+    assert!(!offloaded(&session(H200), three).await.is_empty());
 }

@@ -1,4 +1,4 @@
-//! TPC-H at scale factor 10, planned as for a GPU without a row of data: what `docs/benchmarks.md` measured to pay when forced is taken.
+//! TPC-H at scale factor 10, planned as for a GPU without a row of data: what was measured to gain when forced is offloaded.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,9 +23,9 @@ use datafusion::prelude::SessionContext;
 use tpchgen::generators::*;
 use tpchgen_arrow::*;
 
-use crate::plan::choose::policy::tests::{H200, session, taken};
+use crate::plan::choose::policy::tests::{H200, offloaded, session};
 
-/// A table of so many rows, none of which there is.
+/// A table with statistics and without data.
 #[derive(Debug)]
 struct Counted {
     schema: SchemaRef,
@@ -127,7 +127,7 @@ impl ExecutionPlan for CountedExec {
     }
 }
 
-fn tables() -> SessionContext {
+pub(crate) fn tables() -> SessionContext {
     let context = session(H200);
     let scale = 0.01;
     let register = |name: &str, schema: SchemaRef, rows: usize| {
@@ -167,21 +167,24 @@ fn tables() -> SessionContext {
 /// DataFusion expects a row of each of its joins, whose keys nobody counted.
 #[tokio::test]
 async fn many_groups_stay_on_the_device() {
-    let taken = taken(&tables(), include_str!("../../../../tests/it/tpch/q02.sql")).await;
-    let is = |name: &str| taken.iter().any(|other| other == name);
-    assert!(is("AggregateExec") && !is("JoinAggregateExec"), "{taken:?}");
+    let offloaded = offloaded(&tables(), include_str!("../../../../tests/it/tpch/q02.sql")).await;
+    let is = |name: &str| offloaded.iter().any(|other| other == name);
+    assert!(
+        is("AggregateExec") && !is("JoinAggregateExec"),
+        "{offloaded:?}"
+    );
 }
 
 /// Groups that each partition would make again: the aggregation below the joins is the device's, as are the joins and what sums their
 /// rows.
 #[tokio::test]
 async fn groups_of_all_partitions_are_the_devices() {
-    let taken = taken(&tables(), include_str!("../../../../tests/it/tpch/q17.sql")).await;
-    let times = |name: &str| taken.iter().filter(|other| *other == name).count();
+    let offloaded = offloaded(&tables(), include_str!("../../../../tests/it/tpch/q17.sql")).await;
+    let times = |name: &str| offloaded.iter().filter(|other| *other == name).count();
     assert_eq!(
         (times("AggregateExec"), times("JoinExec")),
         (2, 2),
-        "{taken:?}"
+        "{offloaded:?}"
     );
 }
 
@@ -202,17 +205,17 @@ async fn many_pairs_are_not_made() {
         }
         context.sql("SET bowtie.offload = 'force'").await.unwrap();
         let sql = "SELECT many.k, COUNT(*), SUM(many.v) FROM many JOIN others ON many.k = others.k GROUP BY many.k";
-        let taken = taken(&context, sql).await;
-        let is = |name: &str| taken.iter().any(|other| other == name);
-        assert_eq!(is("JoinAggregateExec"), fused, "{below:?}: {taken:?}");
-        assert_eq!(is("AggregateExec"), !fused, "{below:?}: {taken:?}");
+        let offloaded = offloaded(&context, sql).await;
+        let is = |name: &str| offloaded.iter().any(|other| other == name);
+        assert_eq!(is("JoinAggregateExec"), fused, "{below:?}: {offloaded:?}");
+        assert_eq!(is("AggregateExec"), !fused, "{below:?}: {offloaded:?}");
     }
 }
 
 #[tokio::test]
-async fn what_was_measured_to_pay_is_taken() {
+async fn what_was_measured_to_gain_is_offloaded() {
     let context = tables();
-    // How many joins were taken, at least; none of those without.
+    // How many joins are offloaded, at least; no node of those without.
     for (joins, sql) in [
         (0, include_str!("../../../../tests/it/tpch/q01.sql")),
         (1, include_str!("../../../../tests/it/tpch/q04.sql")),
@@ -224,11 +227,14 @@ async fn what_was_measured_to_pay_is_taken() {
         (4, include_str!("../../../../tests/it/tpch/q11.sql")),
     ] {
         let sql = sql.split(';').next().unwrap();
-        let taken = taken(&context, sql).await;
-        let found = taken.iter().filter(|name| name.starts_with("Join")).count();
+        let offloaded = offloaded(&context, sql).await;
+        let found = offloaded
+            .iter()
+            .filter(|name| name.starts_with("Join"))
+            .count();
         match joins {
-            0 => assert_eq!(taken, [""; 0], "{sql}"),
-            joins => assert!(found >= joins, "{sql}\n{taken:?}"),
+            0 => assert_eq!(offloaded, [""; 0], "{sql}"),
+            joins => assert!(found >= joins, "{sql}\n{offloaded:?}"),
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::ir::pair_program::Program;
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
 use crate::ops::build_index::BuildIndex;
-use crate::ops::probe::{Probe, Wanted};
+use crate::ops::probe::{Probe, ProbeResult};
 use crate::plan::compile::pair_program::compile;
 use crate::plan::compile::pair_program::tests::generator::{Generator, TYPES, values};
 use crate::spec::join::{MatchSpec, SideInput};
@@ -89,7 +89,7 @@ fn passing(
         let index = Arc::clone(&index);
         Probe::new(device, &theta, Some(program), index, probe, wanted).unwrap()
     };
-    let search = new(Wanted::Pairs);
+    let search = new(ProbeResult::Pairs);
     if !search.is_programmed() {
         return None;
     }
@@ -105,7 +105,9 @@ fn passing(
         pairs.extend(left.iter().copied().zip(right.iter().copied()));
     }
     pairs.sort_unstable();
-    let exists = new(Wanted::Exists).weights(device, build.other()).unwrap();
+    let exists = new(ProbeResult::Exists)
+        .weights(device, build.other())
+        .unwrap();
     for (row, exists) in device.read(&exists).unwrap().iter().enumerate() {
         let of = |pair: &&(u32, u32)| match build {
             Side::Left => pair.1 as usize == row,

@@ -25,7 +25,7 @@ use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
 use crate::ir::row_program::{RowKind, RowSource};
 use crate::plan::compile::row_program::compile;
-use crate::spec::rows::MadeBy;
+use crate::spec::rows::ExpressionColumn;
 
 type Expr = Arc<dyn PhysicalExpr>;
 
@@ -54,7 +54,7 @@ fn made(
     expressions: &[Expr],
     batch: &RecordBatch,
 ) -> Option<Option<Vec<ArrayRef>>> {
-    let compiled = compile(expressions, &batch.schema())?;
+    let compiled = compile(expressions, &batch.schema()).ok()?;
     let up = |i: &usize| device.upload(&[Arc::clone(batch.column(*i))]).unwrap();
     let columns = compiled.program.columns.iter().map(|source| match source {
         RowSource::Column(i) => up(i),
@@ -67,19 +67,19 @@ fn made(
     let columns: Vec<Arc<DeviceColumn>> = columns.collect();
     let columns: Vec<&DeviceColumn> = columns.iter().map(AsRef::as_ref).collect();
     let outputs = match device.map(batch.num_rows(), &compiled.program, &columns) {
-        Err(BowtieError::NeedsHost) => return Some(None),
+        Err(BowtieError::NeedsDataFusion) => return Some(None),
         outputs => outputs.unwrap(),
     };
     let mut outputs: Vec<Option<DeviceColumn>> = outputs.into_iter().map(Some).collect();
-    let made = compiled.made.iter().map(|made| match made {
-        MadeBy::Program(i) => device.download(outputs[*i].as_ref().unwrap()).unwrap(),
-        MadeBy::Choice { output, values } => {
+    let made = compiled.columns.iter().map(|column| match column {
+        ExpressionColumn::Program(i) => device.download(outputs[*i].as_ref().unwrap()).unwrap(),
+        ExpressionColumn::Choice { output, values } => {
             let numbers = outputs[*output].take().unwrap().into_row_ids().unwrap();
             let values = device.upload(&[Arc::clone(values)]).unwrap();
             let chosen = device.gather(&values, &numbers).unwrap();
             device.download(&chosen).unwrap()
         }
-        MadeBy::Slice { column, slice } => {
+        ExpressionColumn::Slice { column, slice } => {
             let sliced = device.slice_text(&up(column), *slice).unwrap();
             device.download(&sliced).unwrap()
         }

@@ -30,9 +30,7 @@ async fn explain_and_metrics() {
     }
     let explained = text(&ctx, &format!("SELECT * FROM bowtie_explain('{sql}')")).await;
     assert!(
-        explained.contains(
-            "are indexed inside each key's group, by the technique that the device chooses"
-        ),
+        explained.contains("are indexed within equal keys, the device chooses the technique"),
         "{explained}"
     );
     for technique in &TECHNIQUES[1..] {

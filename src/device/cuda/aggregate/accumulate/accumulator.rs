@@ -66,11 +66,11 @@ impl Update {
     }
 
     /// Whether a result shows that some row was added to it.
-    pub(crate) fn tells(self) -> Tells {
+    pub(crate) fn shows_rows(self) -> Presence {
         match self {
-            Self::Count | Self::FirstRow | Self::ArgMin | Self::ArgMax => Tells::Surely,
-            Self::And => Tells::Nothing,
-            _ => Tells::UnlessZero,
+            Self::Count | Self::FirstRow | Self::ArgMin | Self::ArgMax => Presence::Surely,
+            Self::And => Presence::Nothing,
+            _ => Presence::UnlessZero,
         }
     }
 
@@ -85,7 +85,7 @@ impl Update {
 
 /// Whether a result tells a group with rows from one without.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Tells {
+pub(crate) enum Presence {
     /// Always.
     Surely,
     /// Unless the result is zero: values may add up to zero.
@@ -148,7 +148,7 @@ impl Kind {
 
 /// An accumulator: the columns it reads, and what it does with each row.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct Accumulator<'a> {
     pub(crate) update: Update,
     pub(crate) kind: Kind,
     /// `None` where values are not read.
@@ -159,7 +159,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) centers: Option<&'a Memory>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> Accumulator<'a> {
     /// An accumulator that reads no values.
     pub(crate) fn of_rows(update: Update, valid: Option<&'a Memory>) -> Self {
         Self {
@@ -176,8 +176,8 @@ impl<'a> Wanted<'a> {
 pub(crate) const MOST_ACCUMULATORS: usize = 16;
 
 /// Words of 32 bits of shared memory per group, in the launch that needs most.
-pub(crate) fn shared_words(all: &[Wanted<'_>]) -> usize {
-    let of_launch = |all: &[Wanted<'_>]| all.iter().map(|of| of.update.shared_words()).sum();
+pub(crate) fn shared_words(all: &[Accumulator<'_>]) -> usize {
+    let of_launch = |all: &[Accumulator<'_>]| all.iter().map(|of| of.update.shared_words()).sum();
     all.chunks(MOST_ACCUMULATORS)
         .map(of_launch)
         .max()
@@ -185,7 +185,7 @@ pub(crate) fn shared_words(all: &[Wanted<'_>]) -> usize {
 }
 
 /// The accumulators, after one that finds the first row of each group.
-pub(crate) fn with_first_row<'a>(all: &[Wanted<'a>]) -> Vec<Wanted<'a>> {
-    let first_row = Wanted::of_rows(Update::FirstRow, None);
+pub(crate) fn with_first_row<'a>(all: &[Accumulator<'a>]) -> Vec<Accumulator<'a>> {
+    let first_row = Accumulator::of_rows(Update::FirstRow, None);
     iter::once(first_row).chain(all.iter().copied()).collect()
 }

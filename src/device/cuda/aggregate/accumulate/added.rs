@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::aggregate::accumulate::accumulator::{MOST_ACCUMULATORS, Wanted};
-use crate::device::cuda::runtime::launch::{Arg, Given, Structure};
+use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, MOST_ACCUMULATORS};
+use crate::device::cuda::runtime::arguments::{Structure, U64};
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
@@ -49,12 +49,12 @@ impl AddedInGlobal {
     pub(crate) fn launch(
         &mut self,
         queue: &Arc<Stream>,
-        (all, outs): (&[Wanted<'_>], &[Memory]),
-        launch: impl FnOnce(&Memory, Given<'_>) -> Result<()>,
+        (all, outs): (&[Accumulator<'_>], &[Memory]),
+        launch: impl FnOnce(&Memory, &Accumulators) -> Result<()>,
     ) -> Result<()> {
         let given = structure(all, outs, self.groups);
         let found = queue.zeroed(COPIES * COPY_BYTES, "aggregates")?;
-        launch(&found, Given::Accumulators(&given))?;
+        launch(&found, &given)?;
         self.launches.push(found);
         Ok(())
     }
@@ -65,8 +65,8 @@ impl AddedInGlobal {
     }
 
     /// Combines the reports of all launches. Waits for the kernels.
-    pub(crate) fn found(&self, queue: &Stream) -> Result<Found> {
-        let mut found = Found {
+    pub(crate) fn found(&self, queue: &Stream) -> Result<KernelReport> {
+        let mut found = KernelReport {
             left_out: false,
             unsure: vec![],
             span: 0,
@@ -96,7 +96,7 @@ impl AddedInGlobal {
 
 /// The combined reports.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct KernelReport {
     /// Whether some rows were left out, because their ids are beyond the groups: then the results are useless.
     pub(crate) left_out: bool,
     /// For each launch a bit for each accumulator: set where a result may be 0 though it has rows.
@@ -105,9 +105,9 @@ pub(crate) struct Found {
     pub(crate) span: usize,
 }
 
-impl Found {
+impl KernelReport {
     /// Whether this accumulator is a sum that is not 0 wherever it has rows.
-    pub(crate) fn tells(&self, accumulator: usize) -> bool {
+    pub(crate) fn shows_rows(&self, accumulator: usize) -> bool {
         let launch = self.unsure.get(accumulator / MOST_ACCUMULATORS);
         launch.is_some_and(|unsure| unsure >> (accumulator % MOST_ACCUMULATORS) & 1 == 0)
     }
@@ -135,9 +135,12 @@ pub(crate) const THREADS: u32 = 1024;
 /// Rows per block of `group_sorted`.
 pub(crate) const SORTED_ROWS: usize = 8192;
 
+/// `Accumulators` of `kernels/aggregate/block/group_codes.cuh`.
+pub(crate) type Accumulators = Structure<98>;
+
 /// The launch argument of the accumulators, with results allocated for `capacity` groups.
-pub(crate) fn structure(all: &[Wanted<'_>], outs: &[Memory], capacity: usize) -> Structure<98> {
-    let nothing = Arg::from(0u64);
+pub(crate) fn structure(all: &[Accumulator<'_>], outs: &[Memory], capacity: usize) -> Accumulators {
+    let nothing = U64::ZERO;
     let mut given = [nothing; 98];
     let mut words = 0;
     for ((of, out), given) in all.iter().zip(outs).zip(given.chunks_exact_mut(6)) {
@@ -151,7 +154,7 @@ pub(crate) fn structure(all: &[Wanted<'_>], outs: &[Memory], capacity: usize) ->
         ]);
         words += of.update.shared_words();
     }
-    given[96] = (all.len() as u32).into();
+    given[96] = (all.len() as u64).into();
     given[97] = (capacity as u64).into();
     Structure(given)
 }
@@ -160,7 +163,7 @@ impl Stream {
     /// Results for `capacity` groups, filled with the neutral elements.
     pub(crate) fn outs(
         self: &Arc<Self>,
-        all: &[Wanted<'_>],
+        all: &[Accumulator<'_>],
         capacity: usize,
     ) -> Result<Vec<Memory>> {
         all.iter()

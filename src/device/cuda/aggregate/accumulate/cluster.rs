@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::device::cuda::aggregate::accumulate::accumulator::{
-    MOST_ACCUMULATORS, Wanted, shared_words,
+    Accumulator, MOST_ACCUMULATORS, shared_words,
 };
 use crate::device::cuda::aggregate::accumulate::added::AddedInGlobal;
 use crate::device::cuda::aggregate::directory::Ids;
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -120,7 +121,7 @@ impl Stream {
         &self,
         rows: usize,
         groups: usize,
-        all: &[Wanted<'_>],
+        all: &[Accumulator<'_>],
     ) -> Result<Option<Clusters>> {
         let refuses = &self.gpu.refuses_clusters;
         if self.gpu.capability < (9, 0)
@@ -144,7 +145,7 @@ impl Stream {
                 shared: bytes as u32,
             };
             // A failure of the occupancy query only disables clusters: the other paths report a fault of the GPU itself.
-            let at_once = self.clusters_at_once("group_cluster", shape, blocks);
+            let at_once = self.clusters_at_once(kernels::GROUP_CLUSTER, shape, blocks);
             refuses.fetch_or(at_once.is_err(), Relaxed);
             Ok(at_once.unwrap_or(0))
         })?;
@@ -159,7 +160,7 @@ impl Stream {
         ids: Ids<'_>,
         rows: usize,
         groups: usize,
-        all: &[Wanted<'_>],
+        all: &[Accumulator<'_>],
         outs: &[Memory],
     ) -> Result<AddedInGlobal> {
         let Clusters {
@@ -182,20 +183,20 @@ impl Stream {
                 shared: (4 * words * places) as u32,
             };
             added.launch(self, (all, outs), |found, accumulators| {
-                let args = [
+                let args = (
                     ids.words.into(),
                     ids.first.into(),
                     (groups as u32).into(),
                     (rows as u32).into(),
                     found.into(),
-                    accumulators,
+                    accumulators.into(),
                     (places as u32).into(),
-                ];
+                );
                 // SAFETY: `ids` holds a word for each row, of which there is at least one, and every column of an
                 // accumulator a value and a bit for each; each result is allocated for `groups` groups and holds its
                 // neutral element; centers hold a value for each group; `found` is clear; clusters have a power of two
                 // of blocks, and the shared memory is that of the places, an even number below 2^16.
-                unsafe { self.launch_in_clusters("group_cluster", shape, blocks, &args) }
+                unsafe { self.launch_in_clusters(kernels::GROUP_CLUSTER, shape, blocks, &args) }
             })?;
         }
         Ok(added)

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use crate::device::cuda::aggregate::accumulate::accumulator::{
-    MOST_ACCUMULATORS, Wanted, shared_words,
+    Accumulator, MOST_ACCUMULATORS, shared_words,
 };
 use crate::device::cuda::aggregate::accumulate::added::{
     Added, AddedInGlobal, CLAIM_WORDS, GLOBAL_ROWS, SORTED_ROWS, THREADS, structure,
 };
-use crate::device::cuda::aggregate::accumulate::shared_layout::{Places, Slots};
+use crate::device::cuda::aggregate::accumulate::shared_layout::{SharedAccumulators, Slots};
 use crate::device::cuda::aggregate::directory::{Directory, Ids};
 use crate::device::cuda::keys::key_width::KeyWidth;
-use crate::device::cuda::runtime::launch::{Given, Shape};
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
@@ -24,7 +25,7 @@ impl Stream {
         ids: Ids<'_>,
         rows: usize,
         groups: usize,
-        all: &[Wanted<'_>],
+        all: &[Accumulator<'_>],
         outs: &[Memory],
         shared: bool,
     ) -> Result<Added> {
@@ -37,25 +38,25 @@ impl Stream {
             let words = shared_words(all);
             let bytes = self.gpu.shared_bytes as usize;
             let places = match shared {
-                true => Places::of(groups, words, bytes),
-                false => Places::global(words, bytes),
+                true => SharedAccumulators::of(groups, words, bytes),
+                false => SharedAccumulators::global(words, bytes),
             };
             inside &= places.holds(groups);
             let given = structure(all, outs, groups);
             let claims = &*claims.insert(self.zeroed(CLAIM_WORDS * 4, "aggregates")?);
             let everything: Option<&Memory> = None;
-            let args = [
+            let args = (
                 ids.words.into(),
                 ids.first.into(),
                 (groups as u32).into(),
                 everything.into(),
                 (rows as u32).into(),
                 claims.into(),
-                Given::Accumulators(&given),
+                (&given).into(),
                 (places.hot as u32).into(),
                 (places.plain as u32).into(),
                 (places.teams as u32).into(),
-            ];
+            );
             let blocks = self.claiming_blocks(rows);
             let shape = Shape {
                 blocks: (blocks / places.teams * places.teams).max(places.teams) as u32,
@@ -66,7 +67,7 @@ impl Stream {
             // SAFETY: `ids` holds a word for each row, and every column of an accumulator a value and a bit for each;
             // each result is allocated for `groups` groups and holds its neutral element; centers hold a value for each
             // group; the claims are clear; and the shared memory is that of the places.
-            unsafe { self.launch_given("group_dense", shape, &args)? };
+            unsafe { self.launch(kernels::GROUP_DENSE, shape, &args)? };
         }
         Ok(Added { inside, claims })
     }
@@ -77,7 +78,7 @@ impl Stream {
         ids: Ids<'_>,
         rows: usize,
         groups: usize,
-        all: &[Wanted<'_>],
+        all: &[Accumulator<'_>],
         outs: &[Memory],
     ) -> Result<AddedInGlobal> {
         let mut added = AddedInGlobal::new(groups);
@@ -86,19 +87,19 @@ impl Stream {
             .zip(outs.chunks(MOST_ACCUMULATORS));
         for of_launch in parts {
             added.launch(self, of_launch, |found, accumulators| {
-                let args = [
+                let args = (
                     ids.words.into(),
                     ids.first.into(),
                     (groups as u32).into(),
                     (rows as u32).into(),
                     found.into(),
-                    accumulators,
-                ];
+                    accumulators.into(),
+                );
                 let shape = Shape::blocks_of(rows, GLOBAL_ROWS, 256);
                 // SAFETY: `ids` holds a word for each row, of which there is at least one, and every column of an
                 // accumulator a value and a bit for each; each result is allocated for `groups` groups and holds its
                 // neutral element; centers hold a value for each group; `found` is clear.
-                unsafe { self.launch_given("group_global", shape, &args) }
+                unsafe { self.launch(kernels::GROUP_GLOBAL, shape, &args) }
             })?;
         }
         Ok(added)
@@ -111,26 +112,26 @@ impl Stream {
         (keys, bits): (Part<'_>, KeyWidth),
         rows: usize,
         (directory, limit): (&Directory, usize),
-        all: &[Wanted<'_>],
+        all: &[Accumulator<'_>],
         outs: &[Memory],
         slots: &Slots,
     ) -> Result<()> {
         let directory = directory.structure();
         let given = structure(all, outs, limit);
         let everything: Option<&Memory> = None;
-        let args = [
+        let args = (
             keys.into(),
             everything.into(),
             (rows as u32).into(),
-            Given::Four(&directory),
-            Given::Accumulators(&given),
+            (&directory).into(),
+            (&given).into(),
             (slots.hot as u32).into(),
             (slots.plain as u32).into(),
             1u32.into(),
-        ];
+        );
         let kernel = match bits {
-            KeyWidth::B32 => "group_table_u32",
-            KeyWidth::B64 => "group_table_u64",
+            KeyWidth::B32 => kernels::GROUP_TABLE_U32,
+            KeyWidth::B64 => kernels::GROUP_TABLE_U64,
         };
         let shape = Shape {
             blocks: self.claiming_blocks(rows) as u32,
@@ -141,7 +142,7 @@ impl Stream {
         // SAFETY: there are `rows` keys of the kernel's width, and a value and a bit for each in every column of an
         // accumulator; the directory was made for such keys and `limit` groups, for which each result is allocated, and
         // each holds its neutral element; and the shared memory is that of the slots.
-        unsafe { self.launch_given(kernel, shape, &args) }
+        unsafe { self.launch(kernel, shape, &args) }
     }
 
     /// Adds rows in the order of their ids to the results of `groups` groups.
@@ -150,7 +151,7 @@ impl Stream {
         ids: &Memory,
         rows: usize,
         groups: usize,
-        all: &[Wanted<'_>],
+        all: &[Accumulator<'_>],
         outs: &[Memory],
     ) -> Result<()> {
         let parts = all
@@ -158,11 +159,7 @@ impl Stream {
             .zip(outs.chunks(MOST_ACCUMULATORS));
         for (all, outs) in parts {
             let given = structure(all, outs, groups);
-            let args = [
-                ids.into(),
-                (rows as u32).into(),
-                Given::Accumulators(&given),
-            ];
+            let args = (ids.into(), (rows as u32).into(), (&given).into());
             let shape = Shape {
                 slices: all.len() as u32,
                 ..Shape::blocks_of(rows, SORTED_ROWS, 256)
@@ -170,7 +167,7 @@ impl Stream {
             // SAFETY: `ids` holds a word for each row, ascending and below `groups`; every column of an accumulator
             // holds a value and a bit for each; each result is allocated for `groups` groups and holds its neutral
             // element.
-            unsafe { self.launch_given("group_sorted", shape, &args)? };
+            unsafe { self.launch(kernels::GROUP_SORTED, shape, &args)? };
         }
         Ok(())
     }

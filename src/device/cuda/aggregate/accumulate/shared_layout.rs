@@ -1,9 +1,9 @@
-//! The layout of accumulators in a block's shared memory: [`Places`] by id (`kernels/aggregate/group_dense.cu`),
+//! The layout of accumulators in a block's shared memory: [`SharedAccumulators`] by id (`kernels/aggregate/group_dense.cu`),
 //! [`Slots`] by key (`kernels/aggregate/group_table.cu`).
 
 /// How a launch of `group_dense` distributes groups over shared memory.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Places {
+pub(crate) struct SharedAccumulators {
     /// Groups with an accumulator for each lane: the lowest ids. Hashing gives them to frequent keys, as these come
     /// early.
     pub(crate) hot: usize,
@@ -27,7 +27,7 @@ fn places(words: usize, bytes: usize) -> usize {
     (bytes / 4 / words.max(1)).saturating_sub(LANES)
 }
 
-impl Places {
+impl SharedAccumulators {
     /// For accumulators of `words` words per group, in `bytes` of shared memory.
     pub(crate) fn of(groups: usize, words: usize, bytes: usize) -> Self {
         let places = places(words, bytes);
@@ -201,7 +201,7 @@ mod tests {
                 200_000,
                 1 << 24,
             ] {
-                let places = Places::of(groups, words, bytes);
+                let places = SharedAccumulators::of(groups, words, bytes);
                 assert!(places.bytes(words) <= bytes, "{places:?}");
                 assert!(places.plain.is_multiple_of(2));
                 assert!(
@@ -210,12 +210,12 @@ mod tests {
                 );
             }
         }
-        assert_eq!(Places::global(3, bytes).plain, 0);
-        let few = Places::of(4, 3, bytes);
+        assert_eq!(SharedAccumulators::global(3, bytes).plain, 0);
+        let few = SharedAccumulators::of(4, 3, bytes);
         assert_eq!((few.hot, few.plain, few.teams), (4, 0, 1));
-        let most = Places::most(3, bytes);
-        assert!(Places::of(most, 3, bytes).holds(most));
-        assert_eq!(Places::of(most + 1, 3, bytes).plain, 0);
+        let most = SharedAccumulators::most(3, bytes);
+        assert!(SharedAccumulators::of(most, 3, bytes).holds(most));
+        assert_eq!(SharedAccumulators::of(most + 1, 3, bytes).plain, 0);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) const BYTES: u32 = 8;
 /// The number of a row's bit, or one digit of it, and whether it is in the range; `None` if it always is.
 struct Digit {
     digit: Word,
-    is_there: Option<Predicate>,
+    in_range: Option<Predicate>,
 }
 
 impl KeyTest {
@@ -41,7 +41,7 @@ impl KeyTest {
             for (place, digit) in places.iter_mut().zip(digits) {
                 let with = [&digit.digit as _, &stride as _, &place.digit as _];
                 place.digit = text.word("mad.lo.u32", &with);
-                place.is_there = both(text, place.is_there, digit.is_there);
+                place.in_range = both(text, place.in_range, digit.in_range);
             }
         }
         let places = places?;
@@ -50,7 +50,7 @@ impl KeyTest {
             let word = text.word("shr.u32", &[&place.digit, &5]);
             let from = address(text, bits, word, 4);
             let word = text.word("mov.u32", &[&0]);
-            let if_there = place.is_there.map_or(String::new(), |is| format!("@{is} "));
+            let if_there = place.in_range.map_or(String::new(), |is| format!("@{is} "));
             text.line(format_args!("{if_there}ld.global.nc.u32 {word}, [{from}];"));
             word
         });
@@ -79,7 +79,7 @@ impl KeyTest {
             Rows::Bools(mask) => (0..rows)
                 .map(|k| Digit {
                     digit: machine.text.word("bfe.u32", &[mask, &k, &1]),
-                    is_there: None,
+                    in_range: None,
                 })
                 .collect(),
             Rows::Words(words) => {
@@ -88,10 +88,10 @@ impl KeyTest {
                 let text = &mut machine.text;
                 let digits = words.iter().map(|word| {
                     let digit = text.word("sub.u32", &[word, &least]);
-                    let is_there = text.predicate("setp.lt.u32", &[&digit, &values]);
+                    let in_range = text.predicate("setp.lt.u32", &[&digit, &values]);
                     Digit {
                         digit,
-                        is_there: Some(is_there),
+                        in_range: Some(in_range),
                     }
                 });
                 digits.collect()
@@ -102,10 +102,10 @@ impl KeyTest {
                 let text = &mut machine.text;
                 let digits = longs.iter().map(|long| {
                     let distance = text.long("sub.s64", &[long, &least]);
-                    let is_there = text.predicate("setp.lt.u64", &[&distance, &values]);
+                    let in_range = text.predicate("setp.lt.u64", &[&distance, &values]);
                     Digit {
                         digit: text.word("cvt.u32.u64", &[&distance]),
-                        is_there: Some(is_there),
+                        in_range: Some(in_range),
                     }
                 });
                 digits.collect()
@@ -120,18 +120,18 @@ impl KeyTest {
             false => None,
         };
         let text = &mut machine.text;
-        for (k, Digit { digit, is_there }) in (0u32..).zip(&mut digits) {
+        for (k, Digit { digit, in_range }) in (0u32..).zip(&mut digits) {
             let is_null = text.bit(null, k);
             match of_null {
                 Some(of_null) => {
                     *digit = text.word("selp.b32", &[&of_null, digit, &is_null]);
-                    if let Some(there) = is_there {
+                    if let Some(there) = in_range {
                         *there = text.predicate("or.pred", &[there, &is_null]);
                     }
                 }
                 None => {
                     let is_valid = text.predicate("not.pred", &[&is_null]);
-                    *is_there = both(text, *is_there, Some(is_valid));
+                    *in_range = both(text, *in_range, Some(is_valid));
                 }
             }
         }

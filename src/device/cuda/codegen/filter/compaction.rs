@@ -58,7 +58,7 @@ impl Places {
         let first = text.predicate("setp.eq.u32", &[&lane, &0]);
         let slot = text.word("mad.lo.u32", &[&warp, &4, &tiles.half]);
         text.line(format_args!("@{first} st.shared.u32 [{slot}], {of_warp};"));
-        tiles.tell(text);
+        tiles.announce_next(text);
         text.line("bar.sync 0;");
         let mut rows = text.word("mov.u32", &[&0]);
         let earlier = text.word("mov.u32", &[&0]);

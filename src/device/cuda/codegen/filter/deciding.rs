@@ -1,23 +1,23 @@
-//! [`Deciding`]: what a filter keeps rows by, with its arguments.
+//! [`FilterTest`]: what a filter keeps rows by, with its arguments.
 
 use crate::device::cuda::codegen::filter::bit_test::KeyTest;
 use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::columns::minmax::Number;
-use crate::device::cuda::runtime::launch::Arg;
+use crate::device::cuda::runtime::arguments::U64;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::key_bitmap::Digits;
 
 /// The arguments of a test by a bitmap of keys.
-pub(crate) struct KeysGiven<'a> {
+pub(crate) struct KeyTestArguments<'a> {
     pub test: KeyTest,
     pub(crate) bits: &'a Memory,
     pub(crate) numbers: &'a [Number<'a>],
     pub(crate) digits: &'a [Digits],
 }
 
-impl KeysGiven<'_> {
+impl KeyTestArguments<'_> {
     /// The argument of a parameter of the test.
-    pub(crate) fn arg(&self, parameter: Parameter) -> Arg {
+    pub(crate) fn arg(&self, parameter: Parameter) -> U64 {
         let of = |at: usize| &self.digits[at];
         match parameter {
             Parameter::Least(at) => {
@@ -25,9 +25,9 @@ impl KeysGiven<'_> {
                 let sign = self.numbers[at].sign.unwrap_or_default();
                 of(at).least.wrapping_sub(sign).into()
             }
-            Parameter::Digits(at) => of(at).values.into(),
-            Parameter::NullDigit(at) => of(at).null.unwrap_or_default().into(),
-            Parameter::Stride(at) => of(at).stride.into(),
+            Parameter::Digits(at) => u64::from(of(at).values).into(),
+            Parameter::NullDigit(at) => u64::from(of(at).null.unwrap_or_default()).into(),
+            Parameter::Stride(at) => u64::from(of(at).stride).into(),
             _ => self.bits.into(),
         }
     }
@@ -35,9 +35,9 @@ impl KeysGiven<'_> {
 
 /// What decides whether a row passes.
 #[derive(Clone, Copy, Default)]
-pub(crate) enum Deciding<'a> {
+pub(crate) enum FilterTest<'a> {
     #[default]
     Program,
-    Bits(&'a KeysGiven<'a>),
+    Bits(&'a KeyTestArguments<'a>),
     Run,
 }

@@ -3,7 +3,7 @@
 //! Tables are often in the order of a key, such as a time or a clustering key. Then equal values are adjacent, and
 //! neither a hash table nor a bitmap is needed (\[D\]'s set operations read only sorted relations).
 
-use crate::device::cuda::codegen::filter::deciding::Deciding;
+use crate::device::cuda::codegen::filter::deciding::FilterTest;
 use crate::device::cuda::codegen::filter::key_bitmap::{kind, loads};
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::minmax::Number;
@@ -14,7 +14,7 @@ use crate::error::Result;
 /// The number of places where the host checks the order before a kernel is compiled, and the number of values at each.
 /// A column that is sorted only in parts is unlikely to pass.
 const PARTS: usize = 4;
-const LOOKED_AT: usize = 64;
+const SAMPLE_VALUES: usize = 64;
 
 impl CudaDevice {
     /// The distinct values of a column of integers without NULLs. `None` for another column, for one that does not
@@ -33,27 +33,22 @@ impl CudaDevice {
         ) else {
             return Ok(None);
         };
-        if !self.ascends_here_and_there(number, rows, bytes)? {
+        if !self.ascends_in_sample(number, rows, bytes)? {
             return Ok(None);
         }
         let kinds = [(kind, false)];
         let program = loads(&kinds);
         let columns = [column];
         let of = (&columns[..], &[values][..], &kinds[..]);
-        let kept = self.kept_in_one_pass(rows, (&program, Deciding::Run), of, &columns)?;
+        let kept = self.kept_in_one_pass(rows, (&program, FilterTest::Run), of, &columns)?;
         Ok(kept
             .flatten()
             .and_then(|(_, columns)| columns.into_iter().next()))
     }
 
     /// Whether consecutive values at some places do not descend.
-    fn ascends_here_and_there(
-        &self,
-        number: Number<'_>,
-        rows: usize,
-        bytes: usize,
-    ) -> Result<bool> {
-        let looked_at = LOOKED_AT.min(rows / PARTS);
+    fn ascends_in_sample(&self, number: Number<'_>, rows: usize, bytes: usize) -> Result<bool> {
+        let looked_at = SAMPLE_VALUES.min(rows / PARTS);
         let mut values = vec![0; looked_at * bytes];
         let mut before = 0;
         for part in 0..PARTS {

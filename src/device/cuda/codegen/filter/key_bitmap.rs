@@ -2,7 +2,7 @@
 //! that a kernel can move.
 
 use crate::device::cuda::codegen::filter::bit_test::KeyTest;
-use crate::device::cuda::codegen::filter::deciding::{Deciding, KeysGiven};
+use crate::device::cuda::codegen::filter::deciding::{FilterTest, KeyTestArguments};
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::minmax::Number;
@@ -35,7 +35,7 @@ impl CudaDevice {
         if digits.iter().all(|digits| digits.values == 0) {
             return Ok(None);
         }
-        let given = KeysGiven {
+        let given = KeyTestArguments {
             test: KeyTest {
                 set,
                 null_equal: digits.iter().any(|digits| digits.null.is_some()),
@@ -54,7 +54,7 @@ impl CudaDevice {
         let columns = (columns, &values[..], &kinds[..]);
         self.kept_in_one_pass(
             first.rows(),
-            (&program, Deciding::Bits(&given)),
+            (&program, FilterTest::Bits(&given)),
             columns,
             kept,
         )

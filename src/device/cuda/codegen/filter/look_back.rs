@@ -38,12 +38,12 @@ fn first_lane(machine: &mut Machine<'_>) -> Predicate {
 }
 
 /// The first warp's prefix sum: the number of tiles, and their kept rows.
-pub(crate) struct Known {
+pub(crate) struct PrefixSum {
     tiles: Word,
     rows: Word,
 }
 
-impl Known {
+impl PrefixSum {
     pub(crate) fn new(text: &mut Text) -> Self {
         Self {
             tiles: text.word("mov.u32", &[&0]),

@@ -21,7 +21,7 @@
 use crate::device::cuda::codegen::columns::Units;
 use crate::device::cuda::codegen::filter::bit_test::KeyTest;
 use crate::device::cuda::codegen::filter::compaction::Places;
-use crate::device::cuda::codegen::filter::look_back::Known;
+use crate::device::cuda::codegen::filter::look_back::PrefixSum;
 use crate::device::cuda::codegen::filter::run_heads::Runs;
 use crate::device::cuda::codegen::filter::staging::{Column, Values, stage, write};
 use crate::device::cuda::codegen::filter::tiles::{Size, Tiles};
@@ -103,7 +103,7 @@ pub(crate) fn generate(shape: &Shape<'_>, selection: &Selection, size: Size) -> 
     let mut text = Text::default();
     let rows = text.rows();
     let mut tiles = Tiles::new(&mut text, layout, rows, row);
-    let known = Known::new(&mut text);
+    let known = PrefixSum::new(&mut text);
     let first = Place::new(&mut text, layout, tiles.tile, rows);
     let parameters = vec![Parameter::Rows, Parameter::Counts];
     let mut machine = Machine::new(shape, text, first.clone(), parameters)?;
@@ -149,7 +149,7 @@ pub(crate) fn generate(shape: &Shape<'_>, selection: &Selection, size: Size) -> 
         text: text.module(KERNEL, parameters.len(), layout.threads),
         parameters,
         layout,
-        output_on_device: Some(shared),
+        persistent_shared_bytes: Some(shared),
         nullable: vec![],
     })
 }
@@ -167,7 +167,7 @@ fn of_keys(machine: &mut Machine<'_>, keys: KeyTest) -> Option<Word> {
 /// The rows of the current tile that begin runs. Rows that descend are faults.
 fn of_runs(machine: &mut Machine<'_>, runs: &Runs) -> Option<Word> {
     let (begins, descends) = runs.passing(machine)?;
-    machine.leave_rows(descends);
+    machine.add_faulty_rows(descends);
     machine.inside(begins)
 }
 
@@ -200,13 +200,13 @@ fn columns(machine: &mut Machine<'_>, passing: Word, moved: &[Moved]) -> Vec<Col
     for (at, column) in moved.iter().enumerate() {
         let loaded = column.loaded.and_then(|at| machine.loaded(at));
         let values = match loaded.map(|register| register.rows.clone()) {
-            Some(rows) => Values::Here(rows),
+            Some(rows) => Values::Loaded(rows),
             None => {
                 let from = machine.pointer(Parameter::Moved(at));
                 let Machine { text, place, .. } = machine;
                 let units = Units::new(text, layout, column.kind());
                 units.load(text, place, from, Some(&wanted));
-                Values::Coming(units)
+                Values::InFlight(units)
             }
         };
         columns.push(Column {
@@ -276,7 +276,7 @@ mod tests {
                 let made = made(times, loaded).unwrap();
                 let kept = |parameter: &&Parameter| matches!(parameter, Parameter::Kept(_));
                 assert_eq!(made.parameters.iter().filter(kept).count(), times);
-                assert!(made.output_on_device.is_some());
+                assert!(made.persistent_shared_bytes.is_some());
             }
             assert!(made(17, loaded).is_none());
         }

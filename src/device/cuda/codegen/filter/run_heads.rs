@@ -88,12 +88,12 @@ impl Runs {
     pub(crate) fn load(&self, text: &mut Text, place: &Place) {
         let at = text.word("sub.u32", &[&place.first[0], &1]);
         // The very first row has no previous one; `at` is the greatest number then.
-        let is_there = text.predicate("setp.lt.u32", &[&at, &place.rows]);
-        let of_first_lane = [&place.lane as _, &0 as _, &is_there as _];
-        let is_there = text.predicate("setp.eq.and.u32", &of_first_lane);
+        let in_range = text.predicate("setp.lt.u32", &[&at, &place.rows]);
+        let of_first_lane = [&place.lane as _, &0 as _, &in_range as _];
+        let in_range = text.predicate("setp.eq.and.u32", &of_first_lane);
         match &self.before {
-            Before::Word(before) => load(text, is_there, *before, (self.values, at)),
-            Before::Long(before) => load(text, is_there, *before, (self.values, at)),
+            Before::Word(before) => load(text, in_range, *before, (self.values, at)),
+            Before::Long(before) => load(text, in_range, *before, (self.values, at)),
         }
     }
 
@@ -160,10 +160,10 @@ impl Runs {
     }
 }
 
-fn load<V: Value>(text: &mut Text, is_there: Predicate, to: V, (from, at): (Long, Word)) {
+fn load<V: Value>(text: &mut Text, in_range: Predicate, to: V, (from, at): (Long, Word)) {
     let from = address(text, from, at, V::BITS / 8);
     let bits = V::BITS;
     text.line(format_args!(
-        "@{is_there} ld.global.nc.u{bits} {to}, [{from}];"
+        "@{in_range} ld.global.nc.u{bits} {to}, [{from}];"
     ));
 }

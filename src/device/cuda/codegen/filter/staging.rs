@@ -24,15 +24,15 @@ pub(crate) struct Column {
 
 /// The values of the thread's rows.
 pub(crate) enum Values {
-    Here(Rows),
+    Loaded(Rows),
     /// Loads in flight.
-    Coming(Units),
+    InFlight(Units),
 }
 
 impl Column {
     /// Whether its loads may still be in flight.
     pub(crate) fn arrives(&self) -> bool {
-        matches!(self.values, Values::Coming(_))
+        matches!(self.values, Values::InFlight(_))
     }
 }
 
@@ -51,8 +51,8 @@ pub(crate) fn stage(machine: &mut Machine<'_>, tiles: &Tiles, places: &Places, c
     } in columns
     {
         let values = match values {
-            Values::Here(rows) => rows.clone(),
-            Values::Coming(units) => units.rows(text, place),
+            Values::Loaded(rows) => rows.clone(),
+            Values::InFlight(units) => units.rows(text, place),
         };
         for (k, (place, passes)) in places.iter().enumerate() {
             let to = text.word("mad.lo.u32", &[place, bytes, &tiles.half]);

@@ -148,7 +148,7 @@ impl Tiles {
     }
 
     /// Announces the next tile, before a barrier.
-    pub(crate) fn tell(&self, text: &mut Text) {
+    pub(crate) fn announce_next(&self, text: &mut Text) {
         text.line(format_args!(
             "@{} st.shared.u32 [{}+{NEXT}], {};",
             self.is_first, self.half, self.ticket

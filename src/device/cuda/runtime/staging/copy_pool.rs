@@ -98,7 +98,7 @@ impl CopyPool {
         }
         let helped = self.0.begin(pieces);
         let mut own = Ok(true);
-        while matches!(own, Ok(true)) && helped.goes_well() {
+        while matches!(own, Ok(true)) && helped.has_no_error() {
             own = copy_next(pieces);
         }
         match (helped.end(), own) {
@@ -191,7 +191,7 @@ struct Helped<'a> {
 
 impl Helped<'_> {
     /// Whether no helper has failed.
-    fn goes_well(&self) -> bool {
+    fn has_no_error(&self) -> bool {
         let mut state = self.shared.state.lock();
         let copy = state.copy(self.number);
         copy.is_none_or(|copy| copy.error.is_none())

@@ -1,6 +1,7 @@
 //! [`Narrowing`]: values that are uploaded as their lowest bytes, if these represent them. Narrowing takes a thread
 //! little longer than a copy, and the bus carries a half or a quarter of the bytes.
 
+use crate::device::cuda::runtime::kernels::{self, Widening};
 /// The number of bytes of each value that are copied.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Narrowing {
@@ -48,12 +49,12 @@ impl Narrowing {
     }
 
     /// The kernel (family `widen`) that restores the values.
-    pub(crate) fn widens(self) -> Option<&'static str> {
+    pub(crate) fn widens(self) -> Option<Widening> {
         match self {
             Self::None => None,
-            Self::From8To4 => Some("widen_i32_i64"),
-            Self::From16To8 => Some("widen_i64_i128"),
-            Self::From16To4 => Some("widen_i32_i128"),
+            Self::From8To4 => Some(kernels::WIDEN_I32_I64),
+            Self::From16To8 => Some(kernels::WIDEN_I64_I128),
+            Self::From16To4 => Some(kernels::WIDEN_I32_I128),
         }
     }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::device::cuda::runtime::arguments::U64;
 use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::gpu::Gpu;
-use crate::device::cuda::runtime::launch::Arg;
 use crate::device::cuda::runtime::staging::word::Word;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
@@ -21,22 +21,22 @@ pub(crate) struct PinnedWord {
 
 impl Stream {
     /// A word for the kernel that `launch` launches on this stream; 0 if the kernel writes nothing.
-    pub(crate) fn note(&self, launch: impl FnOnce(Arg) -> Result<()>) -> Result<PinnedWord> {
-        let unused = self.gpu.notes.lock().pop();
+    pub(crate) fn pinned_word(&self, launch: impl FnOnce(U64) -> Result<()>) -> Result<PinnedWord> {
+        let unused = self.gpu.pinned_words.lock().pop();
         let word = match unused {
             Some(word) => word,
             None => Word::new(&self.gpu.context)?,
         };
         // SAFETY: the word is allocated, and nothing else refers to it.
         unsafe { word.pinned.write_volatile(0) };
-        let launched = launch(Arg::from(word.pinned as u64)).and_then(|()| {
+        let launched = launch(U64::from(word.pinned as u64)).and_then(|()| {
             let marked = word.written.record(&self.stream);
             marked.map_err(|e| failed("recording an event", e))
         });
         if let Err(error) = launched {
             // The kernel may have been launched nevertheless.
             match self.wait() {
-                Ok(()) => self.gpu.notes.lock().push(word),
+                Ok(()) => self.gpu.pinned_words.lock().push(word),
                 Err(_) => std::mem::forget(word),
             }
             return Err(error);
@@ -65,7 +65,7 @@ impl PinnedWord {
         }
         // SAFETY: the word is allocated and initialised, and no kernel writes it any more.
         let written = unsafe { word.pinned.read_volatile() };
-        self.gpu.notes.lock().push(word);
+        self.gpu.pinned_words.lock().push(word);
         Ok(written)
     }
 }

@@ -15,13 +15,18 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, result};
 
+use crate::device::cuda::runtime::arguments::{Structure, U64};
 use crate::device::cuda::runtime::driver::failed;
-use crate::device::cuda::runtime::launch::{Arg, GIVEN_WORDS, Given, Shape, Structure};
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::staging::narrow::Narrowing;
 use crate::device::cuda::runtime::staging::ring::Ring;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
+
+/// Words that `rows_given` takes by value, at most.
+const ARGUMENT_WORDS: usize = 64;
 
 /// Below this size the driver's own copy is faster.
 const SMALL_BYTES: usize = 128 << 10;
@@ -32,14 +37,14 @@ impl Stream {
         if bytes.len() <= SMALL_BYTES {
             return self.send_small(bytes, what);
         }
-        let memory = self.send_ahead(&[bytes], what)?;
+        let memory = self.send_async(&[bytes], what)?;
         memory.receive()?;
         Ok(memory)
     }
 
     /// Starts a copy of the concatenation of `parts` into new device memory, which must be received before use. The
     /// parts may be reused when this returns.
-    pub(crate) fn send_ahead(
+    pub(crate) fn send_async(
         self: &Arc<Self>,
         parts: &[&[u8]],
         what: &'static str,
@@ -75,8 +80,12 @@ impl Stream {
 
     /// Copies words into new device memory, for kernels of this stream alone. A few words are passed as a kernel
     /// argument, without the wait that a copy from pageable memory needs.
-    pub(crate) fn give(self: &Arc<Self>, words: &[u64], what: &'static str) -> Result<Memory> {
-        let mut given = [Arg::from(0u64); GIVEN_WORDS];
+    pub(crate) fn upload_words(
+        self: &Arc<Self>,
+        words: &[u64],
+        what: &'static str,
+    ) -> Result<Memory> {
+        let mut given = [U64::ZERO; ARGUMENT_WORDS];
         if words.is_empty() || words.len() > given.len() {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
             return self.send(&bytes, what);
@@ -86,14 +95,14 @@ impl Stream {
         }
         let given = Structure(given);
         let memory = self.alloc(words.len() * 8, what)?;
-        let args = [
-            Given::Words(&given),
+        let args = (
+            (&given).into(),
             (&memory).into(),
             (words.len() as u32).into(),
-        ];
-        let shape = Shape::blocks_of(1, 1, GIVEN_WORDS as u32);
+        );
+        let shape = Shape::blocks_of(1, 1, ARGUMENT_WORDS as u32);
         // SAFETY: the argument has `words.len()` words, and the memory holds them.
-        unsafe { self.launch_given("rows_given", shape, &args)? };
+        unsafe { self.launch(kernels::ROWS_GIVEN, shape, &args)? };
         Ok(memory)
     }
 

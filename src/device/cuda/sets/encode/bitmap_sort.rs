@@ -6,11 +6,12 @@ use std::sync::Arc;
 use crate::device::cuda::columns::scan::{EXCLUSIVE_U32, EXCLUSIVE_U64};
 use crate::device::cuda::keys::sort::check_sortable;
 use crate::device::cuda::runtime::access::memory;
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
-use crate::device::cuda::sets::encode::list_offsets::Lying;
+use crate::device::cuda::sets::encode::list_offsets::ListSpans;
 use crate::device::cuda::sets::encode::set_element_words::{Distinct, Order, Ranks};
 use crate::device::cuda::sets::encode::word_packing::Words;
 use crate::device::data::buffer::Buffer;
@@ -36,7 +37,7 @@ impl Stream {
     /// a rank. `words` makes the words of (set, id), which are only needed if elements have many ranks.
     pub(crate) fn arrange_listed(
         self: &Arc<Self>,
-        lying: &Lying,
+        lying: &ListSpans,
         ids: &Buffer<u32>,
         ranks: &Ranks,
         words: impl FnOnce() -> Result<Words>,
@@ -60,7 +61,7 @@ impl Stream {
     /// The same by bitmaps in shared memory.
     fn arrange_by_bits(
         self: &Arc<Self>,
-        lying: &Lying,
+        lying: &ListSpans,
         ids: &Buffer<u32>,
         ranks: &Ranks,
         order: Order,
@@ -70,7 +71,7 @@ impl Stream {
         let offsets = self.scan(EXCLUSIVE_U32, &order.sizes, len, "elements of sets")?;
         let elements = self.alloc(total * 4, "elements of sets")?;
         let fewer = self.zeroed(4, "elements of sets")?;
-        let args = [
+        let args = (
             memory(&order.order)?.into(),
             (&lying.starts).into(),
             memory(ids)?.into(),
@@ -81,7 +82,7 @@ impl Stream {
             (len as u32).into(),
             (&elements).into(),
             (&fewer).into(),
-        ];
+        );
         let shape = Shape {
             blocks: (len as u32).min(8 * self.gpu.multiprocessors),
             ..Shape::each(len)
@@ -89,7 +90,7 @@ impl Stream {
         // SAFETY: each list's values have ids behind its start; offsets are the sums of the lists' lengths in this
         // order, so that `elements` holds as many words for each; ranks are below the universe, for which the kernel
         // has bits.
-        unsafe { self.launch("set_listed_elements", shape, &args)? };
+        unsafe { self.launch(kernels::SET_LISTED_ELEMENTS, shape, &args)? };
         if self.read_word32(&fewer, 0)? != 0 {
             return Ok(None);
         }

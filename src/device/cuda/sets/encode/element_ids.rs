@@ -6,7 +6,7 @@ use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::sort::check_sortable;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
-use crate::device::data::key_bitmap::{KeyRange, Places};
+use crate::device::data::key_bitmap::{BitNumbering, KeyRange};
 use crate::device::data::structures::GroupDomain;
 use crate::error::{BowtieError, Result};
 
@@ -16,7 +16,7 @@ pub(crate) enum ElementIds {
     /// By grouping: a hash of whole values.
     Grouped(GroupDomain),
     /// By direct address. Some ids may have no element.
-    Direct(Places),
+    Direct(BitNumbering),
 }
 
 /// A range is narrow up to this number of ids per value, or up to `FEW_IDS`.
@@ -42,13 +42,13 @@ impl CudaDevice {
         let rows = values.rows();
         if let Some(number) = Number::of(values).filter(|_| rows > 0) {
             let range = KeyRange(self.queue.extents(&[number], rows)?);
-            let room = self.queue.budget.room() / ID_SHARE;
+            let room = self.queue.budget.available() / ID_SHARE;
             let most = FEW_IDS.max(IDS_PER_VALUE * rows as u64).min(room);
             // The frequencies of ids are sorted, so a sort must be able to number them.
-            let are_few = |places: &Places| {
+            let are_few = |places: &BitNumbering| {
                 places.count <= most && check_sortable(places.count as usize).is_ok()
             };
-            if let Some(places) = Places::of(&range, true).filter(are_few) {
+            if let Some(places) = BitNumbering::of(&range, true).filter(are_few) {
                 let ids = self.places_in(&places, values)?;
                 return Ok((ids, ElementIds::Direct(places)));
             }
@@ -66,7 +66,7 @@ impl CudaDevice {
     }
 
     /// The ids of values by direct address. An error if the type differs.
-    fn places_in(&self, places: &Places, values: &Column) -> Result<Buffer<u32>> {
+    fn places_in(&self, places: &BitNumbering, values: &Column) -> Result<Buffer<u32>> {
         let numbers = Number::of(values).zip(places.digits.first());
         let (number, digits) = numbers
             .ok_or_else(|| BowtieError::Internal("elements of another type than before".into()))?;

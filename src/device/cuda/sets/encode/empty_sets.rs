@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -16,7 +17,7 @@ use crate::ir::set_predicate::SetTest;
 /// The matches of probe sets of which one set is empty: ranges of the indexed sets, which are ordered by group and
 /// size.
 #[derive(Debug)]
-pub(crate) struct Empties {
+pub(crate) struct EmptySetMatches {
     /// Number of indexed sets.
     indexed: usize,
     ranges: Ranges,
@@ -34,7 +35,7 @@ fn matching(test: SetTest) -> u32 {
     u32::from(both) | u32::from(probe) << 1 | u32::from(indexed) << 2
 }
 
-impl Empties {
+impl EmptySetMatches {
     /// The matches of empty sets; `None` if there are none.
     pub(crate) fn of(
         queue: &Arc<Stream>,
@@ -49,7 +50,7 @@ impl Empties {
         let lo = queue.alloc(n * 4, "range bounds")?;
         let hi = queue.alloc(n * 4, "range bounds")?;
         let [groups, segments] = probe.groups_in(indexed);
-        let args = [
+        let args = (
             (&probe.sizes).into(),
             groups.into(),
             (n as u32).into(),
@@ -60,10 +61,10 @@ impl Empties {
             (&counts).into(),
             (&lo).into(),
             (&hi).into(),
-        ];
+        );
         // SAFETY: groups, if there are any, are those of the index, each of which has a segment; sizes are those of
         // both sides; all others hold n words.
-        unsafe { queue.launch("set_matches_empty", Shape::rows(n), &args)? };
+        unsafe { queue.launch(kernels::SET_MATCHES_EMPTY, Shape::rows(n), &args)? };
         let counts = Buffer::cuda(counts, n);
         let offsets = queue.scan_offsets(&counts)?;
         let total = queue.read_word(memory(&offsets)?, n)?;
@@ -91,14 +92,14 @@ impl Empties {
         let positions = self.positions(queue)?;
         let expanded =
             queue.expand_ranges(&positions, &probe, &self.ranges, &self.offsets, 0, len)?;
-        let args = [
+        let args = (
             memory(&expanded.probe)?.into(),
             memory(&expanded.build)?.into(),
             (len as u32).into(),
             pairs.into(),
-        ];
+        );
         // SAFETY: there are `len` of both, and the caller has room for as many pairs.
-        unsafe { queue.launch("set_matches_pack", Shape::rows(len), &args) }
+        unsafe { queue.launch(kernels::SET_MATCHES_PACK, Shape::rows(len), &args) }
     }
 
     /// Matches of each indexed set.

@@ -1,6 +1,6 @@
 //! [`Sets`]: lists encoded as ascending sets of element ranks, in device memory.
 
-use crate::device::cuda::runtime::launch::Structure;
+use crate::device::cuda::runtime::arguments::Structure;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::buffer::Buffer;
 
@@ -46,7 +46,7 @@ impl Sets {
 }
 
 /// The group of each row, and the number of groups.
-pub(crate) type Groups<'a> = (&'a Buffer<u32>, u32);
+pub(crate) type GroupIds<'a> = (&'a Buffer<u32>, u32);
 
 /// The group of each set, the first set of each of `count` groups, and the end.
 #[derive(Debug)]

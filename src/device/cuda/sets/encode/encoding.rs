@@ -23,7 +23,7 @@ use crate::device::cuda::runtime::access::{memory, valid_memory};
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::element_ids::ElementIds;
-use crate::device::cuda::sets::encode::encoded::{Groups, Sets};
+use crate::device::cuda::sets::encode::encoded::{GroupIds, Sets};
 use crate::device::cuda::sets::encode::set_element_words::Ranks;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
@@ -41,7 +41,7 @@ pub(crate) struct Domain {
     grouped: Option<GroupDomain>,
     ranks: Ranks,
     /// Whether probe lists had duplicates or other elements, so that they were encoded a second time.
-    searched_twice: AtomicBool,
+    probed_twice: AtomicBool,
     /// Number of groups; 0 without groups.
     groups: u32,
     source: Option<Source>,
@@ -79,7 +79,7 @@ impl Source {
             true => lists.to_data().get_slice_memory_size().ok()? as u64,
             false => 0,
         };
-        if bytes > queue.budget.room() / SOURCE_SHARE {
+        if bytes > queue.budget.available() / SOURCE_SHARE {
             return None;
         }
         Some(Self {
@@ -104,7 +104,7 @@ impl CudaDevice {
     pub(crate) fn encode_indexed(
         &self,
         column: &Column,
-        groups: Option<Groups<'_>>,
+        groups: Option<GroupIds<'_>>,
         not_null: &[&Keys],
     ) -> Result<(Sets, Domain)> {
         let lists = self.queue.download(column)?;
@@ -112,10 +112,10 @@ impl CudaDevice {
             true => Source::of(&self.queue, column, &lists),
             false => None,
         };
-        let (values, lying) = self.lying(&lists, groups, not_null)?;
+        let (values, lying) = self.list_spans(&lists, groups, not_null)?;
         let (ids, elements) = self.element_ids(&values)?;
         drop(values);
-        self.go_on()?;
+        self.check_cancelled()?;
         let queue = &self.queue;
         let universe = elements.count();
         let mut grouped = None;
@@ -128,7 +128,7 @@ impl CudaDevice {
             }
             Some(_) => None,
         };
-        self.go_on()?;
+        self.check_cancelled()?;
         let (sets, ranks) = match as_listed {
             Some(encoded) => encoded,
             None => {
@@ -142,7 +142,7 @@ impl CudaDevice {
                     distinct.words = queue.renamed(&distinct.words, &ids, universe)?;
                     grouped = Some(of_groups);
                 }
-                self.go_on()?;
+                self.check_cancelled()?;
                 let ranks = queue.ranks(&distinct.words, universe)?;
                 (queue.arrange(&lying, distinct, &ranks)?, ranks)
             }
@@ -151,7 +151,7 @@ impl CudaDevice {
             ids: elements,
             grouped,
             ranks,
-            searched_twice: AtomicBool::new(false),
+            probed_twice: AtomicBool::new(false),
             groups: groups.map_or(0, |(_, count)| count),
             source,
         };
@@ -159,7 +159,7 @@ impl CudaDevice {
     }
 
     /// Encodes the column of the probe side; `None` if it holds the lists that were indexed (a self join).
-    pub(crate) fn encode_searching(
+    pub(crate) fn encode_probe(
         &self,
         domain: &Domain,
         column: &Column,
@@ -171,27 +171,27 @@ impl CudaDevice {
             && takes_all(groups.is_some(), not_null)?
             && are_same_lists(&source.lists, &lists)
         {
-            self.go_on()?;
+            self.check_cancelled()?;
             return Ok(None);
         }
         let groups = groups.map(|ids| (ids, domain.groups));
-        let (values, lying) = self.lying(&lists, groups, not_null)?;
+        let (values, lying) = self.list_spans(&lists, groups, not_null)?;
         let known = self.known_ids(&domain.ids, &values)?;
-        self.go_on()?;
+        self.check_cancelled()?;
         let queue = &self.queue;
-        if lying.groups.is_none() && !domain.searched_twice.load(Ordering::Relaxed) {
+        if lying.groups.is_none() && !domain.probed_twice.load(Ordering::Relaxed) {
             let words = || queue.words_of(&lying, &known, domain.ids.count());
             let sets = queue.arrange_listed(&lying, &known, &domain.ranks, words)?;
             if sets.is_some() {
                 return Ok(sets);
             }
             // Later probe batches will fail the same way, most likely.
-            domain.searched_twice.store(true, Ordering::Relaxed);
+            domain.probed_twice.store(true, Ordering::Relaxed);
         }
         // Ids of the probe side distinguish elements that the indexed side lacks.
         let (ids, own) = self.element_ids(&values)?;
         drop(values);
-        self.go_on()?;
+        self.check_cancelled()?;
         let mut distinct = queue.distinct(&lying, &ids, own.count())?;
         // The indexed side's id of each probe id.
         let known = queue.scatter(&ids, &known, own.count())?;
@@ -205,7 +205,7 @@ impl CudaDevice {
             }
             _ => queue.recode(&distinct.words, &known, domain.ids.count(), None)?,
         };
-        self.go_on()?;
+        self.check_cancelled()?;
         queue.arrange(&lying, distinct, &domain.ranks).map(Some)
     }
 }

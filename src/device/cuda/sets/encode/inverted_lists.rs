@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::launch::{Given, Shape};
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
@@ -34,21 +35,21 @@ impl Stream {
         let (of_entries, offsets, total) = self.entries(lengths, sets.len)?;
         let words = self.words(Packing::of(universe, sets.len), total)?;
         let (structure, out) = (sets.structure(), words.structure());
-        let args = [
-            Given::Four(&structure),
+        let args = (
+            (&structure).into(),
             (&offsets).into(),
             (&of_entries).into(),
             (total as u32).into(),
-            Given::Two(&out),
-        ];
+            (&out).into(),
+        );
         // SAFETY: entries are the first elements of each set, at most as many as it has; there is a word for each
         // entry.
-        unsafe { self.launch_given("set_encode_list_words", Shape::rows(total), &args)? };
+        unsafe { self.launch(kernels::SET_ENCODE_LIST_WORDS, Shape::rows(total), &args)? };
         drop(of_entries);
         // Entries are in the order of sets, which a stable sort by elements keeps.
         let (words, entries) = match with_places {
             true => {
-                let (words, entries) = self.sorted_beside_rows(words, Packing::upper)?;
+                let (words, entries) = self.sorted_with_row_ids(words, Packing::upper)?;
                 let in_order = || self.sequence(0, total);
                 (words, Some(entries.map_or_else(in_order, Ok)?))
             }
@@ -60,17 +61,18 @@ impl Stream {
             false => None,
         };
         let given = words.structure();
-        let args = [
+        let args = (
+            (&given).into(),
             entries.as_ref().map(memory).transpose()?.into(),
             (total as u32).into(),
             (&offsets).into(),
             (&lists).into(),
             places.as_ref().into(),
-        ];
+        );
         let shape = Shape::rows(total);
         // SAFETY: words are one for each of the total, as are lists, and entries if places are wanted; entries are
         // numbers of words in the order of sets, and the offsets are those of each set's first entry.
-        unsafe { self.launch_with("set_encode_lists", shape, Some(&given), &args)? };
+        unsafe { self.launch(kernels::SET_ENCODE_LISTS, shape, &args)? };
         Ok(Lists {
             offsets: self.upper_offsets(&words, universe)?,
             sets: lists,

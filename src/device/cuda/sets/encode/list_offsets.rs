@@ -10,10 +10,11 @@ use rayon::prelude::*;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::sort::check_sortable;
 use crate::device::cuda::runtime::access::{memory, valid_memory};
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
-use crate::device::cuda::sets::encode::encoded::Groups;
+use crate::device::cuda::sets::encode::encoded::GroupIds;
 use crate::device::data::buffer::{Buffer, check_chunk_rows};
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
@@ -22,7 +23,7 @@ use crate::error::Result;
 use crate::list_sets::elements::Lists;
 
 /// The rows with a list, and the span of each list among the values.
-pub(crate) struct Lying {
+pub(crate) struct ListSpans {
     /// Row ids.
     pub(crate) rows: Buffer<u32>,
     /// The group of each of these rows, and the number of groups.
@@ -37,12 +38,12 @@ pub(crate) struct Lying {
 impl CudaDevice {
     /// Uploads the values of a column's lists, with the rows that have a list, are in a group and are not NULL in any
     /// of `not_null`. An error if there are too many values to sort.
-    pub(crate) fn lying(
+    pub(crate) fn list_spans(
         &self,
         lists: &ArrayRef,
-        groups: Option<Groups<'_>>,
+        groups: Option<GroupIds<'_>>,
         not_null: &[&Keys],
-    ) -> Result<(Column, Lying)> {
+    ) -> Result<(Column, ListSpans)> {
         let rows = lists.len();
         check_chunk_rows(rows)?;
         let queue = &self.queue;
@@ -66,7 +67,7 @@ impl CudaDevice {
         }
         let (starts, counts, longest) = queue.send_spans(&lists, rows)?;
         let Some(kept) = kept else {
-            let lying = Lying {
+            let lying = ListSpans {
                 rows: queue.sequence(0, rows)?,
                 groups: None,
                 starts,
@@ -77,7 +78,7 @@ impl CudaDevice {
         };
         let rows = queue.select(&kept, rows, None)?;
         let of_rows = |words: &Memory| queue.gather_values(words, memory(&rows)?, rows.len(), 4);
-        let lying = Lying {
+        let lying = ListSpans {
             groups: match groups {
                 Some((ids, count)) => Some((of_rows(memory(ids)?)?, count)),
                 None => None,
@@ -119,15 +120,15 @@ impl Stream {
         let offsets = self.send_words(&offsets[..])?;
         let starts = self.alloc(rows * 4, "lists")?;
         let counts = self.alloc(rows * 4, "lists")?;
-        let args = [
+        let args = (
             (&offsets).into(),
             first.into(),
             (rows as u32).into(),
             (&starts).into(),
             (&counts).into(),
-        ];
+        );
         // SAFETY: there is an offset more than rows; both other buffers hold a word per row.
-        unsafe { self.launch("set_encode_spans", Shape::rows(rows), &args)? };
+        unsafe { self.launch(kernels::SET_ENCODE_SPANS, Shape::rows(rows), &args)? };
         let longest = self.longest_between(&offsets, rows)?;
         Ok((starts, counts, longest as u32))
     }

@@ -9,11 +9,12 @@ use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::scan::EXCLUSIVE_U64;
 use crate::device::cuda::keys::sort::{NARROW, check_sortable};
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::launch::{Given, Shape};
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::{ByGroup, Sets};
-use crate::device::cuda::sets::encode::list_offsets::Lying;
+use crate::device::cuda::sets::encode::list_offsets::ListSpans;
 use crate::device::cuda::sets::encode::word_packing::{Packing, Words, bits_below};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
@@ -66,27 +67,27 @@ impl Stream {
         check_sortable(total)?;
         let all = self.sequence(0, rows)?;
         let of_entries = self.alloc(total * 4, "elements of sets")?;
-        let args = [
+        let args = (
             memory(&all)?.into(),
             (&offsets).into(),
             (rows as u32).into(),
             0u64.into(),
             (total as u32).into(),
             (&of_entries).into(),
-        ];
+        );
         let shape = match total {
             0 => Shape::rows(0),
             _ => self.expansion(total + rows),
         };
         // SAFETY: offsets are one more than the rows, and `of_entries` holds a word for each of the total.
-        unsafe { self.launch("expand_searching", shape, &args)? };
+        unsafe { self.launch(kernels::EXPAND_SEARCHING, shape, &args)? };
         Ok((of_entries, offsets, total))
     }
 
     /// Words of (set, id) in the order of the lists; ids are below `universe`, or none.
     pub(crate) fn words_of(
         self: &Arc<Self>,
-        lying: &Lying,
+        lying: &ListSpans,
         ids: &Buffer<u32>,
         universe: usize,
     ) -> Result<Words> {
@@ -94,23 +95,23 @@ impl Stream {
         let (of_entries, offsets, total) = self.entries(&lying.counts, sets)?;
         let words = self.words(Packing::of(sets, universe), total)?;
         let given = words.structure();
-        let args = [
+        let args = (
             (&lying.starts).into(),
             memory(ids)?.into(),
             (&offsets).into(),
             (&of_entries).into(),
             (total as u32).into(),
-            Given::Two(&given),
-        ];
+            (&given).into(),
+        );
         // SAFETY: each entry belongs to a row, whose values' ids are behind its start; there is a word for each entry.
-        unsafe { self.launch_given("set_encode_entries", Shape::rows(total), &args)? };
+        unsafe { self.launch(kernels::SET_ENCODE_ENTRIES, Shape::rows(total), &args)? };
         Ok(words)
     }
 
     /// Words of (set, id), sorted, without duplicates, and the order of the sets.
     pub(crate) fn distinct(
         self: &Arc<Self>,
-        lying: &Lying,
+        lying: &ListSpans,
         ids: &Buffer<u32>,
         universe: usize,
     ) -> Result<Distinct> {
@@ -121,15 +122,19 @@ impl Stream {
 
         let offsets = self.upper_offsets(&words, len)?;
         let sizes = self.alloc(len * 4, "sizes of sets")?;
-        let args = [(&offsets).into(), (len as u32).into(), (&sizes).into()];
+        let args = ((&offsets).into(), (len as u32).into(), (&sizes).into());
         // SAFETY: `offsets` holds one word more than `sizes`.
-        unsafe { self.launch("set_encode_sizes", Shape::rows(len), &args)? };
+        unsafe { self.launch(kernels::SET_ENCODE_SIZES, Shape::rows(len), &args)? };
         let order = self.sets_in_order(lying, &sizes)?;
         Ok(Distinct { words, order })
     }
 
     /// The order of sets of these sizes.
-    pub(crate) fn sets_in_order(self: &Arc<Self>, lying: &Lying, sizes: &Memory) -> Result<Order> {
+    pub(crate) fn sets_in_order(
+        self: &Arc<Self>,
+        lying: &ListSpans,
+        sizes: &Memory,
+    ) -> Result<Order> {
         let len = lying.rows.len();
         let groups = lying
             .groups
@@ -153,15 +158,16 @@ impl Stream {
     ) -> Result<Column> {
         let out = self.alloc(words.n * 8, "elements of sets")?;
         let given = words.structure();
-        let args = [
+        let args = (
+            (&given).into(),
             (words.n as u32).into(),
             groups.into(),
             numbers.into(),
             (&out).into(),
-        ];
+        );
         let shape = Shape::rows(words.n);
         // SAFETY: each of n words has a set, which has a group, and an element, which has a number; `out` holds n words.
-        unsafe { self.launch_with("set_encode_grouped", shape, Some(&given), &args)? };
+        unsafe { self.launch(kernels::SET_ENCODE_GROUPED, shape, &args)? };
         let values = Values {
             data_type: DataType::UInt64,
             values: out,
@@ -181,14 +187,14 @@ impl Stream {
     ) -> Result<Words> {
         let renamed = self.words(words.packing.with_lowers(universe), words.n)?;
         let (given, out) = (words.structure(), renamed.structure());
-        let args = [
-            Given::Two(&given),
+        let args = (
+            (&given).into(),
             memory(elements)?.into(),
             (words.n as u32).into(),
-            Given::Two(&out),
-        ];
+            (&out).into(),
+        );
         // SAFETY: all hold n words.
-        unsafe { self.launch_given("set_encode_renamed", Shape::rows(words.n), &args)? };
+        unsafe { self.launch(kernels::SET_ENCODE_RENAMED, Shape::rows(words.n), &args)? };
         Ok(renamed)
     }
 
@@ -202,42 +208,42 @@ impl Stream {
     ) -> Result<Words> {
         let recoded = self.words(words.packing.with_lowers(universe), words.n)?;
         let (given, out) = (words.structure(), recoded.structure());
-        let args = [
-            Given::Two(&given),
+        let args = (
+            (&given).into(),
             (words.n as u32).into(),
             memory(ranks)?.into(),
             (ranks.len() as u32).into(),
             places.into(),
-            Given::Two(&out),
-        ];
+            (&out).into(),
+        );
         // SAFETY: `places` holds a word for each set of the words; for an element without a rank no word is read; words
         // and recoded are n.
-        unsafe { self.launch_given("set_encode_recode", Shape::rows(words.n), &args)? };
+        unsafe { self.launch(kernels::SET_ENCODE_RECODE, Shape::rows(words.n), &args)? };
         Ok(recoded)
     }
 
     /// The number of sets with each element.
     fn frequencies(self: &Arc<Self>, words: &Words, universe: usize) -> Result<Memory> {
         let frequencies = self.zeroed(universe * 4, "elements of sets")?;
-        let given = Some(words.structure());
-        let (given, n) = (given.as_ref(), (words.n as u32).into());
+        let given = words.structure();
+        let (given, n) = ((&given).into(), (words.n as u32).into());
         let blocks = 4 * self.gpu.multiprocessors;
         // A block adds its count of each element at the end, so elements should be few beside its words.
         let many = SOME_WORDS * universe * blocks as usize;
         if (1..=FEW_ELEMENTS).contains(&universe) && words.n >= many {
-            let args = [n, (universe as u32).into(), (&frequencies).into()];
+            let args = (given, n, (universe as u32).into(), (&frequencies).into());
             let shape = Shape {
                 blocks,
                 ..Shape::rows(words.n)
             };
             // SAFETY: elements of n words are below the universe; `frequencies` holds a word for each, and so does a
             // block.
-            unsafe { self.launch_with("set_encode_few_frequencies", shape, given, &args)? };
+            unsafe { self.launch(kernels::SET_ENCODE_FEW_FREQUENCIES, shape, &args)? };
         } else {
-            let args = [n, (&frequencies).into()];
+            let args = (given, n, (&frequencies).into());
             let shape = Shape::rows(words.n);
             // SAFETY: elements of n words are below the universe; `frequencies` holds a word for each.
-            unsafe { self.launch_with("set_encode_frequencies", shape, given, &args)? };
+            unsafe { self.launch(kernels::SET_ENCODE_FREQUENCIES, shape, &args)? };
         }
         Ok(frequencies)
     }
@@ -268,31 +274,31 @@ impl Stream {
         };
         // Ids of no set are sorted first.
         let absent = self.alloc(4, "elements of sets")?;
-        let args = [(&sorted).into(), (universe as u32).into(), (&absent).into()];
+        let args = ((&sorted).into(), (universe as u32).into(), (&absent).into());
         // SAFETY: there is a frequency for each of the universe; `absent` holds a word.
-        unsafe { self.launch("set_encode_absent", Shape::rows(1), &args)? };
+        unsafe { self.launch(kernels::SET_ENCODE_ABSENT, Shape::rows(1), &args)? };
         let absent = self.read_word32(&absent, 0)? as usize;
         let of = self.alloc(universe * 4, "elements of sets")?;
-        let args = [
+        let args = (
             (&order).into(),
             (universe as u32).into(),
             (absent as u32).into(),
             (&of).into(),
-        ];
+        );
         // SAFETY: `order` holds each number below the universe once; `of` holds a word for each.
-        unsafe { self.launch("set_encode_ranks", Shape::rows(universe), &args)? };
+        unsafe { self.launch(kernels::SET_ENCODE_RANKS, Shape::rows(universe), &args)? };
         let present = universe - absent;
         Ok(Ranks {
             of: Buffer::cuda(of, universe),
             universe: present,
-            frequencies: self.copy_of(sorted.part(absent * 4), present * 4, "elements of sets")?,
+            frequencies: self.copy_of(sorted.part(absent * 4)?, present * 4, "elements of sets")?,
         })
     }
 
     /// The encoded sets: in order, elements by `ranks`.
     pub(crate) fn arrange(
         self: &Arc<Self>,
-        lying: &Lying,
+        lying: &ListSpans,
         distinct: Distinct,
         ranks: &Ranks,
     ) -> Result<Sets> {
@@ -305,10 +311,10 @@ impl Stream {
         let entries = words.n;
         let elements = self.alloc(entries * 4, "elements of sets")?;
         let given = words.structure();
-        let args = [(entries as u32).into(), (&elements).into()];
+        let args = ((&given).into(), (entries as u32).into(), (&elements).into());
         let shape = Shape::rows(entries);
         // SAFETY: both hold `entries` words.
-        unsafe { self.launch_with("set_encode_elements", shape, Some(&given), &args)? };
+        unsafe { self.launch(kernels::SET_ENCODE_ELEMENTS, shape, &args)? };
         let offsets = self.upper_offsets(&words, lying.rows.len())?;
         self.sets_of(lying, order, offsets, elements, entries)
     }
@@ -316,7 +322,7 @@ impl Stream {
     /// Encoded sets from their order and elements; rows are gathered.
     pub(crate) fn sets_of(
         self: &Arc<Self>,
-        lying: &Lying,
+        lying: &ListSpans,
         order: Order,
         offsets: Memory,
         elements: Memory,
@@ -344,14 +350,14 @@ impl Stream {
         most: usize,
     ) -> Result<Memory> {
         let histogram = self.zeroed((most + 1) * 4, "coverage")?;
-        let args = [
+        let args = (
             numbers.into(),
             (n as u32).into(),
             (most as u32).into(),
             (&histogram).into(),
-        ];
+        );
         // SAFETY: `numbers` holds n words, `histogram` one more than `most`.
-        unsafe { self.launch("set_encode_size_histogram", Shape::rows(n), &args)? };
+        unsafe { self.launch(kernels::SET_ENCODE_SIZE_HISTOGRAM, Shape::rows(n), &args)? };
         Ok(histogram)
     }
 
@@ -359,14 +365,10 @@ impl Stream {
     pub(crate) fn signatures(self: &Arc<Self>, sets: &Sets, words: usize) -> Result<Memory> {
         let out = self.alloc(sets.len * words * 4, "signatures of sets")?;
         let structure = sets.structure();
-        let args = [
-            Given::Four(&structure),
-            (words as u32).into(),
-            (&out).into(),
-        ];
+        let args = ((&structure).into(), (words as u32).into(), (&out).into());
         let shape = Shape::blocks_of(sets.len, 32, 256);
         // SAFETY: the structure is of sets, each of which has `words` words in `out`.
-        unsafe { self.launch_given("set_signature_build", shape, &args)? };
+        unsafe { self.launch(kernels::SET_SIGNATURE_BUILD, shape, &args)? };
         Ok(out)
     }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::device::cuda::keys::sort::NARROW;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::launch::{Given, Shape};
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::{ByGroup, Sets};
@@ -48,15 +49,15 @@ impl Stream {
         };
         let words = self.words(Packing::of(count, longest + 1), n)?;
         let out = words.structure();
-        let args = [
+        let args = (
             groups.into(),
             sizes.into(),
             (n as u32).into(),
-            Given::Two(&out),
-        ];
+            (&out).into(),
+        );
         // SAFETY: each of n sets has a group and a size, and a word.
-        unsafe { self.launch_given("set_encode_order", Shape::rows(n), &args)? };
-        let (words, sorted) = self.sorted_beside_rows(words, Packing::all)?;
+        unsafe { self.launch(kernels::SET_ENCODE_ORDER, Shape::rows(n), &args)? };
+        let (words, sorted) = self.sorted_with_row_ids(words, Packing::all)?;
         let order = order(sorted)?;
         let by_group = ByGroup {
             groups: self.gather_values(groups, memory(&order)?, n, 4)?,
@@ -87,9 +88,9 @@ impl Stream {
             .into_iter()
             .chain(groups.map(|groups| (groups, segments)))
         {
-            let args = [a.into(), b.into(), (n as u32).into(), (&differ).into()];
+            let args = (a.into(), b.into(), (n as u32).into(), (&differ).into());
             // SAFETY: both hold n words.
-            unsafe { self.launch("set_matches_differ", Shape::rows(n), &args)? };
+            unsafe { self.launch(kernels::SET_MATCHES_DIFFER, Shape::rows(n), &args)? };
         }
         Ok(self.read_word32(&differ, 0)? == 0)
     }

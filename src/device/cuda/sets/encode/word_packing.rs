@@ -6,7 +6,9 @@ use std::sync::Arc;
 use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::keys::sort::{KeyWidth, NARROW, NARROW_ALONE, WIDE, WIDE_ALONE};
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::launch::{Shape, Structure};
+use crate::device::cuda::runtime::arguments::Structure;
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
@@ -62,7 +64,7 @@ impl Packing {
     }
 
     /// The sort of words with row numbers beside them.
-    fn beside_rows(self) -> KeyWidth {
+    fn with_row_ids(self) -> KeyWidth {
         match self.is_wide() {
             true => WIDE,
             false => NARROW,
@@ -70,7 +72,7 @@ impl Packing {
     }
 
     /// The sort of words alone.
-    fn alone(self) -> KeyWidth {
+    fn keys_only(self) -> KeyWidth {
         match self.is_wide() {
             true => WIDE_ALONE,
             false => NARROW_ALONE,
@@ -128,20 +130,20 @@ impl Stream {
         let Words { memory, n, packing } = words;
         let sorted = match n {
             0 | 1 => None,
-            _ => self.sort_pairs(packing.alone(), (&memory).into(), None, n, by(packing))?,
+            _ => self.sort_pairs(packing.keys_only(), (&memory).into(), None, n, by(packing))?,
         };
         let memory = sorted.map_or(memory, |(sorted, _)| sorted);
         Ok(Words { memory, n, packing })
     }
 
     /// The same with the former position of each word; `None` if the order did not change.
-    pub(crate) fn sorted_beside_rows(
+    pub(crate) fn sorted_with_row_ids(
         self: &Arc<Self>,
         words: Words,
         by: fn(Packing) -> u64,
     ) -> Result<(Words, Option<Buffer<u32>>)> {
         let Words { memory, n, packing } = words;
-        let width = packing.beside_rows();
+        let width = packing.with_row_ids();
         let sorted = match n {
             0 | 1 => None,
             _ => self.sort_pairs(width, (&memory).into(), None, n, by(packing))?,
@@ -161,9 +163,9 @@ impl Stream {
         }
         let heads = self.alloc(bitmap_bytes(n), "elements of sets")?;
         let given = words.structure();
-        let args = [(n as u32).into(), (&heads).into()];
+        let args = ((&given).into(), (n as u32).into(), (&heads).into());
         // SAFETY: `words` are n, `heads` holds n bits.
-        unsafe { self.launch_with("set_encode_heads", Shape::rows(n), Some(&given), &args)? };
+        unsafe { self.launch(kernels::SET_ENCODE_HEADS, Shape::rows(n), &args)? };
         let (offsets, kept) = self.select_offsets(&heads, n)?;
         if kept == n {
             return Ok(words);
@@ -181,14 +183,15 @@ impl Stream {
     pub(crate) fn upper_offsets(self: &Arc<Self>, words: &Words, count: usize) -> Result<Memory> {
         let offsets = self.alloc((count + 1) * 4, "elements of sets")?;
         let given = words.structure();
-        let args = [
+        let args = (
+            (&given).into(),
             (words.n as u32).into(),
             (count as u32).into(),
             (&offsets).into(),
-        ];
+        );
         let shape = Shape::each(count + 1);
         // SAFETY: there are `words.n` words; `offsets` holds one word more than the count.
-        unsafe { self.launch_with("set_encode_offsets", shape, Some(&given), &args)? };
+        unsafe { self.launch(kernels::SET_ENCODE_OFFSETS, shape, &args)? };
         Ok(offsets)
     }
 }

@@ -5,11 +5,12 @@
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::launch::{Given, Shape};
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
-use crate::device::cuda::sets::search::{Prepared, Search};
+use crate::device::cuda::sets::search::{PreparedProbe, Search};
 use crate::error::Result;
 
 /// The rows of bits of the indexed side.
@@ -40,16 +41,16 @@ impl Stream {
     ) -> Result<Memory> {
         let rows = self.zeroed(sets.len * words * 4, "bits of sets")?;
         let structure = sets.structure();
-        let args = [
-            Given::Four(&structure),
+        let args = (
+            (&structure).into(),
             (words as u32).into(),
             mask.into(),
             (&rows).into(),
-        ];
+        );
         let shape = Shape::blocks_of(sets.len, 32, 256);
         // SAFETY: elements are below the universe, and rows have a bit for each of it, or for each number that the mask
         // allows.
-        unsafe { self.launch_given("set_bitmap_build", shape, &args)? };
+        unsafe { self.launch(kernels::SET_BITMAP_BUILD, shape, &args)? };
         Ok(rows)
     }
 }
@@ -69,39 +70,42 @@ impl Bits {
         })
     }
 
-    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
+    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<PreparedProbe<'a>> {
         let windows = search.windows()?;
         let (_, candidates) = search.pairs_in(&windows)?;
         let rows = search.queue.bit_rows(search.probe, self.words, u32::MAX)?;
         let containment = search.measure.is_contained() || search.measure.is_contains();
         // Later GPUs emulate products of bits by many products of bytes.
         let has_products_of_bits = ((8, 0)..(10, 0)).contains(&search.queue.gpu.capability);
-        let kernel = match (self.product, containment) {
-            (true, _) if has_products_of_bits => "set_matrix_and",
-            (true, _) => "set_matrix_bytes",
-            (false, true) => "set_bitmap_contained",
-            (false, false) => "set_bitmap_overlap",
+        let kernel = match self.product {
+            true if has_products_of_bits => kernels::SET_MATRIX_AND,
+            true => kernels::SET_MATRIX_BYTES,
+            false => kernels::SET_BITMAP_OVERLAP,
         };
-        Ok(Prepared {
+        Ok(PreparedProbe {
             candidates,
             run: Box::new(move |to| {
-                let mut rest: Vec<Given<'_>> = match (self.product, containment) {
-                    (false, true) => vec![u32::from(search.measure.is_contains()).into()],
-                    _ => vec![],
-                };
-                rest.extend([
-                    Given::from(self.words as u32),
-                    (&rows).into(),
-                    (&self.rows).into(),
-                    memory(&windows.lo)?.into(),
-                    memory(&windows.hi)?.into(),
-                ]);
+                let (lo, hi) = (memory(&windows.lo)?, memory(&windows.hi)?);
                 let most = 16 * search.queue.gpu.multiprocessors as usize;
                 let tiles = search.indexed.len.div_ceil(SIDE);
                 let slices = |blocks: usize| most.div_ceil(blocks).min(tiles);
                 let cost = self.words as f64 / 4.0;
-                // SAFETY: each set has a row of `words` words, each probe set a window.
-                unsafe { search.test_windows(kernel, SIDE, cost, &slices, to, &rest) }
+                search.test_windows(SIDE, cost, &slices, to, &|shape, join| {
+                    let (words, rows) = ((self.words as u32).into(), (&rows).into());
+                    let (indexed, lo, hi) = ((&self.rows).into(), lo.into(), hi.into());
+                    if containment && !self.product {
+                        let contains = u32::from(search.measure.is_contains()).into();
+                        let args = (join.into(), contains, words, rows, indexed, lo, hi);
+                        // SAFETY: each set has a row of `words` words, each probe set a window.
+                        return unsafe {
+                            let kernel = kernels::SET_BITMAP_CONTAINED;
+                            search.queue.launch(kernel, shape, &args)
+                        };
+                    }
+                    let args = (join.into(), words, rows, indexed, lo, hi);
+                    // SAFETY: the same.
+                    unsafe { search.queue.launch(kernel, shape, &args) }
+                })
             }),
         })
     }

@@ -2,8 +2,9 @@
 //! \[B\] 6.2.1). All pairs of near sizes are listed, and cut into tiles of equal work.
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::launch::{Given, Shape};
-use crate::device::cuda::sets::search::{Prepared, Search};
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
+use crate::device::cuda::sets::search::{PreparedProbe, Search};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::ranges::OrderedRows;
 use crate::error::Result;
@@ -16,7 +17,7 @@ const MOST_PAIRS: usize = 1 << 22;
 const FIRST_ELEMENTS: usize = 1 << 31;
 
 /// Prepares the launches; there is no index.
-pub(crate) fn prepare(search: Search<'_>) -> Result<Prepared<'_>> {
+pub(crate) fn prepare(search: Search<'_>) -> Result<PreparedProbe<'_>> {
     let windows = search.windows()?;
     let (offsets, candidates) = search.pairs_in(&windows)?;
     let queue = search.queue;
@@ -24,7 +25,7 @@ pub(crate) fn prepare(search: Search<'_>) -> Result<Prepared<'_>> {
     let indexed = OrderedRows::of_rows(queue.sequence(0, search.indexed.len)?);
     let elements = search.probe.mean() + search.indexed.mean();
     let first = (FIRST_ELEMENTS / elements.max(1)).clamp(1, MOST_PAIRS);
-    Ok(Prepared {
+    Ok(PreparedProbe {
         candidates,
         run: Box::new(move |to| {
             let join = search.join(0, to);
@@ -35,47 +36,53 @@ pub(crate) fn prepare(search: Search<'_>) -> Result<Prepared<'_>> {
                 let (rs, ss) = (memory(&pairs.probe)?, memory(&pairs.build)?);
                 let tiles = queue.alloc(n * 4, "pairs of sets")?;
                 let overlaps = queue.zeroed(n * 4, "pairs of sets")?;
-                let args = [
-                    Given::Four(&of_probe),
-                    Given::Four(&of_indexed),
+                let args = (
+                    (&of_probe).into(),
+                    (&of_indexed).into(),
                     rs.into(),
                     ss.into(),
                     (n as u32).into(),
                     SEARCHED_FROM.into(),
                     (&tiles).into(),
-                ];
+                );
                 // SAFETY: pairs are positions of both sides; `tiles` holds a word per pair.
-                unsafe { queue.launch_given("set_intersect_tiles", Shape::each(n), &args)? };
+                unsafe { queue.launch(kernels::SET_INTERSECT_TILES, Shape::each(n), &args)? };
                 let tile_offsets = queue.scan_offsets(&Buffer::cuda(tiles, n))?;
-                let args = [
-                    Given::Four(&of_probe),
-                    Given::Four(&of_indexed),
+                let args = (
+                    (&of_probe).into(),
+                    (&of_indexed).into(),
                     rs.into(),
                     ss.into(),
                     (n as u32).into(),
                     SEARCHED_FROM.into(),
                     memory(&tile_offsets)?.into(),
                     (&overlaps).into(),
-                ];
+                );
                 let mut shape = Shape::each(n);
                 shape.blocks = 8 * queue.gpu.multiprocessors;
                 // SAFETY: the same; tiles are counted by the same ratio, and `overlaps` holds a word per pair, all
                 // zero.
-                unsafe { queue.launch_given("set_intersect_counts", shape, &args)? };
-                let args = [
-                    Given::Join(&join),
+                unsafe { queue.launch(kernels::SET_INTERSECT_COUNTS, shape, &args)? };
+                let args = (
+                    (&join).into(),
                     rs.into(),
                     ss.into(),
                     (&overlaps).into(),
                     (n as u32).into(),
-                ];
+                );
                 // SAFETY: the join is of the same sets.
-                unsafe { queue.launch_given("set_intersect_take", Shape::each(n), &args) }
+                unsafe { queue.launch(kernels::SET_INTERSECT_TAKE, Shape::each(n), &args) }
             };
-            queue.in_launches(candidates as usize, 1, first, search.go_on, |from, len| {
-                let mut pieces = (from..from + len).step_by(MOST_PAIRS);
-                pieces.try_for_each(|at| piece(at, MOST_PAIRS.min(from + len - at)))
-            })
+            queue.in_launches(
+                candidates as usize,
+                1,
+                first,
+                search.check_cancelled,
+                |from, len| {
+                    let mut pieces = (from..from + len).step_by(MOST_PAIRS);
+                    pieces.try_for_each(|at| piece(at, MOST_PAIRS.min(from + len - at)))
+                },
+            )
         }),
     })
 }

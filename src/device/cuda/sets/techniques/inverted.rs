@@ -5,11 +5,12 @@
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::launch::{Given, Structure};
+use crate::device::cuda::runtime::arguments::Structure;
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::encode::inverted_lists::Lists;
-use crate::device::cuda::sets::search::{Prepared, Search};
+use crate::device::cuda::sets::search::{PreparedProbe, Search};
 use crate::error::Result;
 
 /// The inverted lists of all elements of the indexed side.
@@ -36,18 +37,14 @@ impl InvertedIndex {
         })
     }
 
-    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
+    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<PreparedProbe<'a>> {
         let windows = search.windows()?;
         let (_, candidates) = search.pairs_in(&windows)?;
-        Ok(Prepared {
+        Ok(PreparedProbe {
             candidates,
             run: Box::new(move |to| {
                 let index = Structure([(&self.lists.offsets).into(), (&self.lists.sets).into()]);
-                let rest = [
-                    Given::Two(&index),
-                    memory(&windows.lo)?.into(),
-                    memory(&windows.hi)?.into(),
-                ];
+                let (lo, hi) = (memory(&windows.lo)?, memory(&windows.hi)?);
                 let most = 8 * search.queue.gpu.multiprocessors as usize;
                 let windows = search.indexed.len / COUNTED;
                 let slices = |blocks: usize| match blocks {
@@ -58,8 +55,12 @@ impl InvertedIndex {
                 let items = search.probe.mean() as f64 * search.indexed.entries as f64;
                 let pairs = search.indexed.len.max(1) as f64 * self.universe.max(1) as f64;
                 let cost = 1.0 + ITEM_COST * items / pairs;
-                // SAFETY: the index has a list for each element that probe sets have here; each probe set has a window.
-                unsafe { search.test_windows("set_index_counts", 1, cost, &slices, to, &rest) }
+                search.test_windows(1, cost, &slices, to, &|shape, join| {
+                    let args = (join.into(), (&index).into(), lo.into(), hi.into());
+                    // SAFETY: the index has a list for each element that probe sets have here; each probe set has a
+                    // window.
+                    unsafe { search.queue.launch(kernels::SET_INDEX_COUNTS, shape, &args) }
+                })
             }),
         })
     }

@@ -5,13 +5,15 @@
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::launch::{Given, Shape, Structure};
+use crate::device::cuda::runtime::arguments::Structure;
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::encode::inverted_lists::Lists;
 use crate::device::cuda::sets::predicate::Measure;
-use crate::device::cuda::sets::search::{Prepared, Search};
+use crate::device::cuda::sets::search::{PreparedProbe, Search};
 use crate::error::Result;
 
 /// The inverted lists of the prefixes of the indexed side.
@@ -31,13 +33,9 @@ impl Prefix {
     ) -> Result<Self> {
         let lengths = queue.alloc(sets.len * 4, "prefixes of sets")?;
         let (structure, measure) = (sets.structure(), measure.structure());
-        let args = [
-            Given::Four(&structure),
-            Given::Three(&measure),
-            (&lengths).into(),
-        ];
+        let args = ((&structure).into(), (&measure).into(), (&lengths).into());
         // SAFETY: the structures are of sets and a measure; `lengths` holds a word per set.
-        unsafe { queue.launch_given("set_prefix_sorted", Shape::each(sets.len), &args)? };
+        unsafe { queue.launch(kernels::SET_PREFIX_SORTED, Shape::each(sets.len), &args)? };
         let mut lists = queue.inverted(sets, &lengths, universe, true)?;
         let places = match lists.places.take() {
             Some(places) => places,
@@ -51,22 +49,22 @@ impl Prefix {
         &self.lists.offsets
     }
 
-    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
+    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<PreparedProbe<'a>> {
         let (queue, sets) = (search.queue, search.probe);
         let windows = search.windows()?;
         let (lo, hi) = (memory(&windows.lo)?, memory(&windows.hi)?);
         let lengths = queue.alloc(sets.len * 4, "prefixes of sets")?;
         let (structure, measure) = (sets.structure(), search.measure.structure());
-        let args = [
-            Given::Four(&structure),
+        let args = (
+            (&structure).into(),
             (&search.indexed.sizes).into(),
-            Given::Three(&measure),
+            (&measure).into(),
             lo.into(),
             hi.into(),
             (&lengths).into(),
-        ];
+        );
         // SAFETY: windows are of indexed sets, which have sizes; `lengths` holds a word per set.
-        unsafe { queue.launch_given("set_prefix_searching", Shape::each(sets.len), &args)? };
+        unsafe { queue.launch(kernels::SET_PREFIX_SEARCHING, Shape::each(sets.len), &args)? };
         let (of_entries, offsets, total) = queue.entries(&lengths, sets.len)?;
         let prefixes = move |offsets: &Memory, of_entries: &Memory| {
             Structure([offsets.into(), of_entries.into()])
@@ -74,9 +72,9 @@ impl Prefix {
         let starts = queue.alloc(total * 4, "candidates")?;
         let counts = queue.alloc(total * 4, "candidates")?;
         let given = prefixes(&offsets, &of_entries);
-        let args = [
-            Given::Four(&structure),
-            Given::Two(&given),
+        let args = (
+            (&structure).into(),
+            (&given).into(),
             (total as u32).into(),
             (&self.lists.offsets).into(),
             (&self.lists.sets).into(),
@@ -84,22 +82,26 @@ impl Prefix {
             hi.into(),
             (&starts).into(),
             (&counts).into(),
-        ];
+        );
         // SAFETY: entries are the first elements of probe sets, each of which has a list; `starts` and `counts` hold a
         // word per entry.
-        unsafe { queue.launch_given("set_prefix_ranges", Shape::each(total), &args)? };
+        unsafe { queue.launch(kernels::SET_PREFIX_RANGES, Shape::each(total), &args)? };
         let probes = search.probes(starts, counts, total)?;
-        Ok(Prepared {
+        Ok(PreparedProbe {
             candidates: probes.total,
             run: Box::new(move |to| {
                 let given = prefixes(&offsets, &of_entries);
-                let rest = [
-                    (&self.lists.sets).into(),
-                    (&self.places).into(),
-                    Given::Two(&given),
-                ];
-                // SAFETY: candidates are places in the lists; probes are the entries of the prefixes.
-                unsafe { search.test_candidates("set_prefix_test", &probes, to, &rest) }
+                search.test_candidates(&probes, to, &|shape, probes, join| {
+                    let args = (
+                        probes.into(),
+                        join.into(),
+                        (&self.lists.sets).into(),
+                        (&self.places).into(),
+                        (&given).into(),
+                    );
+                    // SAFETY: candidates are places in the lists; probes are the entries of the prefixes.
+                    unsafe { queue.launch(kernels::SET_PREFIX_TEST, shape, &args) }
+                })
             }),
         })
     }

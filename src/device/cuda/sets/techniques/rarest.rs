@@ -4,13 +4,15 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::runtime::launch::{Given, Shape};
+use crate::device::cuda::runtime::arguments::{ByValue, U64};
+use crate::device::cuda::runtime::kernels::{self, Kernel};
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::encode::inverted_lists::Lists;
 use crate::device::cuda::sets::predicate::Half;
-use crate::device::cuda::sets::search::{Prepared, Search};
+use crate::device::cuda::sets::search::{PreparedProbe, Search};
 use crate::error::Result;
 
 /// The inverted lists of all elements of the indexed side, and the filter.
@@ -20,6 +22,15 @@ pub(crate) struct Rarest {
     filter: Filter,
 }
 
+/// Probes, join, the sets of lists, and signatures of the probe and of the indexed side.
+type RarestKernel = Kernel<(
+    ByValue<'static, 32, 8>,
+    ByValue<'static, 136, 8>,
+    U64,
+    U64,
+    U64,
+)>;
+
 /// The filter of candidates.
 #[derive(Debug)]
 enum Filter {
@@ -27,7 +38,7 @@ enum Filter {
     Signatures {
         indexed: Memory,
         words: usize,
-        kernel: &'static str,
+        kernel: RarestKernel,
     },
     /// Rows of `bits` bits, a power of two, in which the next rarest elements of the probe set are looked up.
     Rows { indexed: Memory, bits: usize },
@@ -39,8 +50,8 @@ const LARGE_SETS: usize = 768;
 /// Bits of a row per element of an average set, unless the universe has fewer elements.
 const BITS_AN_ELEMENT: usize = 8;
 
-/// Rows take one `ROOM_SHARE`th of the free memory, at most.
-const ROOM_SHARE: u64 = 4;
+/// Rows take one `MEMORY_SHARE`th of the free memory, at most.
+const MEMORY_SHARE: u64 = 4;
 
 impl Rarest {
     pub(crate) fn new(queue: &Arc<Stream>, sets: &Sets, universe: usize) -> Result<Self> {
@@ -49,7 +60,7 @@ impl Rarest {
             .min(BITS_AN_ELEMENT * sets.mean())
             .next_power_of_two()
             .max(32);
-        let fit = (sets.len * bits / 8) as u64 <= queue.budget.room() / ROOM_SHARE;
+        let fit = (sets.len * bits / 8) as u64 <= queue.budget.available() / MEMORY_SHARE;
         if sets.mean() >= LARGE_SETS && fit {
             let indexed = queue.bit_rows(sets, bits / 32, bits as u32 - 1)?;
             let filter = Filter::Rows { indexed, bits };
@@ -57,9 +68,9 @@ impl Rarest {
         }
         // Measured: the random read of a signature takes the same time for any length up to 256 bits.
         let (words, kernel) = match sets.mean() {
-            0..24 => (2, "set_rarest_64"),
-            24..64 => (4, "set_rarest_128"),
-            _ => (8, "set_rarest_256"),
+            0..24 => (2, kernels::SET_RAREST_64),
+            24..64 => (4, kernels::SET_RAREST_128),
+            _ => (8, kernels::SET_RAREST_256),
         };
         let filter = Filter::Signatures {
             indexed: queue.signatures(sets, words)?,
@@ -69,48 +80,52 @@ impl Rarest {
         Ok(Self { lists, filter })
     }
 
-    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
+    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<PreparedProbe<'a>> {
         let (queue, n) = (search.queue, search.probe.len);
         let starts = queue.alloc(n * 4, "candidates")?;
         let counts = queue.alloc(n * 4, "candidates")?;
         let probe = search.probe.structure();
-        let args = [
-            Given::Four(&probe),
+        let args = (
+            (&probe).into(),
             (&self.lists.offsets).into(),
             (&self.lists.sets).into(),
             (&search.indexed.sizes).into(),
             Half::of_windows(search.half).into(),
             (&starts).into(),
             (&counts).into(),
-        ];
+        );
         // SAFETY: the lists are those of all elements that probe sets have here, and hold indexed sets, which have
         // sizes; `starts` and `counts` hold n words.
-        unsafe { queue.launch_given("set_rarest_ranges", Shape::each(n), &args)? };
+        unsafe { queue.launch(kernels::SET_RAREST_RANGES, Shape::each(n), &args)? };
         let probes = search.probes(starts, counts, n)?;
         let probe = match &self.filter {
             Filter::Signatures { words, .. } => Some(queue.signatures(search.probe, *words)?),
             Filter::Rows { .. } => None,
         };
-        Ok(Prepared {
+        Ok(PreparedProbe {
             candidates: probes.total,
             run: Box::new(move |to| {
-                let lists = Given::from(&self.lists.sets);
-                let (kernel, rest) = match &self.filter {
-                    Filter::Signatures {
-                        indexed, kernel, ..
-                    } => {
-                        let signatures = [probe.as_ref().into(), indexed.into()];
-                        (*kernel, [&[lists][..], &signatures].concat())
+                search.test_candidates(&probes, to, &|shape, probes, join| {
+                    let (probes, join) = (probes.into(), join.into());
+                    let lists = (&self.lists.sets).into();
+                    match &self.filter {
+                        Filter::Signatures {
+                            indexed, kernel, ..
+                        } => {
+                            let args = (probes, join, lists, probe.as_ref().into(), indexed.into());
+                            // SAFETY: candidates are places in the lists; each set has a signature of the number of
+                            // bits that the kernel assumes.
+                            unsafe { queue.launch(*kernel, shape, &args) }
+                        }
+                        Filter::Rows { indexed, bits } => {
+                            let (words, mask) = (*bits as u32 / 32, *bits as u32 - 1);
+                            let (words, mask) = (words.into(), mask.into());
+                            let args = (probes, join, lists, indexed.into(), words, mask);
+                            // SAFETY: the same, with a row of `bits` bits for each set.
+                            unsafe { queue.launch(kernels::SET_RAREST_ROWS, shape, &args) }
+                        }
                     }
-                    Filter::Rows { indexed, bits } => {
-                        let (words, mask) = (*bits as u32 / 32, *bits as u32 - 1);
-                        let rows = [indexed.into(), words.into(), mask.into()];
-                        ("set_rarest_rows", [&[lists][..], &rows].concat())
-                    }
-                };
-                // SAFETY: candidates are places in the lists; each set has a signature, or a row, of the number of bits
-                // that the kernel assumes.
-                unsafe { search.test_candidates(kernel, &probes, to, &rest) }
+                })
             }),
         })
     }

@@ -4,10 +4,12 @@
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
+use crate::device::cuda::runtime::arguments::{ByValue, U64};
+use crate::device::cuda::runtime::kernels::{self, Kernel};
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
-use crate::device::cuda::sets::search::{Prepared, Search};
+use crate::device::cuda::sets::search::{PreparedProbe, Search};
 use crate::error::Result;
 use crate::ir::set_predicate::SetTest;
 
@@ -43,6 +45,9 @@ fn words_for(mean: usize, test: SetTest) -> usize {
     (bits.div_ceil(32).next_power_of_two() as usize).clamp(2, 16)
 }
 
+/// Join, signatures of the probe and of the indexed side, and the bounds of windows.
+type SignatureKernel = Kernel<(ByValue<'static, 136, 8>, U64, U64, U64, U64)>;
+
 impl Signature {
     pub(crate) fn new(queue: &Arc<Stream>, sets: &Sets, test: SetTest) -> Result<Self> {
         let words = words_for(sets.mean(), test);
@@ -53,25 +58,25 @@ impl Signature {
     }
 
     /// The kernel, the probe sets of a block, and the indexed sets that it compares at a time.
-    fn kernel(&self, search: &Search<'_>) -> (&'static str, usize, usize) {
+    fn kernel(&self, search: &Search<'_>) -> (SignatureKernel, usize, usize) {
         let kernels = match (search.measure.is_contained(), search.measure.is_contains()) {
             (true, _) => [
-                "set_signature_contained_64",
-                "set_signature_contained_128",
-                "set_signature_contained_256",
-                "set_signature_contained_512",
+                kernels::SET_SIGNATURE_CONTAINED_64,
+                kernels::SET_SIGNATURE_CONTAINED_128,
+                kernels::SET_SIGNATURE_CONTAINED_256,
+                kernels::SET_SIGNATURE_CONTAINED_512,
             ],
             (_, true) => [
-                "set_signature_contains_64",
-                "set_signature_contains_128",
-                "set_signature_contains_256",
-                "set_signature_contains_512",
+                kernels::SET_SIGNATURE_CONTAINS_64,
+                kernels::SET_SIGNATURE_CONTAINS_128,
+                kernels::SET_SIGNATURE_CONTAINS_256,
+                kernels::SET_SIGNATURE_CONTAINS_512,
             ],
             _ => [
-                "set_signature_similar_64",
-                "set_signature_similar_128",
-                "set_signature_similar_256",
-                "set_signature_similar_512",
+                kernels::SET_SIGNATURE_SIMILAR_64,
+                kernels::SET_SIGNATURE_SIMILAR_128,
+                kernels::SET_SIGNATURE_SIMILAR_256,
+                kernels::SET_SIGNATURE_SIMILAR_512,
             ],
         };
         let size = self.words.trailing_zeros() as usize - 1;
@@ -79,27 +84,26 @@ impl Signature {
         (kernels[size], strip, 2048 / self.words)
     }
 
-    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
+    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<PreparedProbe<'a>> {
         let windows = search.windows()?;
         let (_, candidates) = search.pairs_in(&windows)?;
         let signatures = search.queue.signatures(search.probe, self.words)?;
         let (kernel, strip, columns) = self.kernel(&search);
-        Ok(Prepared {
+        Ok(PreparedProbe {
             candidates,
             run: Box::new(move |to| {
-                let rest = [
-                    (&signatures).into(),
-                    (&self.signatures).into(),
-                    memory(&windows.lo)?.into(),
-                    memory(&windows.hi)?.into(),
-                ];
+                let (lo, hi) = (memory(&windows.lo)?, memory(&windows.hi)?);
                 let most = 16 * search.queue.gpu.multiprocessors as usize;
                 let shares = search.indexed.len / (8 * columns);
                 let slices = |strips: usize| most.div_ceil(strips).min(shares);
                 // A pair that passes the bits is verified by a warp.
                 let cost = 1.0 + (search.probe.mean() + search.indexed.mean()) as f64 / 32.0;
-                // SAFETY: each set has a signature of the kernel's number of bits, each probe set a window.
-                unsafe { search.test_windows(kernel, strip, cost, &slices, to, &rest) }
+                search.test_windows(strip, cost, &slices, to, &|shape, join| {
+                    let (probe, indexed) = ((&signatures).into(), (&self.signatures).into());
+                    let args = (join.into(), probe, indexed, lo.into(), hi.into());
+                    // SAFETY: each set has a signature of the kernel's number of bits, each probe set a window.
+                    unsafe { search.queue.launch(kernel, shape, &args) }
+                })
             }),
         })
     }

@@ -53,7 +53,7 @@ fn tried_by_numbers(gpu: &CudaDevice, n: usize, keys: &[&ArrayRef]) -> (bool, bo
         .collect();
     let keys: Vec<&Column> = keys.iter().map(AsRef::as_ref).collect();
     let by_numbers = gpu.ids_by_numbers(&keys, n).unwrap().is_some();
-    (by_numbers, gpu.may_follow(&keys, n).unwrap())
+    (by_numbers, gpu.may_depend(&keys, n).unwrap())
 }
 
 fn by_numbers(gpu: &CudaDevice, n: usize, keys: &[&ArrayRef]) -> bool {
@@ -64,7 +64,9 @@ fn by_numbers(gpu: &CudaDevice, n: usize, keys: &[&ArrayRef]) -> bool {
 
 /// `n` rows of `many` customers, whose text has `length` characters.
 pub(crate) fn check(n: usize, many: usize, length: usize) {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random((n ^ length << 40) as u64 + 71);
     let rows = UInt32Array::from(random.rows(n, many));
     let number: ArrayRef = Arc::new(Int64Array::from_iter_values(
@@ -112,7 +114,9 @@ fn keys_that_follow_from_numbers() {
 
 #[test]
 fn keys_that_do_not_follow() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(72);
     let n = 20_011;
     let number: ArrayRef = Arc::new(Int32Array::from_iter_values(

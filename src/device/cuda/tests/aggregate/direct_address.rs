@@ -63,7 +63,9 @@ fn keys(n: usize, random: &mut Random) -> Vec<Vec<ArrayRef>> {
 
 #[test]
 fn sums_that_are_zero_are_of_groups() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(11);
     for n in [1, 33, 700, 20_011] {
         let values = values(n, &mut random);
@@ -96,7 +98,9 @@ fn sums_that_are_zero_are_of_groups() {
 /// and with one heavy key. Narrow and wide ranges, some at the least or greatest value of the type.
 #[test]
 fn guessed_ranges() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let n = (1 << 22) + 77;
     let mut random = Random(12);
     let values = values(n, &mut random);
@@ -138,7 +142,9 @@ fn guessed_ranges() {
 /// Distinct keys by one bit each, in a range much wider than their number; and keys too far apart for bits.
 #[test]
 fn distinct_keys_by_bits() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(14);
     for n in [1, 31, 1000, 20_011, 300_007] {
         for spread in [1, n as u64 / 3 + 1, 50 * n as u64 + 3, 1 << 40] {
@@ -168,10 +174,12 @@ fn distinct_keys_by_bits() {
     }
 }
 
-/// Partitions without row ids: all columns move with their keys, one column or several, some with NULLs.
+/// Partitions without row ids: all columns are partitioned with their keys, one or several, with NULLs too.
 #[test]
-fn parts_without_row_ids() {
-    let Some((host, gpu)) = twins() else { return };
+fn partitions_without_row_ids() {
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let n = 300_007;
     let mut random = Random(13);
     let values = values(n, &mut random);
@@ -196,10 +204,12 @@ fn parts_without_row_ids() {
     }
 }
 
-/// Enough ids that rows of a partition are in any order, and that results are in global memory alone.
+/// So many ids that rows of a partition come in any order, and that accumulators are in global memory alone.
 #[test]
-fn parts_in_no_order() {
-    let Some((host, gpu)) = twins() else { return };
+fn partitions_in_no_order() {
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let n = 540_011;
     let mut random = Random(15);
     let values = values(n, &mut random);
@@ -222,7 +232,9 @@ fn parts_in_no_order() {
 /// ids of which each block holds few; with a heavy key, and with keys outside the sample.
 #[test]
 fn clusters_of_few_places() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(16);
     for (n, ids, kind, strategy) in [
         (340_011, 1_500, 0, GroupStrategy::HashShared),
@@ -268,7 +280,9 @@ fn clusters_of_few_places() {
 /// with a key outside the sample.
 #[test]
 fn clusters_of_many_places() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(17);
     let n = (12 << 20) + 77;
     let values = values(n, &mut random);

@@ -40,16 +40,17 @@ fn in_order(keys: &[ArrayRef]) -> Option<(Rows, UInt32Array)> {
 }
 
 /// The order by keys of the groups of both devices, whose keys must be equal.
-fn orders(here: &[ArrayRef], there: &[ArrayRef], what: &str) -> (UInt32Array, UInt32Array) {
-    let (Some((rows_here, here)), Some((rows_there, there))) = (in_order(here), in_order(there))
+fn orders(of_host: &[ArrayRef], of_gpu: &[ArrayRef], what: &str) -> (UInt32Array, UInt32Array) {
+    let (Some((rows_on_host, of_host)), Some((rows_on_gpu, of_gpu))) =
+        (in_order(of_host), in_order(of_gpu))
     else {
         let one = UInt32Array::from(vec![0]);
         return (one.clone(), one);
     };
-    let mut both = here.values().iter().zip(there.values());
-    let same = both.all(|(h, t)| rows_here.row(*h as usize) == rows_there.row(*t as usize));
+    let mut both = of_host.values().iter().zip(of_gpu.values());
+    let same = both.all(|(h, t)| rows_on_host.row(*h as usize) == rows_on_gpu.row(*t as usize));
     assert!(same, "{what}: keys");
-    (here, there)
+    (of_host, of_gpu)
 }
 
 pub(crate) fn same_aggregates(
@@ -69,52 +70,54 @@ pub(crate) fn same_aggregates(
     };
     let keys: Vec<_> = keys.iter().map(|array| on_both(array)).collect();
     let values: Vec<_> = folds.iter().map(|(_, array)| array.map(on_both)).collect();
-    let here: Vec<&Column> = keys.iter().map(|(here, _)| here.as_ref()).collect();
-    let there: Vec<&Column> = keys.iter().map(|(_, there)| there.as_ref()).collect();
-    let folds_here: Vec<_> = folds
+    let of_host: Vec<&Column> = keys.iter().map(|(of_host, _)| of_host.as_ref()).collect();
+    let of_gpu: Vec<&Column> = keys.iter().map(|(_, of_gpu)| of_gpu.as_ref()).collect();
+    let folds_on_host: Vec<_> = folds
         .iter()
         .zip(&values)
-        .map(|((fold, _), values)| (*fold, values.as_ref().map(|(here, _)| here.as_ref())))
+        .map(|((fold, _), values)| (*fold, values.as_ref().map(|(of_host, _)| of_host.as_ref())))
         .collect();
-    let folds_there: Vec<_> = folds
+    let folds_on_gpu: Vec<_> = folds
         .iter()
         .zip(&values)
-        .map(|((fold, _), values)| (*fold, values.as_ref().map(|(_, there)| there.as_ref())))
+        .map(|((fold, _), values)| (*fold, values.as_ref().map(|(_, of_gpu)| of_gpu.as_ref())))
         .collect();
-    let here = host.aggregate(rows, &here, &folds_here, None).unwrap();
+    let of_host = host
+        .aggregate(rows, &of_host, &folds_on_host, None)
+        .unwrap();
     for strategy in strategies {
-        let there = gpu
-            .aggregate(rows, &there, &folds_there, *strategy)
+        let of_gpu = gpu
+            .aggregate(rows, &of_gpu, &folds_on_gpu, *strategy)
             .unwrap();
-        let what = match (strategy, there.strategy) {
+        let what = match (strategy, of_gpu.strategy) {
             (None, None) => what.to_string(),
             (None, Some(taken)) => format!("{what}, chosen {taken}"),
             (Some(wanted), taken) => format!("{what}, {wanted} by {taken:?}"),
         };
-        same_groups(gpu, &here, &there, folds, &what);
+        same_groups(gpu, &of_host, &of_gpu, folds, &what);
     }
 }
 
 /// Compares groups in any order.
 fn same_groups(
     gpu: &CudaDevice,
-    here: &Aggregated,
-    there: &Aggregated,
+    of_host: &Aggregated,
+    of_gpu: &Aggregated,
     folds: &[(Fold, Option<&ArrayRef>)],
     what: &str,
 ) {
-    assert_eq!(here.groups, there.groups, "{what}: groups");
-    let keys_here: Vec<ArrayRef> = here
+    assert_eq!(of_host.groups, of_gpu.groups, "{what}: groups");
+    let keys_on_host: Vec<ArrayRef> = of_host
         .keys
         .iter()
         .map(|key| key.on_host().unwrap().clone())
         .collect();
-    let keys_there = there.keys.iter().map(|key| gpu.download(key).unwrap());
-    let keys_there: Vec<ArrayRef> = keys_there.collect();
-    let (order_here, order_there) = orders(&keys_here, &keys_there, what);
-    for ((here, there), (fold, _)) in here.states.iter().zip(&there.states).zip(folds) {
-        let expected = take(here.on_host().unwrap(), &order_here, None).unwrap();
-        let given = take(&gpu.download(there).unwrap(), &order_there, None).unwrap();
+    let keys_on_gpu = of_gpu.keys.iter().map(|key| gpu.download(key).unwrap());
+    let keys_on_gpu: Vec<ArrayRef> = keys_on_gpu.collect();
+    let (order_on_host, order_on_gpu) = orders(&keys_on_host, &keys_on_gpu, what);
+    for ((of_host, of_gpu), (fold, _)) in of_host.states.iter().zip(&of_gpu.states).zip(folds) {
+        let expected = take(of_host.on_host().unwrap(), &order_on_host, None).unwrap();
+        let given = take(&gpu.download(of_gpu).unwrap(), &order_on_gpu, None).unwrap();
         let what = format!("{what}: {fold:?} of {}", expected.data_type());
         match fold {
             Fold::SquaredDeviations => close(&given, &expected, &what),
@@ -169,7 +172,9 @@ fn keys(random: &mut Random, n: usize, groups: u64, nulls: usize) -> ArrayRef {
 
 #[test]
 fn every_type_is_folded_as_by_the_twin() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(11);
     for (kind, n) in SIZES.into_iter().enumerate() {
         let arrays = columns(&mut random, n, kind);
@@ -200,7 +205,9 @@ fn every_type_is_folded_as_by_the_twin() {
 
 #[test]
 fn any_number_of_groups_is_the_twins() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(12);
     for (turn, groups) in [1, 2, 31, 64, 65, 1000, 5000, 30_000, 90_000, 1 << 40]
         .into_iter()
@@ -249,7 +256,9 @@ fn any_number_of_groups_is_the_twins() {
 
 #[test]
 fn keys_of_several_columns_and_types_are_grouped() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(13);
     for (kind, n) in [1, 33, 1000, 65_537].into_iter().enumerate() {
         let arrays = columns(&mut random, n, 5);
@@ -277,7 +286,9 @@ fn keys_of_several_columns_and_types_are_grouped() {
 /// MIN and MAX of zeros and NaNs of both signs, which differ: over all rows, and over groups by each strategy.
 #[test]
 fn extremes_of_floats() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(23);
     for n in [3, 700, 9_001] {
         let words = random.words(n, 0);

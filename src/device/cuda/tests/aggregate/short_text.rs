@@ -54,7 +54,9 @@ fn sums(random: &mut Random, n: usize) -> ArrayRef {
 
 /// Text of at most `most` bytes, of each type.
 pub(crate) fn check(n: usize, most: usize) {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random((n ^ most << 40) as u64 + 61);
     let text = texts(&mut random, n, most, 2 * (n % 2));
     let values = sums(&mut random, n);
@@ -79,7 +81,9 @@ fn text_around_the_lengths_that_numbers_have_digits_for() {
 /// Columns whose codes fit 32 or 64 bits, that are too long for one word, and that have no code.
 #[test]
 fn text_beside_other_keys() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(62);
     for n in [1, 700, 20_011, 300_007] {
         let [one, flag] = [2, 0].map(|nulls| texts(&mut random, n, 1, nulls));
@@ -144,7 +148,9 @@ fn text_beside_other_keys() {
 /// Codes of several columns that fill the bits of a word, and that have one bit more.
 #[test]
 fn numbers_that_fill_a_word() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(63);
     let n = 20_011;
     let values = sums(&mut random, n);
@@ -197,7 +203,9 @@ fn numbers_that_fill_a_word() {
 /// Enough rows that the ranges of codes are assumed from a sample: right, and with a value outside the sample.
 #[test]
 fn guessed_ranges_of_text() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(64);
     let n = (1 << 22) + 77;
     let values = sums(&mut random, n);
@@ -217,28 +225,30 @@ fn guessed_ranges_of_text() {
 /// Groups of gathered views, which have no original array.
 #[test]
 fn gathered_views() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(65);
     let n = 5_003;
     for most in [1, 7, 12, 30] {
         let text = cast(&texts(&mut random, n, most, 2), &DataType::Utf8View).unwrap();
         let rows = random.rows(n, n);
-        let here = host
+        let of_host = host
             .gather(
                 &host.upload(from_ref(&text)).unwrap(),
                 &on_host(&host, &rows),
             )
             .unwrap();
-        let there = gpu
+        let of_gpu = gpu
             .gather(&gpu.upload(from_ref(&text)).unwrap(), &on_gpu(&gpu, &rows))
             .unwrap();
-        let here = host
-            .aggregate(n, &[&here], &[(Fold::Count, None)], None)
+        let of_host = host
+            .aggregate(n, &[&of_host], &[(Fold::Count, None)], None)
             .unwrap();
-        let there = gpu
-            .aggregate(n, &[&there], &[(Fold::Count, None)], None)
+        let of_gpu = gpu
+            .aggregate(n, &[&of_gpu], &[(Fold::Count, None)], None)
             .unwrap();
-        assert_eq!(here.groups, there.groups, "{most}");
+        assert_eq!(of_host.groups, of_gpu.groups, "{most}");
         let counts = |keys: &ArrayRef, counts: &ArrayRef| {
             let keys = cast(keys, &DataType::Utf8).unwrap();
             let keys = keys
@@ -251,11 +261,11 @@ fn gathered_views() {
             all
         };
         let expected = counts(
-            here.keys[0].on_host().unwrap(),
-            here.states[0].on_host().unwrap(),
+            of_host.keys[0].on_host().unwrap(),
+            of_host.states[0].on_host().unwrap(),
         );
-        let keys = gpu.download(&there.keys[0]).unwrap();
-        let given = counts(&keys, &gpu.download(&there.states[0]).unwrap());
+        let keys = gpu.download(&of_gpu.keys[0]).unwrap();
+        let given = counts(&keys, &gpu.download(&of_gpu.states[0]).unwrap());
         assert_eq!(given, expected, "{most}");
     }
 }
@@ -263,7 +273,9 @@ fn gathered_views() {
 /// After a refused reservation everything is returned.
 #[test]
 fn a_refused_lease_of_text_leaves_none() {
-    let Some((_, gpu)) = twins() else { return };
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(66);
     let n = 100_000;
     let text = texts(&mut random, n, 7, 2);

@@ -160,7 +160,9 @@ pub(crate) fn check(
     folds_from: usize,
     folds_to: usize,
 ) {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random((n as u64 ^ groups << 20) + 77 * skew as u64 + kind as u64);
     let numbers = numbers(&mut random, n, groups, skew);
     let keys = keys(&mut random, &numbers, kind);
@@ -238,7 +240,9 @@ fn a_heavy_key_among_few() {
 /// A forced strategy runs where it is possible.
 #[test]
 fn forced_strategies_run() {
-    let Some((_, gpu)) = twins() else { return };
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(5);
     for kind in 0..KEY_KINDS {
         let numbers = numbers(&mut random, 100_000, 1000, 1);

@@ -110,8 +110,10 @@ fn parts(array: &ArrayRef) -> Vec<ArrayRef> {
 }
 
 #[test]
-fn text_crosses_the_border_and_is_gathered() {
-    let Some((_, gpu)) = twins() else { return };
+fn text_is_transferred_and_gathered() {
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(21);
     for (i, n) in SIZES.into_iter().enumerate() {
         let kinds = match n > 100_000 {
@@ -153,7 +155,9 @@ fn text_crosses_the_border_and_is_gathered() {
 
 #[test]
 fn a_huge_value_beside_empty_ones() {
-    let Some((_, gpu)) = twins() else { return };
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut values = vec![String::new(); 300_000];
     values[7] = "x".into();
     values[150_000] = "0123456789".repeat(3_000_001);
@@ -179,7 +183,9 @@ fn a_huge_value_beside_empty_ones() {
 
 #[test]
 fn refused_leases_of_text_leave_none() {
-    let Some((_, gpu)) = twins() else { return };
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let array: ArrayRef = Arc::new(StringArray::from_iter_values(
         (0..100_000).map(|i| format!("value {i}")),
     ));
@@ -195,10 +201,12 @@ fn refused_leases_of_text_leave_none() {
     }
 }
 
-/// Rows of a payload column are gathered on the host first, and on the GPU after many were gathered.
+/// Rows of a lazy column are gathered on the host at first, on the GPU once many were read.
 #[test]
-fn late_columns_are_uploaded_when_it_pays() {
-    let Some((_, gpu)) = twins() else { return };
+fn lazy_columns_are_uploaded_when_it_pays() {
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(22);
     for n in [1, 33, 5000, 70_000] {
         let mut arrays = text_columns(&mut random, n, 3);
@@ -220,8 +228,8 @@ fn late_columns_are_uploaded_when_it_pays() {
                 let expected = take(&whole, &UInt32Array::from(rows), None).unwrap();
                 assert_eq!(&gpu.download(&gathered).unwrap(), &expected);
                 asked += count;
-                assert_eq!(payload.pays(), asked * 16 > n, "{asked} of {n}");
-                assert_eq!(gathered.is_resident(), payload.pays());
+                assert_eq!(payload.is_worthwhile(), asked * 16 > n, "{asked} of {n}");
+                assert_eq!(gathered.is_resident(), payload.is_worthwhile());
             }
             assert!(payload.take_uploaded() > 0);
             assert_eq!(payload.take_uploaded(), 0);
@@ -232,8 +240,10 @@ fn late_columns_are_uploaded_when_it_pays() {
 }
 
 #[test]
-fn late_columns_stay_on_the_host_where_there_is_no_room() {
-    let Some((_, gpu)) = twins() else { return };
+fn lazy_columns_stay_on_the_host_without_device_memory() {
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let array: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100_000));
     let payload = Arc::new(Payload::default());
     let budget = Budget::new(1_500_000);
@@ -241,7 +251,7 @@ fn late_columns_stay_on_the_host_where_there_is_no_room() {
     let column = tight.upload_lazy(from_ref(&array), &payload).unwrap();
     let rows = tight.sequence(5, 50_000).unwrap();
     let gathered = tight.gather(&column, &rows).unwrap();
-    assert!(!gathered.is_resident() && !payload.pays());
+    assert!(!gathered.is_resident() && !payload.is_worthwhile());
     assert_eq!(&tight.download(&gathered).unwrap(), &array.slice(5, 50_000));
     drop((column, rows, gathered));
     assert_eq!(budget.in_use(), 0);
@@ -283,25 +293,27 @@ fn key_pairs(
 
 #[test]
 fn order_keys_of_text_are_the_twins() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(23);
     for n in [0, 1, 31, 32, 33, 257, 1025, 20_001] {
         for kind in 0..6 {
             for (base, other) in key_pairs(&mut random, n, kind, kind + 1) {
                 let what = format!("{} of {n}, kind {kind}", base.data_type());
                 let ours = gpu.upload(&parts(&base)).unwrap();
-                let (here, domain) = host
+                let (of_host, domain) = host
                     .order_keys(&host.upload(from_ref(&base)).unwrap())
                     .unwrap();
-                let (there, domain_there) = gpu.order_keys(&ours).unwrap();
-                same_keys(&gpu, &here, &there, &what);
-                let here = host
+                let (of_gpu, domain_on_gpu) = gpu.order_keys(&ours).unwrap();
+                same_keys(&gpu, &of_host, &of_gpu, &what);
+                let of_host = host
                     .order_keys_in(&domain, &host.upload(from_ref(&other)).unwrap())
                     .unwrap();
-                let there = gpu
-                    .order_keys_in(&domain_there, &gpu.upload(&parts(&other)).unwrap())
+                let of_gpu = gpu
+                    .order_keys_in(&domain_on_gpu, &gpu.upload(&parts(&other)).unwrap())
                     .unwrap();
-                same_keys(&gpu, &here, &there, &what);
+                same_keys(&gpu, &of_host, &of_gpu, &what);
             }
         }
     }
@@ -309,7 +321,9 @@ fn order_keys_of_text_are_the_twins() {
 
 #[test]
 fn groups_of_text_are_the_twins() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(24);
     for n in [0, 1, 33, 1025, 20_001] {
         for kind in 0..6 {
@@ -335,7 +349,9 @@ fn groups_of_text_are_the_twins() {
 /// Lengths around the longest text that the GPU uses as a key.
 #[test]
 fn keys_of_text_around_the_longest() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let of = |lengths: &[usize], end: &str| -> ArrayRef {
         let values = lengths.iter().flat_map(|length| {
             let whole = "k".repeat(*length);

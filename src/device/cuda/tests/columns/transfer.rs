@@ -1,4 +1,4 @@
-//! Transfers of columns, rows and flags, and memory.
+//! Transfers of columns, rows and flags, and reservations of memory.
 
 use crate::device::cuda::tests::*;
 use crate::device::primitives::rows::RowPrimitives;
@@ -6,8 +6,10 @@ use crate::device::primitives::theta::ThetaPrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
 
 #[test]
-fn columns_cross_the_border_and_are_gathered() {
-    let Some((_, gpu)) = twins() else { return };
+fn columns_are_transferred_and_gathered() {
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(1);
     for (kind, n) in SIZES.into_iter().chain([5_000_000]).enumerate() {
         for array in columns(&mut random, n, kind) {
@@ -32,7 +34,38 @@ fn columns_cross_the_border_and_are_gathered() {
     }
 }
 
-/// Values that are difficult to cast, and others.
+#[test]
+fn a_part_behind_the_end_of_its_memory_is_an_error() {
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
+    let memory = gpu.queue.alloc(10, "test").unwrap();
+    let part = memory.part(4).unwrap();
+    let inside = [
+        (memory.part(0), 0),
+        (memory.part(10), 10),
+        (part.after(6), 10),
+        (memory.word(1), 4),
+    ];
+    for (part, at) in inside {
+        assert_eq!(part.unwrap().pointer(), memory.pointer() + at);
+    }
+    // Word 2 begins inside and ends behind the end.
+    let outside = [
+        memory.part(11),
+        memory.part(usize::MAX),
+        part.after(7),
+        part.after(usize::MAX),
+        memory.word(2),
+        memory.word(usize::MAX),
+    ];
+    for part in outside {
+        let error = part.unwrap_err().to_string();
+        assert!(error.contains("of 10 bytes"), "{error}");
+    }
+}
+
+/// Values that are hard to cast, and others.
 fn numbers(random: &mut Random, n: usize) -> ArrayRef {
     let hard = [0, 1, -1, i64::MAX, i64::MIN, (1 << 53) + 1, -(1 << 53) - 1];
     let values = (0..n).map(|i| match hard.get(i) {
@@ -48,7 +81,9 @@ fn numbers(random: &mut Random, n: usize) -> ArrayRef {
 #[test]
 fn narrow_columns_are_cast_on_the_gpu_as_on_the_host() {
     use DataType::*;
-    let Some((_, gpu)) = twins() else { return };
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(3);
     let types = [Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64];
     let mut casts = 0;
@@ -98,7 +133,9 @@ fn narrow_columns_are_cast_on_the_gpu_as_on_the_host() {
 
 #[test]
 fn wide_columns_of_small_values_are_what_was_sent() {
-    let Some((_, gpu)) = twins() else { return };
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(11);
     // Long enough to be uploaded in narrow form, with no value too wide, or with one outside the sample.
     let n = 131_072 + 77;
@@ -130,9 +167,9 @@ fn wide_columns_of_small_values_are_what_was_sent() {
         ];
         for column in columns {
             let parts = [column.slice(0, n / 3), column.slice(n / 3, n - n / 3)];
-            let there = gpu.upload_async(&parts, column.data_type()).unwrap();
-            gpu.receive(&there).unwrap();
-            assert_eq!(&gpu.download(&there).unwrap(), &column);
+            let of_gpu = gpu.upload_async(&parts, column.data_type()).unwrap();
+            gpu.receive(&of_gpu).unwrap();
+            assert_eq!(&gpu.download(&of_gpu).unwrap(), &column);
             // A column that is never received.
             drop(gpu.upload_async(&parts, column.data_type()).unwrap());
         }
@@ -150,34 +187,36 @@ fn bits_of(array: &ArrayRef) -> Vec<Option<u64>> {
 
 #[test]
 fn flags_rows_and_samples_are_the_twins() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(7);
     for n in SIZES.into_iter().filter(|n| *n > 0) {
-        let (here, there) = (host.flags(n).unwrap(), gpu.flags(n).unwrap());
+        let (of_host, of_gpu) = (host.flags(n).unwrap(), gpu.flags(n).unwrap());
         let first = n / 3;
         let rows = random.rows(n / 5, n - first);
-        host.set_flags(&here, first, &on_host(&host, &rows))
+        host.set_flags(&of_host, first, &on_host(&host, &rows))
             .unwrap();
-        gpu.set_flags(&there, first, &on_gpu(&gpu, &rows)).unwrap();
+        gpu.set_flags(&of_gpu, first, &on_gpu(&gpu, &rows)).unwrap();
         let counts: Vec<u32> = (0..n / 2).map(|_| random.below(3) as u32 / 2).collect();
-        host.set_flags_counted(&here, n / 4, &on_host(&host, &counts))
+        host.set_flags_counted(&of_host, n / 4, &on_host(&host, &counts))
             .unwrap();
-        gpu.set_flags_counted(&there, n / 4, &on_gpu(&gpu, &counts))
+        gpu.set_flags_counted(&of_gpu, n / 4, &on_gpu(&gpu, &counts))
             .unwrap();
         for (from, len) in [(0, n), (n / 7, n / 2), (n - 1, 1)] {
             for set in [true, false] {
-                let rows = host.flagged_rows(&here, from, len, set).unwrap();
-                let rows_there = gpu.flagged_rows(&there, from, len, set).unwrap();
+                let rows = host.flagged_rows(&of_host, from, len, set).unwrap();
+                let rows_on_gpu = gpu.flagged_rows(&of_gpu, from, len, set).unwrap();
                 assert_eq!(
                     rows.on_host().unwrap(),
-                    &down(&gpu, &rows_there),
+                    &down(&gpu, &rows_on_gpu),
                     "{n}: {from} {len} {set}"
                 );
-                let column = host.flag_column(&here, from, len, set).unwrap();
-                let column_there = gpu.flag_column(&there, from, len, set).unwrap();
+                let column = host.flag_column(&of_host, from, len, set).unwrap();
+                let column_on_gpu = gpu.flag_column(&of_gpu, from, len, set).unwrap();
                 assert_eq!(
                     column.on_host().unwrap(),
-                    &gpu.download(&column_there).unwrap()
+                    &gpu.download(&column_on_gpu).unwrap()
                 );
             }
         }
@@ -188,10 +227,10 @@ fn flags_rows_and_samples_are_the_twins() {
             random.nulls(n, n),
         );
         let kept = host.compact(&on_host(&host, &rows), &keep).unwrap();
-        let kept_there = gpu.compact(&on_gpu(&gpu, &rows), &keep).unwrap();
+        let kept_on_gpu = gpu.compact(&on_gpu(&gpu, &rows), &keep).unwrap();
         assert_eq!(
             kept.on_host().unwrap(),
-            &down(&gpu, &kept_there),
+            &down(&gpu, &kept_on_gpu),
             "{n} compacted"
         );
         assert_eq!(
@@ -201,20 +240,22 @@ fn flags_rows_and_samples_are_the_twins() {
 
         let left = u64_column(random.words(n, 0), random.nulls(n, 2));
         let right = u64_column(random.words(n / 2 + 1, 0), None);
-        let (left, left_there) = keys_of(&host, &gpu, &left);
-        let (right, right_there) = keys_of(&host, &gpu, &right);
+        let (left, left_on_gpu) = keys_of(&host, &gpu, &left);
+        let (right, right_on_gpu) = keys_of(&host, &gpu, &right);
         assert_eq!(
             host.sample_selectivity(&[(&left, Comparison::Lt, &right)], 512)
                 .unwrap(),
-            gpu.sample_selectivity(&[(&left_there, Comparison::Lt, &right_there)], 512)
+            gpu.sample_selectivity(&[(&left_on_gpu, Comparison::Lt, &right_on_gpu)], 512)
                 .unwrap()
         );
     }
 }
 
 #[test]
-fn memory_is_leased_refused_and_given_back() {
-    let Some((_, _)) = twins() else { return };
+fn memory_is_reserved_refused_and_released() {
+    let Some((_, _)) = reference_and_gpu() else {
+        return;
+    };
     let gpu = CudaDevice::open(0, Some(1 << 20)).unwrap();
     let small: ArrayRef = Arc::new(Int64Array::from(vec![1; 1000]));
     let large: ArrayRef = Arc::new(Int64Array::from(vec![1; 1 << 20]));

@@ -1,3 +1,5 @@
 //! Equi-joins.
 
-pub(crate) mod equi_joins;
+pub(crate) mod index;
+pub(crate) mod sample;
+pub(crate) mod single_pass;

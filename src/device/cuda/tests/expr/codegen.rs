@@ -2,13 +2,14 @@
 
 use crate::device::cuda::codegen::kernel::generate;
 use crate::device::cuda::codegen::shape::Shape;
+use crate::device::cuda::tests::expr::program_writer::row_instruction;
 use crate::device::cuda::tests::expr::row_program::{
     each_kind, program, same_outputs, same_rows, type_of,
 };
 use crate::device::cuda::tests::theta::pair_program::KINDS;
 use crate::device::cuda::tests::*;
 use crate::device::primitives::expr::ExprPrimitives;
-use crate::device::primitives::theta::ThetaPrimitives;
+use crate::device::primitives::fast_paths::FastPaths;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::BowtieError;
 use crate::ir::pair_program::{Kind, Op};
@@ -19,18 +20,8 @@ use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram, RowSour
 fn operations(kind: RowKind) -> Vec<RowProgram> {
     use crate::ir::pair_program::Op::*;
     const BOOL: RowKind = RowKind::Plain(Kind::Bool);
-    let emit = |op, of: RowKind, [out, a, b, c]: [u8; 4], from| RowInstruction {
-        op,
-        kind: of,
-        out,
-        a,
-        b,
-        c,
-        column: 0,
-        constant: 0,
-        from,
-    };
-    // Registers 0 and 1 are the operands, 2 is a condition, 3 the result.
+    let emit = row_instruction;
+    // Registers 0 and 1 are the operands, 2 a condition, 3 the result.
     let plain = |op, of| emit(RowOp::Plain(op), of, [3, 0, 1, 0], kind);
     let mut safe = vec![];
     let mut alone = vec![];
@@ -139,7 +130,7 @@ fn is_generated(program: &RowProgram, arrays: &[ArrayRef]) -> bool {
 
 #[test]
 fn programs_as_kernels_make_what_the_twins_do() {
-    let Some((host, mut gpu)) = twins() else {
+    let Some((host, mut gpu)) = reference_and_gpu() else {
         return;
     };
     gpu.rows_before_compiling = 0;
@@ -158,7 +149,7 @@ fn programs_as_kernels_make_what_the_twins_do() {
 /// A program is compiled after enough rows, and shares its kernel with programs that differ in constants.
 #[test]
 fn programs_that_differ_in_constants_are_one_kernel() {
-    let Some((host, mut gpu)) = twins() else {
+    let Some((host, mut gpu)) = reference_and_gpu() else {
         return;
     };
     gpu.rows_before_compiling = 2500;
@@ -193,7 +184,7 @@ fn programs_that_differ_in_constants_are_one_kernel() {
 
 #[test]
 fn every_operation_makes_what_the_twin_does() {
-    let Some((host, mut gpu)) = twins() else {
+    let Some((host, mut gpu)) = reference_and_gpu() else {
         return;
     };
     let mut random = Random(29);
@@ -213,7 +204,7 @@ fn every_operation_makes_what_the_twin_does() {
 
 #[test]
 fn filters_keep_the_same_rows_in_one_pass() {
-    let Some((host, mut gpu)) = twins() else {
+    let Some((host, mut gpu)) = reference_and_gpu() else {
         return;
     };
     gpu.rows_before_compiling = 0;
@@ -269,7 +260,7 @@ fn signed(random: &mut Random, rows: usize, share: u64, run: usize) -> ArrayRef 
 /// Blocks with many tiles, some partial; some keep no row and some all rows.
 #[test]
 fn filters_of_many_tiles_keep_the_same_rows() {
-    let Some((host, mut gpu)) = twins() else {
+    let Some((host, mut gpu)) = reference_and_gpu() else {
         return;
     };
     gpu.rows_before_compiling = 0;
@@ -286,17 +277,17 @@ fn filters_of_many_tiles_keep_the_same_rows() {
                 (0..rows).map(|_| random.next() as i64),
             ));
             let arrays = [&key, &narrow, &word, &long];
-            let here = arrays.map(|array| host.upload(from_ref(array)).unwrap());
-            let there = arrays.map(|array| gpu.upload(from_ref(array)).unwrap());
-            let here: Vec<&Column> = here.iter().map(AsRef::as_ref).collect();
-            let there: Vec<&Column> = there.iter().map(AsRef::as_ref).collect();
+            let of_host = arrays.map(|array| host.upload(from_ref(array)).unwrap());
+            let of_gpu = arrays.map(|array| gpu.upload(from_ref(array)).unwrap());
+            let of_host: Vec<&Column> = of_host.iter().map(AsRef::as_ref).collect();
+            let of_gpu: Vec<&Column> = of_gpu.iter().map(AsRef::as_ref).collect();
             for kept in [&[0][..], &[0, 2], &[1], &[2, 0, 3, 1], &[]] {
-                let here_kept: Vec<&Column> = kept.iter().map(|at| here[*at]).collect();
-                let there_kept: Vec<&Column> = kept.iter().map(|at| there[*at]).collect();
-                let there = gpu.select(rows, &negative(), &there[..1], &there_kept);
-                let here = host.select(rows, &negative(), &here[..1], &here_kept);
+                let kept_on_host: Vec<&Column> = kept.iter().map(|at| of_host[*at]).collect();
+                let there_kept: Vec<&Column> = kept.iter().map(|at| of_gpu[*at]).collect();
+                let of_gpu = gpu.select(rows, &negative(), &of_gpu[..1], &there_kept);
+                let of_host = host.select(rows, &negative(), &of_host[..1], &kept_on_host);
                 let what = format!("{rows} rows, {share} of 1000 in runs of {run}, {kept:?}");
-                same_rows(&gpu, here.unwrap(), there.unwrap(), &what);
+                same_rows(&gpu, of_host.unwrap(), of_gpu.unwrap(), &what);
             }
         }
     }
@@ -322,28 +313,30 @@ pub(crate) fn same_filter(
         |array: &ArrayRef| array.null_count() == 0 && *array.data_type() != DataType::Boolean;
     let kept = |at: &usize| (turn.is_multiple_of(3) || moves(&arrays[*at])) && at % 5 != turn % 5;
     let kept: Vec<usize> = (0..arrays.len()).filter(kept).collect();
-    let (here, there) = (upload(host, &arrays), upload(gpu, &arrays));
-    let (here, there) = (borrowed(&here), borrowed(&there));
-    let here_kept: Vec<&Column> = kept.iter().map(|at| here[*at]).collect();
-    let there_kept: Vec<&Column> = kept.iter().map(|at| there[*at]).collect();
+    let (of_host, of_gpu) = (upload(host, &arrays), upload(gpu, &arrays));
+    let (of_host, of_gpu) = (borrowed(&of_host), borrowed(&of_gpu));
+    let kept_on_host: Vec<&Column> = kept.iter().map(|at| of_host[*at]).collect();
+    let there_kept: Vec<&Column> = kept.iter().map(|at| of_gpu[*at]).collect();
     let what = format!("{rows} rows of {kept:?}, {:#?}", program.instructions);
     match (
-        host.select(rows, &program, &here, &here_kept),
-        gpu.select(rows, &program, &there, &there_kept),
+        host.select(rows, &program, &of_host, &kept_on_host),
+        gpu.select(rows, &program, &of_gpu, &there_kept),
     ) {
-        (Ok(here), Ok(there)) => {
-            same_rows(gpu, here, there, &what);
+        (Ok(of_host), Ok(of_gpu)) => {
+            same_rows(gpu, of_host, of_gpu, &what);
             true
         }
-        (Err(BowtieError::NeedsHost), Err(BowtieError::NeedsHost)) => false,
-        (here, there) => panic!("{what}: {here:?} here, {there:?} there"),
+        (Err(BowtieError::NeedsDataFusion), Err(BowtieError::NeedsDataFusion)) => false,
+        (of_host, of_gpu) => panic!("{what}: {of_host:?} here, {of_gpu:?} there"),
     }
 }
 
 /// Cross products of columns, from any output row on, where the device computes them.
 #[test]
 fn products_repeat_one_side_and_the_other_again() {
-    let Some((_, gpu)) = twins() else { return };
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(43);
     for (turn, (left, right)) in [
         (1, 1),

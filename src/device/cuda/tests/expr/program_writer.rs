@@ -2,7 +2,9 @@
 
 use arrow::datatypes::Decimal128Type;
 
-use crate::device::cuda::tests::theta::pair_program::KINDS;
+use crate::device::cuda::tests::theta::pair_program::{
+    BOOLEAN_OPS, KINDS, is_unary, takes_booleans,
+};
 use crate::device::cuda::tests::{Random, *};
 use crate::ir::pair_program::{Kind, Op};
 use crate::ir::row_program::{RowInstruction, RowKind, RowOp};
@@ -42,19 +44,9 @@ impl Writer<'_> {
         &mut self,
         op: RowOp,
         kind: RowKind,
-        [out, a, b, c]: [u8; 4],
+        registers: [u8; 4],
     ) -> &mut RowInstruction {
-        self.code.push(RowInstruction {
-            op,
-            kind,
-            out,
-            a,
-            b,
-            c,
-            column: 0,
-            constant: 0,
-            from: kind,
-        });
+        self.code.push(row_instruction(op, kind, registers, kind));
         self.code.last_mut().unwrap()
     }
 
@@ -191,43 +183,15 @@ impl Writer<'_> {
     }
 
     fn boolean(&mut self, below: usize, out: u8) {
-        use crate::ir::pair_program::Op::And;
-        use crate::ir::pair_program::Op::Distinct;
-        use crate::ir::pair_program::Op::Eq;
-        use crate::ir::pair_program::Op::Gt;
-        use crate::ir::pair_program::Op::GtEq;
-        use crate::ir::pair_program::Op::IsNotNull;
-        use crate::ir::pair_program::Op::IsNull;
-        use crate::ir::pair_program::Op::Lt;
-        use crate::ir::pair_program::Op::LtEq;
-        use crate::ir::pair_program::Op::Not;
-        use crate::ir::pair_program::Op::NotDistinct;
-        use crate::ir::pair_program::Op::NotEq;
-        use crate::ir::pair_program::Op::Or;
-        let ops = [
-            Eq,
-            NotEq,
-            Lt,
-            LtEq,
-            Gt,
-            GtEq,
-            Distinct,
-            NotDistinct,
-            And,
-            Or,
-            Not,
-            IsNull,
-            IsNotNull,
-        ];
-        let op = ops[self.random.below(13) as usize];
-        let kind = match op {
-            And | Or | Not => RowKind::Plain(Kind::Bool),
-            _ => self.kind(),
+        let op = BOOLEAN_OPS[self.random.below(BOOLEAN_OPS.len() as u64) as usize];
+        let kind = match takes_booleans(op) {
+            true => RowKind::Plain(Kind::Bool),
+            false => self.kind(),
         };
         self.value(kind, below, out);
-        let b = match op {
-            Not | IsNull | IsNotNull => 0,
-            _ => {
+        let b = match is_unary(op) {
+            true => 0,
+            false => {
                 self.value(kind, below, out + 1);
                 out + 1
             }
@@ -236,8 +200,27 @@ impl Writer<'_> {
     }
 }
 
-/// Kinds by the width of the widest, since compiled kernels have more rows for each thread with narrower values; or all
-/// kinds.
+/// An instruction without a column and a constant; the registers are the result and three operands.
+pub(crate) fn row_instruction(
+    op: RowOp,
+    kind: RowKind,
+    [out, a, b, c]: [u8; 4],
+    from: RowKind,
+) -> RowInstruction {
+    RowInstruction {
+        op,
+        kind,
+        out,
+        a,
+        b,
+        c,
+        column: 0,
+        constant: 0,
+        from,
+    }
+}
+
+/// Kinds by the width of the widest, as kernels made for a program take more rows together the narrower they are; all of them too.
 pub(crate) fn kinds(random: &mut Random) -> Vec<RowKind> {
     use crate::ir::pair_program::Kind::*;
     let plain = |kinds: &[Kind]| kinds.iter().copied().map(RowKind::Plain).collect();

@@ -66,19 +66,19 @@ pub(crate) fn program(random: &mut Random, faults: bool) -> RowProgram {
 
 pub(crate) fn same_rows(
     gpu: &CudaDevice,
-    here: Option<(usize, Vec<Column>)>,
-    there: Option<(usize, Vec<Column>)>,
+    of_host: Option<(usize, Vec<Column>)>,
+    of_gpu: Option<(usize, Vec<Column>)>,
     what: &str,
 ) {
-    let (Some((rows, here)), Some((theirs, there))) = (&here, &there) else {
-        assert!(here.is_none() && there.is_none(), "{what}: all rows");
+    let (Some((rows, of_host)), Some((theirs, of_gpu))) = (&of_host, &of_gpu) else {
+        assert!(of_host.is_none() && of_gpu.is_none(), "{what}: all rows");
         return;
     };
     assert_eq!(rows, theirs, "{what}: true rows");
-    for (here, there) in here.iter().zip(there) {
+    for (of_host, of_gpu) in of_host.iter().zip(of_gpu) {
         assert_eq!(
-            here.on_host().unwrap(),
-            &gpu.download(there).unwrap(),
+            of_host.on_host().unwrap(),
+            &gpu.download(of_gpu).unwrap(),
             "{what}"
         );
     }
@@ -100,12 +100,12 @@ pub(crate) fn same_outputs(
     program: &RowProgram,
 ) -> bool {
     let rows = arrays[0].len();
-    let (here, there) = (upload(host, arrays), upload(gpu, arrays));
-    let (here, there) = (borrowed(&here), borrowed(&there));
+    let (of_host, of_gpu) = (upload(host, arrays), upload(gpu, arrays));
+    let (of_host, of_gpu) = (borrowed(&of_host), borrowed(&of_gpu));
     let what = format!("{rows} rows, {:#?}", program.instructions);
     match (
-        host.map(rows, program, &here),
-        gpu.map(rows, program, &there),
+        host.map(rows, program, &of_host),
+        gpu.map(rows, program, &of_gpu),
     ) {
         (Ok(made), Ok(theirs)) => {
             for (made, theirs) in made.iter().zip(&theirs) {
@@ -115,20 +115,20 @@ pub(crate) fn same_outputs(
                     "{what}"
                 );
                 if *made.on_host().unwrap().data_type() == DataType::Boolean {
-                    let kept = host.keep(made, &here).unwrap();
-                    same_rows(gpu, kept, gpu.keep(theirs, &there).unwrap(), &what);
+                    let kept = host.keep(made, &of_host).unwrap();
+                    same_rows(gpu, kept, gpu.keep(theirs, &of_gpu).unwrap(), &what);
                 }
             }
             true
         }
-        (Err(BowtieError::NeedsHost), Err(BowtieError::NeedsHost)) => false,
-        (here, there) => panic!("{what}: {here:?} here, {there:?} there"),
+        (Err(BowtieError::NeedsDataFusion), Err(BowtieError::NeedsDataFusion)) => false,
+        (of_host, of_gpu) => panic!("{what}: {of_host:?} here, {of_gpu:?} there"),
     }
 }
 
 #[test]
 fn programs_over_rows_make_what_the_twins_do() {
-    let Some((host, mut gpu)) = twins() else {
+    let Some((host, mut gpu)) = reference_and_gpu() else {
         return;
     };
     gpu.rows_before_compiling = u64::MAX;
@@ -145,7 +145,7 @@ fn programs_over_rows_make_what_the_twins_do() {
 /// Days around the ends of months and years, and distant ones.
 #[test]
 fn parts_of_dates_are_those_of_the_twin() {
-    let Some((host, mut gpu)) = twins() else {
+    let Some((host, mut gpu)) = reference_and_gpu() else {
         return;
     };
     let days = (-800_000..800_000).step_by(7).chain(-1000..1000);
@@ -176,21 +176,25 @@ fn parts_of_dates_are_those_of_the_twin() {
         columns: vec![RowSource::Column(0)],
         outputs: vec![DataType::Int32; 3],
     };
-    let (here, there) = (host.upload(from_ref(&days)), gpu.upload(from_ref(&days)));
-    let here = host.map(days.len(), &program, &[&here.unwrap()]).unwrap();
-    let there = there.unwrap();
+    let (of_host, of_gpu) = (host.upload(from_ref(&days)), gpu.upload(from_ref(&days)));
+    let of_host = host
+        .map(days.len(), &program, &[&of_host.unwrap()])
+        .unwrap();
+    let of_gpu = of_gpu.unwrap();
     for after in [u64::MAX, 0] {
         gpu.rows_before_compiling = after;
-        let there = gpu.map(days.len(), &program, &[&there]).unwrap();
-        for (here, there) in here.iter().zip(&there) {
-            assert_eq!(here.on_host().unwrap(), &gpu.download(there).unwrap());
+        let of_gpu = gpu.map(days.len(), &program, &[&of_gpu]).unwrap();
+        for (of_host, of_gpu) in of_host.iter().zip(&of_gpu) {
+            assert_eq!(of_host.on_host().unwrap(), &gpu.download(of_gpu).unwrap());
         }
     }
 }
 
 #[test]
 fn pieces_are_put_together() {
-    let Some((_, gpu)) = twins() else { return };
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(23);
     for (turn, n) in SIZES.into_iter().enumerate() {
         pieces_of(&gpu, &mut random, n, turn);

@@ -130,7 +130,9 @@ fn plain(array: &ArrayRef) -> ArrayRef {
 
 #[test]
 fn values_are_tested() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(91);
     for (i, n) in SIZES.into_iter().enumerate() {
         for kind in kinds(i, n) {
@@ -150,16 +152,16 @@ pub(crate) fn values_of(
     let columns = text_columns(random, n, kind);
     for array in columns.iter().filter(|array| is_tested(array)) {
         let plain = plain(array);
-        let here = host.upload(from_ref(array)).unwrap();
-        let there = gpu.upload(from_ref(array)).unwrap();
+        let of_host = host.upload(from_ref(array)).unwrap();
+        let of_gpu = gpu.upload(from_ref(array)).unwrap();
         for test in tests(random, array, &plain) {
-            let here = host.test_text(&here, None, &test).unwrap();
-            let there = gpu.test_text(&there, None, &test).unwrap();
+            let of_host = host.test_text(&of_host, None, &test).unwrap();
+            let of_gpu = gpu.test_text(&of_gpu, None, &test).unwrap();
             let what = format!("{} of {n}, kind {kind}: {test:?}", array.data_type());
-            assert!(there.is_resident(), "{what}");
+            assert!(of_gpu.is_resident(), "{what}");
             assert_eq!(
-                here.on_host().unwrap(),
-                &gpu.download(&there).unwrap(),
+                of_host.on_host().unwrap(),
+                &gpu.download(&of_gpu).unwrap(),
                 "{what}"
             );
         }
@@ -168,7 +170,9 @@ pub(crate) fn values_of(
 
 #[test]
 fn columns_are_compared() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(92);
     for (i, n) in SIZES.into_iter().enumerate() {
         for kind in kinds(i, n) {
@@ -191,20 +195,22 @@ pub(crate) fn columns_of(
     for (left, right) in lefts.iter().zip(&rights).filter(|(l, _)| is_tested(l)) {
         let rows = left.len().min(right.len());
         let arrays = [left.slice(0, rows), right.slice(0, rows)];
-        let here = arrays.each_ref().map(|a| host.upload(from_ref(a)).unwrap());
-        let there = arrays.each_ref().map(|a| gpu.upload(from_ref(a)).unwrap());
+        let of_host = arrays.each_ref().map(|a| host.upload(from_ref(a)).unwrap());
+        let of_gpu = arrays.each_ref().map(|a| gpu.upload(from_ref(a)).unwrap());
         for op in OPS {
             let test = TextTest {
                 column: 0,
                 slice: None,
                 predicate: TextPredicate::Column(op, 1),
             };
-            let here = host.test_text(&here[0], Some(&here[1]), &test).unwrap();
-            let there = gpu.test_text(&there[0], Some(&there[1]), &test).unwrap();
+            let of_host = host
+                .test_text(&of_host[0], Some(&of_host[1]), &test)
+                .unwrap();
+            let of_gpu = gpu.test_text(&of_gpu[0], Some(&of_gpu[1]), &test).unwrap();
             let what = format!("{} of {n}, kind {kind}: {op}", left.data_type());
             assert_eq!(
-                here.on_host().unwrap(),
-                &gpu.download(&there).unwrap(),
+                of_host.on_host().unwrap(),
+                &gpu.download(&of_gpu).unwrap(),
                 "{what}"
             );
         }
@@ -213,7 +219,9 @@ pub(crate) fn columns_of(
 
 #[test]
 fn characters_are_cut_out() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(93);
     for (i, n) in SIZES.into_iter().enumerate() {
         for kind in kinds(i, n) {
@@ -233,20 +241,21 @@ pub(crate) fn characters_of(
     let columns = text_columns(random, n, kind);
     let text = |array: &&ArrayRef| is_utf8(array.data_type()) && !is_dictionary(array);
     for array in columns.iter().filter(text) {
-        let here = host.upload(from_ref(array)).unwrap();
-        let there = gpu.upload(from_ref(array)).unwrap();
+        let of_host = host.upload(from_ref(array)).unwrap();
+        let of_gpu = gpu.upload(from_ref(array)).unwrap();
         for _ in 0..6 {
             let slice = slice(random);
-            let here = host.slice_text(&here, slice).unwrap();
-            let there = gpu.slice_text(&there, slice).unwrap();
+            let of_host = host.slice_text(&of_host, slice).unwrap();
+            let of_gpu = gpu.slice_text(&of_gpu, slice).unwrap();
             let what = format!("{} of {n}, kind {kind}: {slice:?}", array.data_type());
-            let came = gpu.download(&there).unwrap();
+            let came = gpu.download(&of_gpu).unwrap();
             came.to_data().validate_full().unwrap();
-            assert_eq!(here.on_host().unwrap(), &came, "{what}");
+            assert_eq!(of_host.on_host().unwrap(), &came, "{what}");
             // Further work on the result.
             let back: Vec<u32> = (0..array.len() as u32).rev().collect();
-            let gathered = gpu.gather(&there, &on_gpu(gpu, &back)).unwrap();
-            let expected = take(here.on_host().unwrap(), &UInt32Array::from(back), None).unwrap();
+            let gathered = gpu.gather(&of_gpu, &on_gpu(gpu, &back)).unwrap();
+            let expected =
+                take(of_host.on_host().unwrap(), &UInt32Array::from(back), None).unwrap();
             assert_eq!(&gpu.download(&gathered).unwrap(), &expected, "{what}");
         }
     }
@@ -255,7 +264,9 @@ pub(crate) fn characters_of(
 /// The first bytes of a view decide, or the host fallback runs.
 #[test]
 fn views_of_long_values() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let values = [
         "13-345-6789-00",
         "13-345",
@@ -267,7 +278,7 @@ fn views_of_long_values() {
         (0..5000).map(|i| values[i % values.len()]),
     ));
     let column = gpu.upload(from_ref(&array)).unwrap();
-    let here = host.upload(from_ref(&array)).unwrap();
+    let of_host = host.upload(from_ref(&array)).unwrap();
     let two = Some(TextSlice { skip: 0, take: 2 });
     let predicates = [
         (
@@ -291,21 +302,21 @@ fn views_of_long_values() {
             slice,
             predicate,
         };
-        let here = host.test_text(&here, None, &test).unwrap();
-        let there = gpu.test_text(&column, None, &test).unwrap();
+        let of_host = host.test_text(&of_host, None, &test).unwrap();
+        let of_gpu = gpu.test_text(&column, None, &test).unwrap();
         assert_eq!(
-            here.on_host().unwrap(),
-            &gpu.download(&there).unwrap(),
+            of_host.on_host().unwrap(),
+            &gpu.download(&of_gpu).unwrap(),
             "{test:?}"
         );
     }
     for (skip, take) in [(0, 2), (1, 2), (0, 4), (2, 9), (4, TextSlice::ALL)] {
         let slice = TextSlice { skip, take };
-        let here = host.slice_text(&here, slice).unwrap();
-        let there = gpu.slice_text(&column, slice).unwrap();
+        let of_host = host.slice_text(&of_host, slice).unwrap();
+        let of_gpu = gpu.slice_text(&column, slice).unwrap();
         assert_eq!(
-            here.on_host().unwrap(),
-            &gpu.download(&there).unwrap(),
+            of_host.on_host().unwrap(),
+            &gpu.download(&of_gpu).unwrap(),
             "{slice:?}"
         );
     }

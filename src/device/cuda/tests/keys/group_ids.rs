@@ -24,26 +24,26 @@ pub(crate) fn compare(host: &HostDevice, gpu: &CudaDevice, base: &[ArrayRef], ot
         let types: Vec<_> = base.iter().map(|array| array.data_type()).collect();
         let what = format!("{types:?} of {} rows, {null_equal}", base[0].len());
         let (ids, domain) = group(host, base, null_equal);
-        let (ids_there, domain_there) = group(gpu, base, null_equal);
-        assert_eq!(domain.groups, domain_there.groups, "{what}");
+        let (ids_on_gpu, domain_on_gpu) = group(gpu, base, null_equal);
+        assert_eq!(domain.groups, domain_on_gpu.groups, "{what}");
 
         let mut there_of = HashMap::from([(NO_GROUP, NO_GROUP)]);
-        let ids_there = down(gpu, &ids_there);
-        assert_eq!(ids.len(), ids_there.len(), "{what}");
-        for (row, (here, there)) in ids
+        let ids_on_gpu = down(gpu, &ids_on_gpu);
+        assert_eq!(ids.len(), ids_on_gpu.len(), "{what}");
+        for (row, (of_host, of_gpu)) in ids
             .on_host()
             .unwrap()
             .iter()
-            .zip(ids_there.iter())
+            .zip(ids_on_gpu.iter())
             .enumerate()
         {
             assert!(
-                *here == NO_GROUP || *there < domain.groups,
+                *of_host == NO_GROUP || *of_gpu < domain.groups,
                 "{what}: row {row}"
             );
             assert_eq!(
-                there_of.entry(*here).or_insert(*there),
-                there,
+                there_of.entry(*of_host).or_insert(*of_gpu),
+                of_gpu,
                 "{what}: row {row}"
             );
         }
@@ -54,17 +54,17 @@ pub(crate) fn compare(host: &HostDevice, gpu: &CudaDevice, base: &[ArrayRef], ot
         assert_eq!(numbers.len(), domain.groups as usize + 1, "{what}");
 
         let found = group_in(host, &domain, other);
-        let found_there = down(gpu, &group_in(gpu, &domain_there, other));
-        assert_eq!(found.len(), found_there.len(), "{what}");
-        for (row, (here, there)) in found
+        let found_on_gpu = down(gpu, &group_in(gpu, &domain_on_gpu, other));
+        assert_eq!(found.len(), found_on_gpu.len(), "{what}");
+        for (row, (of_host, of_gpu)) in found
             .on_host()
             .unwrap()
             .iter()
-            .zip(found_there.iter())
+            .zip(found_on_gpu.iter())
             .enumerate()
         {
             assert_eq!(
-                there_of[here], *there,
+                there_of[of_host], *of_gpu,
                 "{what}: row {row} of the other side"
             );
         }
@@ -73,7 +73,9 @@ pub(crate) fn compare(host: &HostDevice, gpu: &CudaDevice, base: &[ArrayRef], ot
 
 #[test]
 fn one_column_of_every_type() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(8);
     for (i, n) in [0, 1, 2, 31, 32, 33, 255, 257, 1025, 8191, 8193, 20_000]
         .into_iter()
@@ -94,7 +96,9 @@ fn one_column_of_every_type() {
 
 #[test]
 fn several_columns() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(9);
     for n in [1, 33, 1000, 8192, 65_537] {
         for (first, second) in [(5, 5), (4, 2), (0, 5), (3, 4)] {
@@ -131,7 +135,9 @@ fn several_columns() {
 /// Tuples that agree in their first words for most rows, so that later words decide searches.
 #[test]
 fn tuples_whose_first_words_are_few() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(10);
     for n in [5_000, 200_000] {
         let side = |random: &mut Random, n: usize| {
@@ -150,7 +156,9 @@ fn tuples_whose_first_words_are_few() {
 
 #[test]
 fn zeros_nans_and_nulls() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let values = [
         Some(0.0),
         Some(-0.0),
@@ -188,7 +196,9 @@ fn zeros_nans_and_nulls() {
 /// Numbers that fit 64 or 128 bits, and their neighbours.
 #[test]
 fn wide_numbers_that_are_narrow() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let edges = |n: usize| {
         (0..n as i128).map(|i| {
             let near = [
@@ -223,7 +233,9 @@ fn wide_numbers_that_are_narrow() {
 
 #[test]
 fn dictionaries_of_numbers_and_of_text() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let numbers = Int64Array::from(vec![Some(7), None, Some(-1), Some(7)]);
     let text = StringArray::from(vec![Some("a"), Some("b"), None, Some("a")]);
     let keys = |random: &mut Random, n: usize| {
@@ -250,7 +262,9 @@ fn dictionaries_of_numbers_and_of_text() {
 
 #[test]
 fn a_refused_lease_of_groups_is_out_of_memory_and_leaves_none() {
-    let Some((_, gpu)) = twins() else { return };
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let array = u64_column((0..100_000).collect(), None);
     for limit in [900_000, 1_700_000, 2_600_000, 4_000_000] {
         let budget = Budget::new(limit);

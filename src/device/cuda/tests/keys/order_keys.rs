@@ -11,7 +11,27 @@ fn bytes_of(words: &[u64], width: usize) -> Vec<u8> {
     words.flat_map(|word| word[..width].to_vec()).collect()
 }
 
-/// Sorts `n` keys without values, which differ in some bits.
+/// The bytes of `keys`, sorted by their `varying` bits; where there are none the GPU leaves them in place.
+fn sorted_bytes(
+    gpu: &CudaDevice,
+    keys: &[u64],
+    (width, bytes): (KeyWidth, usize),
+    varying: u64,
+) -> Vec<u8> {
+    let n = keys.len();
+    let unsorted = gpu.queue.send(&bytes_of(keys, bytes), "test").unwrap();
+    let sorted = gpu
+        .queue
+        .sort_pairs(width, (&unsorted).into(), None, n, varying)
+        .unwrap();
+    assert_eq!(sorted.is_some(), varying != 0);
+    let sorted = sorted.map_or(unsorted, |(sorted, _)| sorted);
+    let mut found = vec![0; n * bytes];
+    gpu.queue.read_few(&mut found, &sorted, 0).unwrap();
+    found
+}
+
+/// Sorts `n` keys alone that differ in some bits.
 pub(crate) fn sorted_alone(gpu: &CudaDevice, random: &mut Random, n: usize, kind: usize) {
     let widths: [(KeyWidth, usize); 2] = [(WIDE_ALONE, 8), (NARROW_ALONE, 4)];
     for (width, bytes) in widths {
@@ -29,13 +49,7 @@ pub(crate) fn sorted_alone(gpu: &CudaDevice, random: &mut Random, n: usize, kind
                 _ => varying,
             };
             let keys: Vec<u64> = keys.iter().map(|key| key & varying).collect();
-            let unsorted = gpu.queue.send(&bytes_of(&keys, bytes), "test").unwrap();
-            let sorted = gpu
-                .queue
-                .sort_pairs(width, (&unsorted).into(), None, n, varying);
-            let sorted = sorted.unwrap().map_or(unsorted, |(sorted, _)| sorted);
-            let mut found = vec![0; n * bytes];
-            gpu.queue.read_few(&mut found, &sorted, 0).unwrap();
+            let found = sorted_bytes(gpu, &keys, (width, bytes), varying);
             let mut expected = keys;
             expected.sort_unstable();
             assert!(
@@ -48,7 +62,9 @@ pub(crate) fn sorted_alone(gpu: &CudaDevice, random: &mut Random, n: usize, kind
 
 #[test]
 fn keys_alone_are_sorted() {
-    let Some((_, gpu)) = twins() else { return };
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(5);
     // Also around the tiles of both widths.
     let tiles = [5759, 5760, 5761, 8831, 8832, 8833, 17_665];
@@ -62,22 +78,16 @@ fn keys_alone_are_sorted() {
 /// A sort by some bits is stable.
 #[test]
 fn keys_alone_by_some_bits_are_stable() {
-    let Some((_, gpu)) = twins() else { return };
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(6);
     for n in [2, 33, 9_000, 70_000] {
         for (width, bytes, first) in [(WIDE_ALONE, 8, 40), (NARROW_ALONE, 4, 24)] {
             let key = |i: u64, random: &mut Random| random.below(9) << first | i;
             let keys: Vec<u64> = (0..n).map(|i| key(i, &mut random)).collect();
-            let unsorted = gpu.queue.send(&bytes_of(&keys, bytes), "test").unwrap();
-            let varying = 0xF << first;
-            let n = keys.len();
-            let sorted = gpu
-                .queue
-                .sort_pairs(width, (&unsorted).into(), None, n, varying);
-            let (sorted, _) = sorted.unwrap().unwrap();
-            let mut found = vec![0; n * bytes];
-            gpu.queue.read_few(&mut found, &sorted, 0).unwrap();
-            // By all bits, as the lower bits ascended before.
+            let found = sorted_bytes(&gpu, &keys, (width, bytes), 0xF << first);
+            // Sorted by all bits, as the lower ones were ascending.
             let mut expected = keys;
             expected.sort_unstable();
             assert!(
@@ -90,19 +100,21 @@ fn keys_alone_by_some_bits_are_stable() {
 
 #[test]
 fn order_keys_are_the_twins() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(2);
     for (kind, n) in SIZES.into_iter().enumerate() {
         for array in columns(&mut random, n, kind + 2) {
             for array in [Arc::clone(&array), array.slice(n / 3, n / 5)] {
-                let (here, there) = keys_of(&host, &gpu, &array);
+                let (of_host, of_gpu) = keys_of(&host, &gpu, &array);
                 let what = format!("{} of {n}", array.data_type());
-                same_keys(&gpu, &here, &there, &what);
+                same_keys(&gpu, &of_host, &of_gpu, &what);
                 // Every sort omits exactly the rows with a NULL.
                 let rows = array.len();
-                let here = host.sort(rows, None, None, &[&here]).unwrap();
-                let there = gpu.sort(rows, None, None, &[&there]).unwrap();
-                same_sorted(&gpu, &here, &there, &what);
+                let of_host = host.sort(rows, None, None, &[&of_host]).unwrap();
+                let of_gpu = gpu.sort(rows, None, None, &[&of_gpu]).unwrap();
+                same_sorted(&gpu, &of_host, &of_gpu, &what);
             }
         }
     }
@@ -110,7 +122,9 @@ fn order_keys_are_the_twins() {
 
 #[test]
 fn keys_of_another_column_in_a_domain() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(3);
     for n in [0, 1, 33, 5000, 70_000] {
         for kind in [0, 1, 3, 4, 5] {
@@ -120,19 +134,19 @@ fn keys_of_another_column_in_a_domain() {
                 columns(&mut random, n / 2, if kind == 4 { 4 } else { 3 }),
             );
             for (base, other) in base.iter().zip(&other) {
-                let (_, here) = host
+                let (_, of_host) = host
                     .order_keys(&host.upload(from_ref(base)).unwrap())
                     .unwrap();
-                let (_, there) = gpu
+                let (_, of_gpu) = gpu
                     .order_keys(&gpu.upload(from_ref(base)).unwrap())
                     .unwrap();
-                let here = host
-                    .order_keys_in(&here, &host.upload(from_ref(other)).unwrap())
+                let of_host = host
+                    .order_keys_in(&of_host, &host.upload(from_ref(other)).unwrap())
                     .unwrap();
-                let there = gpu
-                    .order_keys_in(&there, &gpu.upload(from_ref(other)).unwrap())
+                let of_gpu = gpu
+                    .order_keys_in(&of_gpu, &gpu.upload(from_ref(other)).unwrap())
                     .unwrap();
-                same_keys(&gpu, &here, &there, &base.data_type().to_string());
+                same_keys(&gpu, &of_host, &of_gpu, &base.data_type().to_string());
             }
         }
     }
@@ -140,7 +154,9 @@ fn keys_of_another_column_in_a_domain() {
 
 #[test]
 fn sorting_is_the_twins() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(4);
     for n in SIZES.into_iter().chain([3_000_000]) {
         for kind in 0..6 {
@@ -148,9 +164,9 @@ fn sorting_is_the_twins() {
                 continue;
             }
             let array = u64_column(random.words(n, kind), random.nulls(n, kind));
-            let (key, key_there) = keys_of(&host, &gpu, &array);
+            let (key, key_on_gpu) = keys_of(&host, &gpu, &array);
             let second = u64_column(random.words(n, 0), random.nulls(n, kind + 1));
-            let (not_null, not_null_there) = keys_of(&host, &gpu, &second);
+            let (not_null, not_null_on_gpu) = keys_of(&host, &gpu, &second);
             for groups in [None, Some(1), Some(300), Some(70_000)] {
                 let ids = groups.map(|groups| group_ids(&mut random, n, groups));
                 let here_ids = ids.as_ref().map(|ids| on_host(&host, ids));
@@ -158,7 +174,7 @@ fn sorting_is_the_twins() {
                 for (with_key, with_other) in
                     [(true, false), (true, true), (false, true), (false, false)]
                 {
-                    let here = host
+                    let of_host = host
                         .sort(
                             n,
                             with_key.then_some(&key),
@@ -166,13 +182,13 @@ fn sorting_is_the_twins() {
                             &if with_other { vec![&not_null] } else { vec![] },
                         )
                         .unwrap();
-                    let there = gpu
+                    let of_gpu = gpu
                         .sort(
                             n,
-                            with_key.then_some(&key_there),
+                            with_key.then_some(&key_on_gpu),
                             there_ids.as_ref().zip(groups),
                             &if with_other {
-                                vec![&not_null_there]
+                                vec![&not_null_on_gpu]
                             } else {
                                 vec![]
                             },
@@ -181,7 +197,7 @@ fn sorting_is_the_twins() {
                     let what = format!(
                         "{n} rows, kind {kind}, {groups:?} groups, {with_key} {with_other}"
                     );
-                    same_sorted(&gpu, &here, &there, &what);
+                    same_sorted(&gpu, &of_host, &of_gpu, &what);
                 }
             }
         }

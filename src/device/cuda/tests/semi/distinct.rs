@@ -9,7 +9,7 @@ use arrow::array::{
 };
 
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::tests::{Random, twins};
+use crate::device::cuda::tests::{Random, reference_and_gpu};
 use crate::device::primitives::aggregate::AggregatePrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::strategies::GroupStrategy;
@@ -82,7 +82,9 @@ fn ascending(random: &mut Random, rows: usize, most: u64) -> Vec<u32> {
 }
 
 pub(crate) fn check(sizes: &[usize], kinds: &[usize], runs: &[u64]) {
-    let Some((_, mut gpu)) = twins() else { return };
+    let Some((_, mut gpu)) = reference_and_gpu() else {
+        return;
+    };
     gpu.rows_before_compiling = 0;
     let mut random = Random(101);
     for (turn, rows) in sizes.iter().copied().enumerate() {
@@ -134,7 +136,9 @@ fn distinct_values_of_ascending_columns() {
 
 #[test]
 fn columns_that_are_for_other_ways() {
-    let Some((_, mut gpu)) = twins() else { return };
+    let Some((_, mut gpu)) = reference_and_gpu() else {
+        return;
+    };
     let long: ArrayRef = Arc::new(Int32Array::from_iter_values(0..5000));
     gpu.rows_before_compiling = 5001;
     assert!(distinct(&gpu, &long).is_none(), "few rows");

@@ -42,9 +42,9 @@ fn same_rows(host: &HostDevice, gpu: &CudaDevice, sides: [&[ArrayRef]; 2], what:
         for ranged in [0, 1] {
             for sides in [sides, [sides[1], sides[0]]] {
                 for cuts in [&[0][..], &[0, 64, 1024, 4096]] {
-                    let here = found(host, sides, ranged, null_equal, cuts);
-                    let there = found(gpu, sides, ranged, null_equal, cuts);
-                    assert_eq!(here, there, "{what}: {ranged} {null_equal} {cuts:?}");
+                    let of_host = found(host, sides, ranged, null_equal, cuts);
+                    let of_gpu = found(gpu, sides, ranged, null_equal, cuts);
+                    assert_eq!(of_host, of_gpu, "{what}: {ranged} {null_equal} {cuts:?}");
                 }
             }
         }
@@ -53,7 +53,9 @@ fn same_rows(host: &HostDevice, gpu: &CudaDevice, sides: [&[ArrayRef]; 2], what:
 
 #[test]
 fn rows_find_their_keys() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(41);
     for n in SIZES {
         for (kind, spread) in [3, 90, n as u64 * 2 + 1, n as u64 * 40 + 7]
@@ -169,8 +171,10 @@ pub(crate) fn same_kept(
             };
             let what = format!("{what}, {} columns, set: {set}", kept.len());
             match (select(host), select(gpu)) {
-                (Some(here), Some(there)) => row_program::same_rows(gpu, here, there, &what),
-                (here, there) => assert!(here.is_none() && there.is_none(), "{what}"),
+                (Some(of_host), Some(of_gpu)) => {
+                    row_program::same_rows(gpu, of_host, of_gpu, &what)
+                }
+                (of_host, of_gpu) => assert!(of_host.is_none() && of_gpu.is_none(), "{what}"),
             }
         }
     }
@@ -178,7 +182,7 @@ pub(crate) fn same_kept(
 
 #[test]
 fn rows_are_kept_by_their_keys() {
-    let Some((host, mut gpu)) = twins() else {
+    let Some((host, mut gpu)) = reference_and_gpu() else {
         return;
     };
     let mut random = Random(42);
@@ -249,7 +253,7 @@ const ORDERS: [fn(u64, u64) -> u64; 11] = [
 
 #[test]
 fn ascending_keys_and_others_are_kept() {
-    let Some((host, mut gpu)) = twins() else {
+    let Some((host, mut gpu)) = reference_and_gpu() else {
         return;
     };
     gpu.rows_before_compiling = 0;
@@ -281,7 +285,9 @@ fn ascending_keys_and_others_are_kept() {
 /// A bitmap of a sampled range has all keys, also those that the sample missed, inside its range and outside.
 #[test]
 fn bits_of_a_sampled_range_hold_all_keys() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let n = 3_000_001usize;
     let mut random = Random(43);
     let scattered: Vec<i32> = (0..n)
@@ -317,10 +323,13 @@ fn bits_of_a_sampled_range_hold_all_keys() {
                 let kept = device.select_keys(&bits, &[&probe], true, &[&probe]);
                 Some(kept.unwrap())
             };
-            let (here, there) = (kept(&host), kept(&gpu));
-            assert_eq!((here.is_some(), there.is_some()), (is_narrow, is_narrow));
-            if let (Some(here), Some(there)) = (here, there) {
-                row_program::same_rows(&gpu, here, there, "a sampled range");
+            let (of_host, of_gpu) = (kept(&host), kept(&gpu));
+            assert_eq!(
+                (of_host.is_some(), of_gpu.is_some()),
+                (is_narrow, is_narrow)
+            );
+            if let (Some(of_host), Some(of_gpu)) = (of_host, of_gpu) {
+                row_program::same_rows(&gpu, of_host, of_gpu, "a sampled range");
             }
         }
     }
@@ -329,15 +338,17 @@ fn bits_of_a_sampled_range_hold_all_keys() {
 /// Keys in order, each once, all equal, and with a hot key: no omitted atomic was needed.
 #[test]
 fn every_key_is_set() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let n = 3_000_001u64;
     let probe: ArrayRef = Arc::new((0..n as i32).map(Some).collect::<Int32Array>());
     for (kind, order) in ORDERS.iter().enumerate() {
         let base = (0..n).map(|i| Some(order(i, n) as i32));
         let base: ArrayRef = Arc::new(base.collect::<Int32Array>());
         let sides = [from_ref(&base), from_ref(&probe)];
-        let here = found(&host, sides, 1, false, &[0]);
-        assert_eq!(here, found(&gpu, sides, 1, false, &[0]), "kind {kind}");
+        let of_host = found(&host, sides, 1, false, &[0]);
+        assert_eq!(of_host, found(&gpu, sides, 1, false, &[0]), "kind {kind}");
     }
 }
 
@@ -387,7 +398,9 @@ pub(crate) fn outside(host: &HostDevice, gpu: &CudaDevice, random: &mut Random, 
 
 #[test]
 fn keys_outside_of_a_range_are_found() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(47);
     for rows in [1, 5, 127, 128, 129, 2047, 2049, 70_000] {
         outside(&host, &gpu, &mut random, rows);

@@ -1,10 +1,10 @@
-//! Joins of presorted sides against two nested loops, and no result if keys are not sorted.
+//! Joins of presorted sides: the matches and rows of two loops, and no result where keys are not sorted.
 
-use crate::device::cuda::tests::equi::equi_joins;
+use crate::device::cuda::tests::equi::single_pass;
 use crate::device::cuda::tests::*;
 use crate::device::data::results::Joined;
-use crate::device::presorted::Ascending;
-use crate::device::primitives::semi::SemiPrimitives;
+use crate::device::presorted::PresortedKeys;
+use crate::device::primitives::fast_paths::FastPaths;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::strategies::Materialization;
 
@@ -30,7 +30,7 @@ fn keys(kind: usize, numbers: &[u64], middle: u64) -> ArrayRef {
 
 /// The steps between consecutive keys.
 #[derive(Debug, Clone, Copy)]
-struct Candidates {
+struct Steps {
     /// A step is at least `least`, and less than `least + more`.
     least: u64,
     more: u64,
@@ -38,7 +38,7 @@ struct Candidates {
     together: usize,
 }
 
-fn ascending(random: &mut Random, rows: usize, steps: Candidates) -> Vec<u64> {
+fn ascending(random: &mut Random, rows: usize, steps: Steps) -> Vec<u64> {
     let mut next = 10 + random.below(40);
     let numbers = (0..rows).map(|row| {
         let step = steps.least + random.below(steps.more);
@@ -52,7 +52,7 @@ fn ascending(random: &mut Random, rows: usize, steps: Candidates) -> Vec<u64> {
 /// Columns for each kind of materialisation: the key, a row number, columns that move with keys and others.
 fn payload(keys: &ArrayRef, salt: u64) -> Vec<ArrayRef> {
     let rows = Int32Array::from_iter_values(0..keys.len() as i32);
-    let mut columns = equi_joins::payload(keys, salt);
+    let mut columns = single_pass::payload(keys, salt);
     columns.truncate(6);
     columns.insert(1, Arc::new(rows));
     columns
@@ -86,7 +86,7 @@ impl Sides {
 
     fn join(&self, gpu: &CudaDevice, known: bool, how: Materialization) -> Option<Joined> {
         let [build, probe] = self.uploaded(gpu);
-        let keys = Ascending {
+        let keys = PresortedKeys {
             build: &build[0],
             probe: &probe[0],
             known,
@@ -132,7 +132,7 @@ impl Sides {
     /// Compares the probe rows with a match, or without, with all columns. False without a result.
     fn check_rows(&self, gpu: &CudaDevice, known: bool, matched: bool, what: &str) -> bool {
         let [build, probe] = self.uploaded(gpu);
-        let keys = Ascending {
+        let keys = PresortedKeys {
             build: &build[0],
             probe: &probe[0],
             known,
@@ -193,10 +193,12 @@ impl Sides {
 
 /// Each size with `all_kinds` types of keys.
 pub(crate) fn check(sizes: &[(usize, usize)], all_kinds: usize) {
-    let Some((_, mut gpu)) = twins() else { return };
+    let Some((_, mut gpu)) = reference_and_gpu() else {
+        return;
+    };
     gpu.least_merged_rows = 0;
     let mut random = Random(111);
-    let steps = |least, more, together| Candidates {
+    let steps = |least, more, together| Steps {
         least,
         more,
         together,
@@ -287,7 +289,9 @@ fn sides_that_ascend() {
 /// Keys at both limits of their types, in one tile and in several.
 #[test]
 fn keys_at_both_ends() {
-    let Some((_, mut gpu)) = twins() else { return };
+    let Some((_, mut gpu)) = reference_and_gpu() else {
+        return;
+    };
     gpu.least_merged_rows = 0;
     for rows in [1, 700, 6000] {
         for kind in 0..4 {
@@ -338,7 +342,9 @@ fn keys_at_both_ends() {
 
 #[test]
 fn sides_in_no_order() {
-    let Some((_, mut gpu)) = twins() else { return };
+    let Some((_, mut gpu)) = reference_and_gpu() else {
+        return;
+    };
     gpu.least_merged_rows = 0;
     let mut random = Random(112);
     for rows in [2, 64, 300, 5000, 200_000] {
@@ -372,10 +378,12 @@ fn sides_in_no_order() {
 
 #[test]
 fn keys_that_are_for_other_strategies() {
-    let Some((_, mut gpu)) = twins() else { return };
+    let Some((_, mut gpu)) = reference_and_gpu() else {
+        return;
+    };
     let merged = |gpu: &CudaDevice, build: &ArrayRef, probe: &ArrayRef| {
         let columns = upload(gpu, &[Arc::clone(build), Arc::clone(probe)]);
-        let keys = Ascending {
+        let keys = PresortedKeys {
             build: &columns[0],
             probe: &columns[1],
             known: false,

@@ -1,6 +1,6 @@
 //! Set joins of elements and lists of every type and form, and of those with an encoding of their own.
 
-use crate::device::cuda::tests::sets::pairs::{
+use crate::device::cuda::tests::sets::search::{
     Sides, compare, every_technique, lists, numbers, predicates,
 };
 use crate::device::cuda::tests::*;
@@ -30,7 +30,9 @@ fn list_of(random: &mut Random, values: &ArrayRef) -> ArrayRef {
 
 #[test]
 fn elements_of_every_type() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(62);
     let techniques = [
         SetTechnique::Prefix,
@@ -80,7 +82,9 @@ fn elements_of_every_type() {
 
 #[test]
 fn lists_of_every_kind_and_single_elements() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(63);
     let plain = lists(&mut random, 200, 6, 30);
     let pairs: ArrayRef = Arc::new(FixedSizeListArray::from_iter_primitive::<Int32Type, _, _>(
@@ -146,7 +150,9 @@ fn lists_of_every_kind_and_single_elements() {
 
 #[test]
 fn large_sets_from_their_rarest_element() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(69);
     for (universe, least) in [(4_000, 900), (300_000, 900), (5_000, 2_000)] {
         parts_of_large_sets(&host, &gpu, &mut random, 150, universe, least);
@@ -223,7 +229,9 @@ pub(crate) const ELEMENTS: [Elements; 6] = [
 /// Sets and elements whose numbers need 32 bits together, or one more.
 #[test]
 fn words_of_32_bits_and_of_more() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(71);
     let sets = (1 << 16) + 1;
     for universe in [(1 << 15) - 1, 1 << 15, (1 << 15) + 1] {
@@ -267,7 +275,9 @@ fn words_of_32_bits_and_of_more() {
 /// shares; then with a duplicate, and with an element that the other side lacks.
 #[test]
 fn long_lists_of_few_elements() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(72);
     for universe in [
         159, 160, 161, 255, 256, 257, 8_191, 8_192, 8_193, 16_385, 70_001,
@@ -357,7 +367,9 @@ pub(crate) fn long_lists(
 
 #[test]
 fn lists_without_duplicates() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(70);
     for elements in ELEMENTS {
         for sides in lists_that_are_sets(&mut random, [300, 200], elements) {

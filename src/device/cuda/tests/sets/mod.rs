@@ -1,6 +1,6 @@
 //! Set joins.
 
 pub(crate) mod encode;
-pub(crate) mod pairs;
+pub(crate) mod search;
 pub(crate) mod self_join;
 pub(crate) mod set_joins;

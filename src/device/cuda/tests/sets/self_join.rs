@@ -1,6 +1,6 @@
 //! Self joins of sets: each pair is tested once.
 
-use crate::device::cuda::tests::sets::pairs::{
+use crate::device::cuda::tests::sets::search::{
     Sides, compare, every_technique, lists, numbers, predicates,
 };
 use crate::device::cuda::tests::*;
@@ -12,7 +12,9 @@ use crate::ir::side::Side;
 /// Few groups, and many groups of a few sets.
 #[test]
 fn self_joins() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(67);
     for (n, groups) in [(1, 1), (700, 0), (700, 3), (3_000, 800)] {
         let sides = with_itself(&mut random, n, groups);
@@ -41,7 +43,9 @@ pub(crate) fn with_itself(random: &mut Random, n: usize, groups: u32) -> Sides {
 /// own.
 #[test]
 fn pairs_that_are_looked_at() {
-    let Some((_, gpu)) = twins() else { return };
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(68);
     let n = 4_000;
     let array = lists(&mut random, n, 11, 40);

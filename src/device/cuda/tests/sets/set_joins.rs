@@ -104,7 +104,9 @@ fn find(
 
 #[test]
 fn sets_as_the_twin() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let random = &mut Random(41);
     let degree = |measure, threshold| SetPredicate::degree(measure, threshold, false).unwrap();
     let predicates = [

@@ -1,14 +1,11 @@
 //! Counts over all pairs by brute force: forced, and as the device chooses.
 
-use std::time::{Duration, Instant};
-
 use crate::device::cuda::tests::*;
 use crate::device::cuda::theta::brute_force;
 use crate::device::data::ranges::Ranges;
 use crate::device::primitives::keys::KeyPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
-use crate::error::BowtieError;
 
 const INEQUALITIES: [Comparison; 4] = [
     Comparison::Lt,
@@ -98,7 +95,9 @@ const KINDS: usize = 6;
 
 #[test]
 fn counts_over_all_pairs_are_the_twins() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(21);
     let sizes = [1, 31, 33, 2047, 2048, 2049];
     let around = sizes
@@ -119,17 +118,17 @@ fn counts_over_all_pairs_are_the_twins() {
                     )
                 })
                 .collect();
-            let here = Rectangle::on(&host, &columns);
-            let there = Rectangle::on(&gpu, &columns);
+            let of_host = Rectangle::on(&host, &columns);
+            let of_gpu = Rectangle::on(&gpu, &columns);
             for (i, first) in INEQUALITIES.into_iter().enumerate() {
                 for count in 1..=3 {
                     let ops = [first, INEQUALITIES[(i + turn) % 4], INEQUALITIES[turn % 4]];
                     let ops = &ops[..count];
                     let what = format!("{n} x {m}, kind {kind}, {ops:?}");
-                    let tests = here.tests(ops);
-                    let expected = host.count_matches(here.matches(&tests), false).unwrap();
-                    let tests = there.tests(ops);
-                    let matches = there.matches(&tests);
+                    let tests = of_host.tests(ops);
+                    let expected = host.count_matches(of_host.matches(&tests), false).unwrap();
+                    let tests = of_gpu.tests(ops);
+                    let matches = of_gpu.matches(&tests);
                     let by_tiles = gpu.queue.tiles_count(matches, &|| Ok(())).unwrap();
                     let by_tiles = down(&gpu, &by_tiles);
                     assert_eq!(expected.on_host().unwrap(), &by_tiles, "{what}: by tiles");
@@ -156,7 +155,9 @@ fn unordered(gpu: &CudaDevice, n: usize, m: usize) -> Rectangle {
 
 #[test]
 fn only_a_whole_rectangle_of_inequalities_goes_by_tiles() {
-    let Some((_, gpu)) = twins() else { return };
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let sides = unordered(&gpu, 5_000, 3_000);
     let all = [Comparison::Lt, Comparison::GtEq, Comparison::Gt];
     let mut last = 0.0;
@@ -193,7 +194,9 @@ fn only_a_whole_rectangle_of_inequalities_goes_by_tiles() {
 
 #[test]
 fn tiles_in_several_launches_count_the_same_and_can_be_cancelled() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let ops = [Comparison::Gt, Comparison::LtEq, Comparison::Lt];
     // Three launches or more.
     let sides = unordered(&gpu, 1_000_000, 200_001);
@@ -207,28 +210,8 @@ fn tiles_in_several_launches_count_the_same_and_can_be_cancelled() {
 
     // 10^13 pairs.
     let sides = unordered(&gpu, 10_000_000, 1_000_000);
-    let cancelled = Arc::new(AtomicBool::new(false));
-    let handle = CudaDevice {
-        profile: Arc::clone(&gpu.profile),
-        rows_before_compiling: gpu.rows_before_compiling,
-        least_merged_rows: gpu.least_merged_rows,
-        name: gpu.name.clone(),
-        queue: Arc::clone(&gpu.queue),
-        twin: host.clone(),
-        cancelled: Arc::clone(&cancelled),
-    };
     let tests = sides.tests(&ops[..2]);
-    std::thread::scope(|scope| {
-        let count = scope.spawn(|| handle.count_matches(sides.matches(&tests), false));
-        std::thread::sleep(Duration::from_millis(100));
-        let from = Instant::now();
-        cancelled.store(true, Ordering::Relaxed);
-        let ended = count.join().unwrap();
-        assert!(matches!(ended, Err(BowtieError::Cancelled)));
-        assert!(
-            from.elapsed() < Duration::from_millis(200),
-            "{:?}",
-            from.elapsed()
-        );
+    ends_when_cancelled(&host, &gpu, |gpu| {
+        gpu.count_matches(sides.matches(&tests), false)
     });
 }

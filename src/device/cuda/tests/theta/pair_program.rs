@@ -1,6 +1,6 @@
 //! Random pair programs: on ranges alone, and after tests.
 
-use crate::device::cuda::tests::theta::matches::{same_pairs, sides};
+use crate::device::cuda::tests::theta::range::{same_pairs, sides};
 use crate::device::cuda::tests::*;
 use crate::device::data::matches::BoundProgram;
 use crate::device::primitives::rows::RowPrimitives;
@@ -85,7 +85,34 @@ pub(crate) fn column(random: &mut Random, kind: Kind, rows: usize) -> ArrayRef {
     }
 }
 
-/// Writes programs whose registers are used as a stack.
+/// Operations whose result is a Boolean.
+pub(crate) const BOOLEAN_OPS: [Op; 13] = [
+    Op::Eq,
+    Op::NotEq,
+    Op::Lt,
+    Op::LtEq,
+    Op::Gt,
+    Op::GtEq,
+    Op::Distinct,
+    Op::NotDistinct,
+    Op::And,
+    Op::Or,
+    Op::Not,
+    Op::IsNull,
+    Op::IsNotNull,
+];
+
+/// Whether the operands of one of [`BOOLEAN_OPS`] are Booleans too.
+pub(crate) fn takes_booleans(op: Op) -> bool {
+    matches!(op, Op::And | Op::Or | Op::Not)
+}
+
+/// Whether one of [`BOOLEAN_OPS`] has one operand.
+pub(crate) fn is_unary(op: Op) -> bool {
+    matches!(op, Op::Not | Op::IsNull | Op::IsNotNull)
+}
+
+/// Writes programs whose registers are handed out as a stack.
 struct Writer<'a> {
     random: &'a mut Random,
     code: Vec<Instruction>,
@@ -172,41 +199,13 @@ impl Writer<'_> {
     }
 
     fn boolean(&mut self, below: usize, out: u8) {
-        use crate::ir::pair_program::Op::And;
-        use crate::ir::pair_program::Op::Distinct;
-        use crate::ir::pair_program::Op::Eq;
-        use crate::ir::pair_program::Op::Gt;
-        use crate::ir::pair_program::Op::GtEq;
-        use crate::ir::pair_program::Op::IsNotNull;
-        use crate::ir::pair_program::Op::IsNull;
-        use crate::ir::pair_program::Op::Lt;
-        use crate::ir::pair_program::Op::LtEq;
-        use crate::ir::pair_program::Op::Not;
-        use crate::ir::pair_program::Op::NotDistinct;
-        use crate::ir::pair_program::Op::NotEq;
-        use crate::ir::pair_program::Op::Or;
-        let ops = [
-            Eq,
-            NotEq,
-            Lt,
-            LtEq,
-            Gt,
-            GtEq,
-            Distinct,
-            NotDistinct,
-            And,
-            Or,
-            Not,
-            IsNull,
-            IsNotNull,
-        ];
-        let op = ops[self.random.below(13) as usize];
-        let kind = match op {
-            And | Or | Not => Kind::Bool,
-            _ => self.kind(),
+        let op = BOOLEAN_OPS[self.random.below(BOOLEAN_OPS.len() as u64) as usize];
+        let kind = match takes_booleans(op) {
+            true => Kind::Bool,
+            false => self.kind(),
         };
         self.value(kind, below, out);
-        if matches!(op, Not | IsNull | IsNotNull) {
+        if is_unary(op) {
             self.emit(op, kind, [out, out, 0, 0]);
         } else {
             self.value(kind, below, out + 1);
@@ -239,7 +238,9 @@ fn program(random: &mut Random, faults: bool) -> Program {
 
 #[test]
 fn programs_decide_as_the_twins() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(9);
     let mut decided = 0;
     for (turn, sizes) in [(1, 1), (65, 64), (1000, 257), (3000, 1500), (200_001, 60)]
@@ -259,32 +260,32 @@ fn programs_decide_as_the_twins() {
         let gather = |random: &mut Random,
                       kinds: [Kind; 8],
                       rows,
-                      here: &OrderedRows,
-                      there: &OrderedRows| {
+                      of_host: &OrderedRows,
+                      of_gpu: &OrderedRows| {
             let arrays = kinds.map(|kind| column(random, kind, rows));
-            let here = arrays.each_ref().map(|array| {
+            let of_host = arrays.each_ref().map(|array| {
                 let column = host.upload(from_ref(array)).unwrap();
-                host.gather(&column, &here.rows).unwrap()
+                host.gather(&column, &of_host.rows).unwrap()
             });
-            let there = arrays.each_ref().map(|array| {
+            let of_gpu = arrays.each_ref().map(|array| {
                 let column = gpu.upload(from_ref(array)).unwrap();
-                gpu.gather(&column, &there.rows).unwrap()
+                gpu.gather(&column, &of_gpu.rows).unwrap()
             });
-            (here, there)
+            (of_host, of_gpu)
         };
-        let (build, sorted_there) = gather(
+        let (build, sorted_on_gpu) = gather(
             &mut random,
             of_sorted,
             sides.rows,
             &sides.build,
-            &sides.sorted_there,
+            &sides.sorted_on_gpu,
         );
-        let (probe, probe_there) = gather(
+        let (probe, probe_on_gpu) = gather(
             &mut random,
             of_probe,
             sides.probe_rows,
             &sides.probe,
-            &sides.probe_there,
+            &sides.probe_on_gpu,
         );
         let bound = |probe| match turn % 2 {
             0 => vec![],
@@ -298,9 +299,9 @@ fn programs_decide_as_the_twins() {
         let ranges = host
             .range_bounds(s, p, &bound(&sides.keys), groups.map(|g| &g.0))
             .unwrap();
-        let (s, p) = (&sides.sorted_there, &sides.probe_there);
-        let bounds = bound(&sides.keys_there);
-        let ranges_there = gpu
+        let (s, p) = (&sides.sorted_on_gpu, &sides.probe_on_gpu);
+        let bounds = bound(&sides.keys_on_gpu);
+        let ranges_on_gpu = gpu
             .range_bounds(s, p, &bounds, groups.map(|g| &g.1))
             .unwrap();
 
@@ -310,29 +311,29 @@ fn programs_decide_as_the_twins() {
             .map(|i| {
                 let left = u64_column(random.words(sides.rows, i), None);
                 let right = u64_column(random.words(sides.probe_rows, i), None);
-                let (left, left_there) = keys_of(&host, &gpu, &left);
-                let (right, right_there) = keys_of(&host, &gpu, &right);
+                let (left, left_on_gpu) = keys_of(&host, &gpu, &left);
+                let (right, right_on_gpu) = keys_of(&host, &gpu, &right);
                 (
                     host.zone_keys(&left, &sides.build).unwrap(),
                     host.zone_keys(&right, &sides.probe).unwrap(),
-                    gpu.zone_keys(&left_there, &sides.sorted_there).unwrap(),
-                    gpu.zone_keys(&right_there, &sides.probe_there).unwrap(),
+                    gpu.zone_keys(&left_on_gpu, &sides.sorted_on_gpu).unwrap(),
+                    gpu.zone_keys(&right_on_gpu, &sides.probe_on_gpu).unwrap(),
                 )
             })
             .collect();
         let op = Comparison::NotEq;
-        let here = keys
+        let of_host = keys
             .iter()
             .map(|(build, probe, _, _)| Test { op, build, probe });
-        let there = keys
+        let of_gpu = keys
             .iter()
             .map(|(_, _, build, probe)| Test { op, build, probe });
-        let (here, there): (Vec<_>, Vec<_>) = (here.collect(), there.collect());
+        let (of_host, of_gpu): (Vec<_>, Vec<_>) = (of_host.collect(), of_gpu.collect());
         let matches = Matches {
             build: &sides.build,
             probe: &sides.probe,
             ranges: &ranges,
-            tests: &here,
+            tests: &of_host,
             program: Some(BoundProgram {
                 program: &program,
                 build_side,
@@ -340,34 +341,34 @@ fn programs_decide_as_the_twins() {
                 probe: &probe,
             }),
         };
-        let matches_there = Matches {
-            build: &sides.sorted_there,
-            probe: &sides.probe_there,
-            ranges: &ranges_there,
-            tests: &there,
+        let matches_on_gpu = Matches {
+            build: &sides.sorted_on_gpu,
+            probe: &sides.probe_on_gpu,
+            ranges: &ranges_on_gpu,
+            tests: &of_gpu,
             program: Some(BoundProgram {
                 program: &program,
                 build_side,
-                build: &sorted_there,
-                probe: &probe_there,
+                build: &sorted_on_gpu,
+                probe: &probe_on_gpu,
             }),
         };
         let what = format!("{sizes:?}, {tests} tests, {:#?}", program.instructions);
         let counts = host.count_matches(matches, false);
-        let counts_there = gpu.count_matches(matches_there, false);
-        match (counts, counts_there) {
+        let counts_on_gpu = gpu.count_matches(matches_on_gpu, false);
+        match (counts, counts_on_gpu) {
             (Ok(_), Ok(_)) => decided += 1,
-            (Err(BowtieError::NeedsHost), Err(BowtieError::NeedsHost)) => continue,
-            (here, there) => panic!("{what}: {here:?} here, {there:?} there"),
+            (Err(BowtieError::NeedsDataFusion), Err(BowtieError::NeedsDataFusion)) => continue,
+            (of_host, of_gpu) => panic!("{what}: {of_host:?} here, {of_gpu:?} there"),
         }
         let exists = host.count_matches(matches, true).unwrap();
-        let exists_there = gpu.count_matches(matches_there, true).unwrap();
+        let exists_on_gpu = gpu.count_matches(matches_on_gpu, true).unwrap();
         assert_eq!(
             exists.on_host().unwrap(),
-            &down(&gpu, &exists_there),
+            &down(&gpu, &exists_on_gpu),
             "{what}: exists"
         );
-        same_pairs(&host, &gpu, matches, matches_there, &mut random, &what);
+        same_pairs(&host, &gpu, matches, matches_on_gpu, &mut random, &what);
     }
     assert!(decided > 100, "{decided} programs decided");
 }

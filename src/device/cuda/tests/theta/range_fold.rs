@@ -1,6 +1,6 @@
 //! Folds over ranges, and sums of columns.
 
-use crate::device::cuda::tests::theta::matches::Sides;
+use crate::device::cuda::tests::theta::range::Sides;
 use crate::device::cuda::tests::*;
 use crate::device::primitives::folds::FoldPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
@@ -11,8 +11,8 @@ pub(crate) fn same_folds(
     host: &HostDevice,
     gpu: &CudaDevice,
     sides: &Sides,
-    here: Matches<'_>,
-    there: Matches<'_>,
+    of_host: Matches<'_>,
+    of_gpu: Matches<'_>,
     random: &mut Random,
     what: &str,
 ) {
@@ -54,67 +54,69 @@ pub(crate) fn same_folds(
                 .collect::<StringArray>(),
         ),
     ];
-    let weights = host.cover(here.build, here.ranges, sides.rows).unwrap();
-    let weights_there = gpu.cover(there.build, there.ranges, sides.rows).unwrap();
+    let weights = host
+        .cover(of_host.build, of_host.ranges, sides.rows)
+        .unwrap();
+    let weights_on_gpu = gpu.cover(of_gpu.build, of_gpu.ranges, sides.rows).unwrap();
     for array in values {
         let column = host.upload(from_ref(&array)).unwrap();
-        let column_there = gpu.upload(from_ref(&array)).unwrap();
+        let column_on_gpu = gpu.upload(from_ref(&array)).unwrap();
         let what = format!("{what}: {}", array.data_type());
-        let same = |here: Column, there: Column, of: &str| {
-            let there = gpu.download(&there).unwrap();
-            let floats = here.on_host().unwrap().as_primitive_opt::<Float64Type>();
-            match (floats, there.as_primitive_opt::<Float64Type>()) {
+        let same = |of_host: Column, of_gpu: Column, of: &str| {
+            let of_gpu = gpu.download(&of_gpu).unwrap();
+            let floats = of_host.on_host().unwrap().as_primitive_opt::<Float64Type>();
+            match (floats, of_gpu.as_primitive_opt::<Float64Type>()) {
                 // The same additions in the same order.
-                (Some(here), Some(there)) => assert_eq!(here, there, "{what}: {of}"),
-                _ => assert_eq!(here.on_host().unwrap(), &there, "{what}: {of}"),
+                (Some(of_host), Some(of_gpu)) => assert_eq!(of_host, of_gpu, "{what}: {of}"),
+                _ => assert_eq!(of_host.on_host().unwrap(), &of_gpu, "{what}: {of}"),
             }
         };
         let m = sides.probe_rows;
         same(
-            host.range_count(&column, here, m).unwrap(),
-            gpu.range_count(&column_there, there, m).unwrap(),
+            host.range_count(&column, of_host, m).unwrap(),
+            gpu.range_count(&column_on_gpu, of_gpu, m).unwrap(),
             "range_count",
         );
         for max in [false, true] {
             same(
-                host.range_extreme(&column, here, m, max).unwrap(),
-                gpu.range_extreme(&column_there, there, m, max).unwrap(),
+                host.range_extreme(&column, of_host, m, max).unwrap(),
+                gpu.range_extreme(&column_on_gpu, of_gpu, m, max).unwrap(),
                 "range_extreme",
             );
         }
         same(
             host.weigh_count(Some(&column), &weights).unwrap(),
-            gpu.weigh_count(Some(&column_there), &weights_there)
+            gpu.weigh_count(Some(&column_on_gpu), &weights_on_gpu)
                 .unwrap(),
             "weigh_count",
         );
         if array.data_type() != &DataType::Utf8 {
             let sum = host.sum(&column).unwrap();
-            let sum_there = gpu.download(&gpu.sum(&column_there).unwrap()).unwrap();
-            same_sum(sum.on_host().unwrap(), &sum_there, &what);
+            let sum_on_gpu = gpu.download(&gpu.sum(&column_on_gpu).unwrap()).unwrap();
+            same_sum(sum.on_host().unwrap(), &sum_on_gpu, &what);
             same(
                 host.weigh(&column, &weights).unwrap(),
-                gpu.weigh(&column_there, &weights_there).unwrap(),
+                gpu.weigh(&column_on_gpu, &weights_on_gpu).unwrap(),
                 "weigh",
             );
             same(
-                host.range_sum(&column, here, m).unwrap(),
-                gpu.range_sum(&column_there, there, m).unwrap(),
+                host.range_sum(&column, of_host, m).unwrap(),
+                gpu.range_sum(&column_on_gpu, of_gpu, m).unwrap(),
                 "range_sum",
             );
         }
     }
     for array in close_floats(&words) {
         let column = host.upload(from_ref(&array)).unwrap();
-        let column_there = gpu.upload(from_ref(&array)).unwrap();
+        let column_on_gpu = gpu.upload(from_ref(&array)).unwrap();
         for max in [false, true] {
             let m = sides.probe_rows;
-            let here = host.range_extreme(&column, here, m, max).unwrap();
-            let there = gpu.range_extreme(&column_there, there, m, max).unwrap();
-            let there = gpu.download(&there).unwrap();
+            let of_host = host.range_extreme(&column, of_host, m, max).unwrap();
+            let of_gpu = gpu.range_extreme(&column_on_gpu, of_gpu, m, max).unwrap();
+            let of_gpu = gpu.download(&of_gpu).unwrap();
             assert_eq!(
-                here.on_host().unwrap(),
-                &there,
+                of_host.on_host().unwrap(),
+                &of_gpu,
                 "{what}: {}",
                 array.data_type()
             );
@@ -138,14 +140,14 @@ pub(crate) fn close_floats(words: &[u64]) -> Vec<ArrayRef> {
 }
 
 /// Equal up to the rounding of floats, which are added in another order.
-fn same_sum(here: &ArrayRef, there: &ArrayRef, what: &str) {
-    let floats = here.as_primitive_opt::<Float64Type>();
-    match (floats, there.as_primitive_opt::<Float64Type>()) {
-        (Some(here), Some(there)) if here.is_valid(0) && there.is_valid(0) => {
-            let (here, there) = (here.value(0), there.value(0));
-            let close = (here - there).abs() <= 1e-9 * here.abs().max(1.0);
-            assert!(close, "{what}: sum {there} for {here}");
+fn same_sum(of_host: &ArrayRef, of_gpu: &ArrayRef, what: &str) {
+    let floats = of_host.as_primitive_opt::<Float64Type>();
+    match (floats, of_gpu.as_primitive_opt::<Float64Type>()) {
+        (Some(of_host), Some(of_gpu)) if of_host.is_valid(0) && of_gpu.is_valid(0) => {
+            let (of_host, of_gpu) = (of_host.value(0), of_gpu.value(0));
+            let close = (of_host - of_gpu).abs() <= 1e-9 * of_host.abs().max(1.0);
+            assert!(close, "{what}: sum {of_gpu} for {of_host}");
         }
-        _ => assert_eq!(here, there, "{what}: sum"),
+        _ => assert_eq!(of_host, of_gpu, "{what}: sum"),
     }
 }

@@ -1,12 +1,9 @@
 //! Counts of two inequalities: with the wavelet tree forced, and by a walk that is cancelled.
 
-use std::time::{Duration, Instant};
-
 use crate::device::cuda::tests::*;
 use crate::device::cuda::theta::zone_map::on_gpu as on_zoned;
 use crate::device::data::ranges::Ranges;
 use crate::device::primitives::theta::ThetaPrimitives;
-use crate::error::BowtieError;
 
 const INEQUALITIES: [Comparison; 4] = [
     Comparison::Lt,
@@ -78,17 +75,17 @@ impl Searched {
             (build, probe, ranges, keys, words)
         }
         let (keys, words) = (u64_column(keys, None), u64_column(words, None));
-        let here = Ranges {
+        let of_host = Ranges {
             lo: on_host(host, &lo),
             hi: on_host(host, &hi),
         };
-        let there = Ranges {
+        let of_gpu = Ranges {
             lo: on_gpu(gpu, &lo),
             hi: on_gpu(gpu, &hi),
         };
         Self {
-            host: on(host, &keys, &words, here),
-            gpu: on(gpu, &keys, &words, there),
+            host: on(host, &keys, &words, of_host),
+            gpu: on(gpu, &keys, &words, of_gpu),
         }
     }
 }
@@ -115,7 +112,9 @@ fn test(
 
 #[test]
 fn counts_of_two_inequalities_are_the_twins() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let mut random = Random(11);
     let around = |n: usize| [n - 1, n, n + 1];
     let sizes: Vec<usize> = [1, 31, 32, 33, 1000, 100_000, 300_001]
@@ -138,31 +137,31 @@ fn counts_of_two_inequalities_are_the_twins() {
             let searched = Searched::of(&host, &gpu, keys, words, ranges);
             for op in INEQUALITIES {
                 let tests = [test(&searched.host, op)];
-                let here = host
+                let of_host = host
                     .count_matches(matches(&searched.host, &tests), false)
                     .unwrap();
                 let tests = [test(&searched.gpu, op)];
-                let there = matches(&searched.gpu, &tests);
-                let by_tree = gpu.queue.wavelet_count(there, &tests[0]).unwrap();
+                let of_gpu = matches(&searched.gpu, &tests);
+                let by_tree = gpu.queue.wavelet_count(of_gpu, &tests[0]).unwrap();
                 let what = format!("{n} x {m}, kind {kind}, {op}");
                 assert_eq!(
-                    here.on_host().unwrap(),
+                    of_host.on_host().unwrap(),
                     &down(&gpu, &by_tree),
                     "{what}: by the tree"
                 );
-                let chosen = gpu.count_matches(there, false).unwrap();
+                let chosen = gpu.count_matches(of_gpu, false).unwrap();
                 assert_eq!(
-                    here.on_host().unwrap(),
+                    of_host.on_host().unwrap(),
                     &down(&gpu, &chosen),
                     "{what}: as chosen"
                 );
                 let exists = host
                     .count_matches(matches(&searched.host, &[test(&searched.host, op)]), true)
                     .unwrap();
-                let exists_there = gpu.count_matches(there, true).unwrap();
+                let exists_on_gpu = gpu.count_matches(of_gpu, true).unwrap();
                 assert_eq!(
                     exists.on_host().unwrap(),
-                    &down(&gpu, &exists_there),
+                    &down(&gpu, &exists_on_gpu),
                     "{what}: exists"
                 );
             }
@@ -180,7 +179,9 @@ fn unordered(host: &HostDevice, gpu: &CudaDevice, n: usize, m: usize) -> Searche
 
 #[test]
 fn the_tree_is_made_where_zones_decide_nothing_and_there_is_room() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let n = 400_000;
     let has_tree = |searched: &Searched| on_zoned(&searched.gpu.3).unwrap().wavelet.get().is_some();
     let apart = unordered(&host, &gpu, n, n);
@@ -201,60 +202,42 @@ fn the_tree_is_made_where_zones_decide_nothing_and_there_is_room() {
     // If the tree does not fit, an error asks for a smaller tile.
     let refused = unordered(&host, &gpu, n, n);
     let tests = [test(&refused.gpu, Comparison::Gt)];
-    let there = matches(&refused.gpu, &tests);
+    let of_gpu = matches(&refused.gpu, &tests);
     let full = gpu.budget().limit() - gpu.budget().in_use() - n as u64 * 8;
     let held = gpu.budget().lease(full, "test").unwrap();
-    let error = gpu.count_matches(there, false).unwrap_err();
+    let error = gpu.count_matches(of_gpu, false).unwrap_err();
     assert!(error.is_divisible());
     drop(held);
     assert!(!has_tree(&refused));
-    let counts_again = gpu.count_matches(there, false).unwrap();
+    let counts_again = gpu.count_matches(of_gpu, false).unwrap();
     assert!(has_tree(&refused));
     assert_eq!(down(&gpu, &counts_again), down(&gpu, &counts));
 }
 
 #[test]
 fn a_walk_in_several_launches_counts_the_same_and_can_be_cancelled() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
     let (n, m) = (1_000_000, 200_000);
     let searched = unordered(&host, &gpu, n, m);
     let tests = [test(&searched.gpu, Comparison::Gt)];
-    let there = matches(&searched.gpu, &tests);
+    let of_gpu = matches(&searched.gpu, &tests);
     let walked = gpu
         .queue
-        .zones_count(there, false, &|| Ok(()))
+        .zones_count(of_gpu, false, &|| Ok(()))
         .unwrap()
         .unwrap();
-    let by_tree = gpu.queue.wavelet_count(there, &tests[0]).unwrap();
+    let by_tree = gpu.queue.wavelet_count(of_gpu, &tests[0]).unwrap();
     assert_eq!(down(&gpu, &walked), down(&gpu, &by_tree));
 
     // 10^13 pairs, tested twice.
     let searched = unordered(&host, &gpu, 10_000_000, 1_000_000);
-    let cancelled = Arc::new(AtomicBool::new(false));
-    let handle = CudaDevice {
-        profile: Arc::clone(&gpu.profile),
-        rows_before_compiling: gpu.rows_before_compiling,
-        least_merged_rows: gpu.least_merged_rows,
-        name: gpu.name.clone(),
-        queue: Arc::clone(&gpu.queue),
-        twin: host.clone(),
-        cancelled: Arc::clone(&cancelled),
-    };
     let tests = [
         test(&searched.gpu, Comparison::Gt),
         test(&searched.gpu, Comparison::Gt),
     ];
-    std::thread::scope(|scope| {
-        let count = scope.spawn(|| handle.count_matches(matches(&searched.gpu, &tests), false));
-        std::thread::sleep(Duration::from_millis(100));
-        let from = Instant::now();
-        cancelled.store(true, Ordering::Relaxed);
-        let ended = count.join().unwrap();
-        assert!(matches!(ended, Err(BowtieError::Cancelled)));
-        assert!(
-            from.elapsed() < Duration::from_millis(200),
-            "{:?}",
-            from.elapsed()
-        );
+    ends_when_cancelled(&host, &gpu, |gpu| {
+        gpu.count_matches(matches(&searched.gpu, &tests), false)
     });
 }

@@ -11,9 +11,9 @@ fn column(array: ArrayRef) -> Column {
 /// The matches of each row, ascending.
 fn matches(base: &Column, other: &Column, null_equal: bool, by: EquiStrategy) -> Vec<Vec<u32>> {
     let budget = Budget::new(u64::MAX);
-    let go_on = || Ok(());
-    let index = index(&budget, &[base], null_equal, Some(by), &go_on).unwrap();
-    let (probe, ranges) = search(&budget, &index, &[other], &go_on).unwrap();
+    let check_cancelled = || Ok(());
+    let index = index(&budget, &[base], null_equal, Some(by), &check_cancelled).unwrap();
+    let (probe, ranges) = search(&budget, &index, &[other], &check_cancelled).unwrap();
     let mut found = vec![vec![]; other.rows()];
     for (at, row) in probe.rows.on_host().unwrap().iter().enumerate() {
         let span =

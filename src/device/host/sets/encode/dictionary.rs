@@ -6,7 +6,7 @@ use arrow::row::RowConverter;
 use rayon::prelude::*;
 
 use crate::device::budget::Budget;
-use crate::device::host::pace::{GoOn, Pace};
+use crate::device::host::pace::{CancelCheck, Pace};
 use crate::device::host::sets::encode::element_ids::{RowNumbers, WordNumbers};
 use crate::error::Result;
 use crate::list_sets::elements::{Element, Elements};
@@ -39,9 +39,9 @@ impl Dictionary {
         elements: &Elements,
         values: usize,
         converter: Option<RowConverter>,
-        go_on: GoOn<'_>,
+        check_cancelled: CancelCheck<'_>,
     ) -> Result<(Self, Vec<u32>)> {
-        let mut pace = Pace::new(go_on);
+        let mut pace = Pace::new(check_cancelled);
         Ok(match (elements, converter) {
             (Elements::Rows(rows), Some(converter)) => {
                 let mut numbers = RowNumbers::new(budget);

@@ -86,7 +86,7 @@ pub(crate) struct RowNumbers {
     table: u64,
     /// Bytes of the keys, and bytes reserved for keys.
     keys: u64,
-    room: u64,
+    reserved_key_bytes: u64,
     held: Growing,
 }
 
@@ -102,7 +102,7 @@ impl RowNumbers {
             numbers: HashMap::new(),
             table: 0,
             keys: 0,
-            room: 0,
+            reserved_key_bytes: 0,
             held: Growing::new(budget),
         }
     }
@@ -116,15 +116,15 @@ impl RowNumbers {
         let (fresh, capacity) = (self.numbers.len() as u32, self.numbers.capacity());
         if self.numbers.len() == capacity {
             self.table = doubled(capacity, Self::ENTRY);
-            self.held.at_least(self.table + self.room)?;
+            self.held.at_least(self.table + self.reserved_key_bytes)?;
         }
         match self.numbers.entry_ref(row) {
             EntryRef::Occupied(entry) => Ok(*entry.get()),
             EntryRef::Vacant(entry) => {
                 self.keys += row.len() as u64 + Self::KEY;
-                if self.keys > self.room {
-                    self.room = self.keys + (self.keys / 4).min(Self::AHEAD);
-                    self.held.at_least(self.table + self.room)?;
+                if self.keys > self.reserved_key_bytes {
+                    self.reserved_key_bytes = self.keys + (self.keys / 4).min(Self::AHEAD);
+                    self.held.at_least(self.table + self.reserved_key_bytes)?;
                 }
                 entry.insert(fresh);
                 Ok(fresh)

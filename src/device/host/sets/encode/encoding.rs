@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 use crate::device::budget::{Budget, Lease};
 use crate::device::data::keys::NO_GROUP;
-use crate::device::host::pace::{GoOn, Pace};
+use crate::device::host::pace::{CancelCheck, Pace};
 use crate::device::host::sets::encode::dictionary::Dictionary;
 use crate::device::host::sets::encode::element_ids::WordNumbers;
 use crate::error::{BowtieError, Result};
@@ -111,24 +111,25 @@ pub(crate) fn encode(
     rows: usize,
     lists: &Lists,
     groups: Option<&[u32]>,
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
 ) -> Result<Encoded> {
     let _working = budget.lease(working_bytes(rows, lists), "sets")?;
     let converter = Elements::converter(lists.values.data_type())?;
     let (elements, lease) = Elements::leased(budget, &lists.values, converter.as_ref())?;
     let values = lists.values.len();
-    let (dictionary, numbers) = Dictionary::of(budget, &elements, values, converter, go_on)?;
+    let (dictionary, numbers) =
+        Dictionary::of(budget, &elements, values, converter, check_cancelled)?;
     drop((elements, lease));
     let mut universe = numbers.iter().map(|n| *n as usize + 1).max().unwrap_or(0);
-    go_on()?;
+    check_cancelled()?;
     let (mut raw, grouped) = match groups {
         None => {
             let number = |_: u32, at: usize| numbers[at];
-            (read(rows, lists, None, &number, go_on)?, None)
+            (read(rows, lists, None, &number, check_cancelled)?, None)
         }
         Some(groups) => {
             let mut known = WordNumbers::new(budget);
-            let mut pace = Pace::new(go_on);
+            let mut pace = Pace::new(check_cancelled);
             for (row, group) in groups.iter().enumerate().take(rows) {
                 let span = lists.get(row).filter(|_| *group != NO_GROUP);
                 for at in span.unwrap_or(0..0) {
@@ -142,7 +143,7 @@ pub(crate) fn encode(
                 let number = known.get(tuple(group, numbers[at]));
                 number.expect("each was numbered")
             };
-            let raw = read(rows, lists, Some(groups), &number, go_on)?;
+            let raw = read(rows, lists, Some(groups), &number, check_cancelled)?;
             (raw, Some(known))
         }
     };
@@ -150,7 +151,7 @@ pub(crate) fn encode(
     let _different = budget.lease(universe as u64 * DIFFERENT_BYTES, "elements of sets")?;
     let mut counts = vec![0u32; universe];
     for numbers in raw.elements.chunks(Pace::STEPS) {
-        go_on()?;
+        check_cancelled()?;
         for number in numbers {
             counts[*number as usize] += 1;
         }
@@ -162,13 +163,13 @@ pub(crate) fn encode(
     for (rank, number) in by_frequency.iter().enumerate() {
         ranks[*number as usize] = rank as u32;
     }
-    go_on()?;
+    check_cancelled()?;
     raw.elements
         .par_iter_mut()
         .for_each(|element| *element = ranks[*element as usize]);
     let ranks_lease = budget.lease(universe as u64 * 4, "elements of sets")?;
     Ok(Encoded {
-        sets: raw.arrange(budget, go_on)?,
+        sets: raw.arrange(budget, check_cancelled)?,
         domain: Domain {
             dictionary,
             grouped,
@@ -189,14 +190,20 @@ fn read(
     lists: &Lists,
     groups: Option<&[u32]>,
     number: &(dyn Fn(u32, usize) -> u32 + Sync),
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
 ) -> Result<Raw> {
-    in_tasks(rows, lists, groups, go_on, |group, span, elements| {
-        let first = elements.len();
-        elements.extend(span.map(|at| number(group, at)));
-        dedup_from(elements, first);
-        (elements.len() - first) as u32
-    })
+    in_tasks(
+        rows,
+        lists,
+        groups,
+        check_cancelled,
+        |group, span, elements| {
+            let first = elements.len();
+            elements.extend(span.map(|at| number(group, at)));
+            dedup_from(elements, first);
+            (elements.len() - first) as u32
+        },
+    )
 }
 
 impl Domain {
@@ -207,28 +214,34 @@ impl Domain {
         rows: usize,
         lists: &Lists,
         groups: Option<&[u32]>,
-        go_on: GoOn<'_>,
+        check_cancelled: CancelCheck<'_>,
     ) -> Result<Sets> {
         let _working = budget.lease(working_bytes(rows, lists), "sets")?;
         let converter = self.dictionary.converter();
         let (values, _lease) = Elements::leased(budget, &lists.values, converter)?;
-        go_on()?;
-        let raw = in_tasks(rows, lists, groups, go_on, |group, span, elements| {
-            let first = elements.len();
-            // By index, which is smaller than the element.
-            let mut unknown: Vec<usize> = vec![];
-            for at in span {
-                match self.number(group, values.get(at)) {
-                    UNKNOWN => unknown.push(at),
-                    number => elements.push(number),
+        check_cancelled()?;
+        let raw = in_tasks(
+            rows,
+            lists,
+            groups,
+            check_cancelled,
+            |group, span, elements| {
+                let first = elements.len();
+                // By index, which is smaller than the element.
+                let mut unknown: Vec<usize> = vec![];
+                for at in span {
+                    match self.number(group, values.get(at)) {
+                        UNKNOWN => unknown.push(at),
+                        number => elements.push(number),
+                    }
                 }
-            }
-            dedup_from(elements, first);
-            unknown.sort_unstable_by(|a, b| values.get(*a).cmp(&values.get(*b)));
-            unknown.dedup_by(|a, b| values.get(*a) == values.get(*b));
-            (elements.len() - first + unknown.len()) as u32
-        })?;
-        raw.arrange(budget, go_on)
+                dedup_from(elements, first);
+                unknown.sort_unstable_by(|a, b| values.get(*a).cmp(&values.get(*b)));
+                unknown.dedup_by(|a, b| values.get(*a) == values.get(*b));
+                (elements.len() - first + unknown.len()) as u32
+            },
+        )?;
+        raw.arrange(budget, check_cancelled)
     }
 
     fn number(&self, group: u32, element: Element<'_>) -> u32 {
@@ -261,14 +274,14 @@ fn in_tasks(
     rows: usize,
     lists: &Lists,
     groups: Option<&[u32]>,
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
     set: impl Fn(u32, Range<usize>, &mut Vec<u32>) -> u32 + Sync,
 ) -> Result<Raw> {
     let tasks: Vec<usize> = (0..rows).step_by(TASK_ROWS).collect();
     let parts: Vec<Raw> = tasks
         .into_par_iter()
         .map(|from| {
-            go_on()?;
+            check_cancelled()?;
             let mut part = Raw::default();
             for row in from..(from + TASK_ROWS).min(rows) {
                 let group = groups.map_or(0, |groups| groups[row]);
@@ -316,7 +329,7 @@ fn in_tasks(
 }
 
 impl Raw {
-    fn arrange(mut self, budget: &Arc<Budget>, go_on: GoOn<'_>) -> Result<Sets> {
+    fn arrange(mut self, budget: &Arc<Budget>, check_cancelled: CancelCheck<'_>) -> Result<Sets> {
         let (len, elements) = (self.rows.len(), self.elements.len());
         let bytes = elements as u64 * 4 + len as u64 * SET_BYTES + 4;
         let lease = budget.lease(bytes, "sets")?;
@@ -348,13 +361,13 @@ impl Raw {
             rest = behind;
         }
         parts.par_chunks_mut(TASK_ROWS / 4).try_for_each(|parts| {
-            let mut pace = Pace::new(go_on);
+            let mut pace = Pace::new(check_cancelled);
             parts.iter_mut().try_for_each(|part| {
                 part.sort_unstable();
                 pace.step(part.len())
             })
         })?;
-        let mut pace = Pace::new(go_on);
+        let mut pace = Pace::new(check_cancelled);
         for i in order {
             let i = i as usize;
             sets.rows.push(self.rows[i]);

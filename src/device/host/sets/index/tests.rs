@@ -86,7 +86,7 @@ fn check(
     technique: Option<SetTechnique>,
 ) {
     let budget = Budget::new(u64::MAX);
-    let go_on = || Ok(());
+    let check_cancelled = || Ok(());
     let (a, b) = (column(indexed), column(probe));
     let of_groups = groups.map(|(x, y, count)| (ids(&budget, x), ids(&budget, y), count));
     let index_groups = of_groups.as_ref().map(|(x, _, count)| (x, *count));
@@ -98,12 +98,12 @@ fn check(
         &[],
         test,
         (technique, &b),
-        &go_on,
+        &check_cancelled,
     )
     .unwrap();
     let expected = all_pairs(indexed, probe, groups.map(|(x, y, _)| (x, y)), test);
 
-    let found = search(&budget, &index, &b, search_groups, &[], &go_on).unwrap();
+    let found = search(&budget, &index, &b, search_groups, &[], &check_cancelled).unwrap();
     let mut pairs = vec![];
     let (lo, hi) = (
         found.ranges.lo.on_host().unwrap(),
@@ -122,7 +122,15 @@ fn check(
     );
 
     for counting in [SetCounting::Exists, SetCounting::Probe, SetCounting::Both] {
-        let counted = count(&budget, &index, &b, search_groups, counting, &go_on).unwrap();
+        let counted = count(
+            &budget,
+            &index,
+            &b,
+            search_groups,
+            counting,
+            &check_cancelled,
+        )
+        .unwrap();
         let rows = counted.probe.rows.on_host().unwrap();
         for (row, count) in rows.iter().zip(counted.counts.on_host().unwrap()) {
             let all = expected.iter().filter(|(_, s)| s == row).count() as u32;

@@ -1,6 +1,6 @@
 //! Binary matrices: a row of bits for each set, one bit for each element of the universe.
 
-use crate::device::host::pace::{GoOn, Pace};
+use crate::device::host::pace::{CancelCheck, Pace};
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::error::Result;
 
@@ -23,8 +23,12 @@ impl BinaryMatrix {
         (sets.len() * Self::words_for(universe)) as u64 * 8
     }
 
-    pub(crate) fn new(sets: &Sets, universe: usize, go_on: GoOn<'_>) -> Result<Self> {
-        let mut pace = Pace::new(go_on);
+    pub(crate) fn new(
+        sets: &Sets,
+        universe: usize,
+        check_cancelled: CancelCheck<'_>,
+    ) -> Result<Self> {
+        let mut pace = Pace::new(check_cancelled);
         let words = Self::words_for(universe);
         let mut matrix = Self {
             words,

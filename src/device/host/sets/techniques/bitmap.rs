@@ -7,7 +7,7 @@
 use pulp::Arch;
 
 use crate::device::data::results::SetTally;
-use crate::device::host::pace::GoOn;
+use crate::device::host::pace::CancelCheck;
 use crate::device::host::sets::block::{Block, SetSearch, Technique};
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
@@ -24,9 +24,13 @@ pub(crate) struct Bitmap {
 }
 
 impl Bitmap {
-    pub(crate) fn new(sets: &Sets, universe: usize, go_on: GoOn<'_>) -> Result<Self> {
+    pub(crate) fn new(
+        sets: &Sets,
+        universe: usize,
+        check_cancelled: CancelCheck<'_>,
+    ) -> Result<Self> {
         Ok(Self {
-            matrix: BinaryMatrix::new(sets, universe, go_on)?,
+            matrix: BinaryMatrix::new(sets, universe, check_cancelled)?,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Signatures: bits of hashed elements. They only reject pairs.
 
-use crate::device::host::pace::{GoOn, Pace};
+use crate::device::host::pace::{CancelCheck, Pace};
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::error::Result;
 
@@ -24,8 +24,8 @@ impl Signatures {
         (sets.len() * words * 8) as u64
     }
 
-    pub(crate) fn new(sets: &Sets, words: usize, go_on: GoOn<'_>) -> Result<Self> {
-        let mut pace = Pace::new(go_on);
+    pub(crate) fn new(sets: &Sets, words: usize, check_cancelled: CancelCheck<'_>) -> Result<Self> {
+        let mut pace = Pace::new(check_cancelled);
         let mut bits = vec![0; sets.len() * words];
         for (position, bits) in bits.chunks_exact_mut(words).enumerate() {
             sign(sets.get(position), bits);

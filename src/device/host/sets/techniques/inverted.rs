@@ -5,7 +5,7 @@
 //! limits the postings. The cost does not depend on the threshold, so this technique suits low ones.
 
 use crate::device::data::results::SetTally;
-use crate::device::host::pace::GoOn;
+use crate::device::host::pace::CancelCheck;
 use crate::device::host::sets::block::{Block, SetSearch, Technique};
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
@@ -19,9 +19,13 @@ pub(crate) struct InvertedIndex {
 }
 
 impl InvertedIndex {
-    pub(crate) fn new(sets: &Sets, universe: usize, go_on: GoOn<'_>) -> Result<Self> {
+    pub(crate) fn new(
+        sets: &Sets,
+        universe: usize,
+        check_cancelled: CancelCheck<'_>,
+    ) -> Result<Self> {
         Ok(Self {
-            postings: Postings::new(sets, universe, |size| size, false, go_on)?,
+            postings: Postings::new(sets, universe, |size| size, false, check_cancelled)?,
         })
     }
 
@@ -32,16 +36,16 @@ impl InvertedIndex {
 
 /// The overlap with each indexed position, and the positions with at least one shared element.
 #[derive(Debug)]
-pub(crate) struct Met {
+pub(crate) struct OverlapCounts {
     counts: Vec<u32>,
     positions: Vec<u32>,
 }
 
 impl Technique for InvertedIndex {
-    type Scratch = Met;
+    type Scratch = OverlapCounts;
 
-    fn scratch(&self, indexed: &Sets) -> Met {
-        Met {
+    fn scratch(&self, indexed: &Sets) -> OverlapCounts {
+        OverlapCounts {
             counts: vec![0; indexed.len()],
             positions: vec![],
         }
@@ -55,7 +59,7 @@ impl Technique for InvertedIndex {
         &self,
         search: &SetSearch<'_>,
         block: &Block,
-        met: &mut Met,
+        met: &mut OverlapCounts,
         sink: &mut S,
     ) -> Result<SetTally> {
         let mut tally = SetTally::default();

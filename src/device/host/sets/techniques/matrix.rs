@@ -10,7 +10,7 @@ use std::ops::Range;
 use pulp::Arch;
 
 use crate::device::data::results::SetTally;
-use crate::device::host::pace::GoOn;
+use crate::device::host::pace::CancelCheck;
 use crate::device::host::sets::block::{BLOCK, Block, SetSearch, Technique};
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
@@ -30,9 +30,13 @@ pub(crate) struct Matrix {
 }
 
 impl Matrix {
-    pub(crate) fn new(sets: &Sets, universe: usize, go_on: GoOn<'_>) -> Result<Self> {
+    pub(crate) fn new(
+        sets: &Sets,
+        universe: usize,
+        check_cancelled: CancelCheck<'_>,
+    ) -> Result<Self> {
         Ok(Self {
-            matrix: BinaryMatrix::new(sets, universe, go_on)?,
+            matrix: BinaryMatrix::new(sets, universe, check_cancelled)?,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::device::host::pace::{GoOn, Pace};
+use crate::device::host::pace::{CancelCheck, Pace};
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::error::Result;
 
@@ -25,9 +25,9 @@ impl Postings {
         universe: usize,
         prefix: impl Fn(usize) -> usize,
         with_places: bool,
-        go_on: GoOn<'_>,
+        check_cancelled: CancelCheck<'_>,
     ) -> Result<Self> {
-        let mut pace = Pace::new(go_on);
+        let mut pace = Pace::new(check_cancelled);
         let front = |position: usize| {
             let elements = sets.get(position);
             &elements[..prefix(elements.len()).min(elements.len())]

@@ -5,7 +5,7 @@
 //! overlap (the positional filter). The remaining candidates are verified. This suits high thresholds.
 
 use crate::device::data::results::SetTally;
-use crate::device::host::pace::GoOn;
+use crate::device::host::pace::CancelCheck;
 use crate::device::host::sets::block::{Block, SetSearch, Technique};
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
@@ -28,7 +28,7 @@ impl Prefix {
         sets: &Sets,
         universe: usize,
         test: SetTest,
-        go_on: GoOn<'_>,
+        check_cancelled: CancelCheck<'_>,
     ) -> Result<Self> {
         let mut sizes = sets.sizes.clone();
         sizes.sort_unstable();
@@ -43,7 +43,7 @@ impl Prefix {
             .collect();
         let prefix = |size: usize| prefixes[class(&(size as u32)) as usize];
         Ok(Self {
-            postings: Postings::new(sets, universe, prefix, true, go_on)?,
+            postings: Postings::new(sets, universe, prefix, true, check_cancelled)?,
             classes: sets.sizes.iter().map(class).collect(),
             sizes: sizes.len(),
         })
@@ -125,7 +125,7 @@ impl Technique for Prefix {
             let unknown = search.probe.unknown(at);
             let prefix = search
                 .test
-                .searching_prefix(size, search.indexed.size(window.start));
+                .probe_prefix(size, search.indexed.size(window.start));
             let front = (prefix as usize)
                 .saturating_sub(unknown)
                 .min(elements.len());

@@ -6,7 +6,7 @@
 //! candidates.
 
 use crate::device::data::results::SetTally;
-use crate::device::host::pace::GoOn;
+use crate::device::host::pace::CancelCheck;
 use crate::device::host::sets::block::{Block, SetSearch, Technique};
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
@@ -27,12 +27,12 @@ impl Rarest {
         sets: &Sets,
         universe: usize,
         indexed_contains: bool,
-        go_on: GoOn<'_>,
+        check_cancelled: CancelCheck<'_>,
     ) -> Result<Self> {
         let prefix = |size: usize| if indexed_contains { size } else { 1 };
         Ok(Self {
-            postings: Postings::new(sets, universe, prefix, false, go_on)?,
-            signatures: Signatures::new(sets, Self::words(sets), go_on)?,
+            postings: Postings::new(sets, universe, prefix, false, check_cancelled)?,
+            signatures: Signatures::new(sets, Self::words(sets), check_cancelled)?,
         })
     }
 

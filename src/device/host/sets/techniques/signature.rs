@@ -9,7 +9,7 @@ use std::ops::Range;
 use pulp::Arch;
 
 use crate::device::data::results::SetTally;
-use crate::device::host::pace::GoOn;
+use crate::device::host::pace::CancelCheck;
 use crate::device::host::sets::block::{Block, SetSearch, Technique};
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
@@ -28,9 +28,9 @@ pub(crate) struct Signature {
 const STRIP: usize = 512;
 
 impl Signature {
-    pub(crate) fn new(sets: &Sets, go_on: GoOn<'_>) -> Result<Self> {
+    pub(crate) fn new(sets: &Sets, check_cancelled: CancelCheck<'_>) -> Result<Self> {
         Ok(Self {
-            signatures: Signatures::new(sets, Self::words(sets), go_on)?,
+            signatures: Signatures::new(sets, Self::words(sets), check_cancelled)?,
         })
     }
 

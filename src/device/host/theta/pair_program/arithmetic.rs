@@ -156,7 +156,7 @@ fn integers(
                         };
                         match quotient {
                             Some(quotient) => out.words[i] = quotient.word(),
-                            None => out.leave(i, len),
+                            None => out.set_fault(i, len),
                         }
                     }
                 }
@@ -236,7 +236,7 @@ fn settle_nans<T: Float>(arch: Arch, (a, b): (&[u64], &[u64]), out: &mut Registe
         match (quiet(a[i]), quiet(b[i])) {
             (Some(nan), None) | (None, Some(nan)) => out.words[i] = nan,
             (Some(one), Some(other)) if one == other => out.words[i] = one,
-            _ => out.leave(i, len),
+            _ => out.set_fault(i, len),
         }
     }
 }
@@ -316,7 +316,7 @@ fn cast(arch: Arch, from: Kind, to: Kind, a: &Register, out: &mut Register, len:
                 match (least..=most).contains(&value) {
                     // The lower half is the extended word.
                     true => out.words[i] = value as u64,
-                    false => out.leave(i, len),
+                    false => out.set_fault(i, len),
                 }
             }
         }

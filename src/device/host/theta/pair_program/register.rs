@@ -37,7 +37,7 @@ impl Register {
     }
 
     /// Sets the state of value `i` to [`HOST`], unless it is NULL.
-    pub(crate) fn leave(&mut self, i: usize, len: usize) {
+    pub(crate) fn set_fault(&mut self, i: usize, len: usize) {
         if self.all_values {
             self.states[..len].fill(VALUE);
             self.all_values = false;

@@ -176,7 +176,7 @@ fn is_null(a: &Register, out: &mut Register, len: usize, wanted: bool) {
         let state = a.state(i);
         out.words[i] = u64::from((state == NULL) == wanted);
         if state == HOST {
-            out.leave(i, len);
+            out.set_fault(i, len);
         }
     }
 }
@@ -189,7 +189,7 @@ pub(crate) fn distinct(a: &Register, b: &Register, out: &mut Register, len: usiz
     }
     for i in 0..len {
         match (a.state(i), b.state(i)) {
-            (HOST, _) | (_, HOST) => out.leave(i, len),
+            (HOST, _) | (_, HOST) => out.set_fault(i, len),
             (VALUE, VALUE) => {}
             (a, b) => out.words[i] = u64::from((a == b) == equal),
         }

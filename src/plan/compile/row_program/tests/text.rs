@@ -390,6 +390,6 @@ fn what_does_not_compile() {
     ] {
         let compiled =
             crate::plan::compile::row_program::compile(std::slice::from_ref(&expression), &schema);
-        assert!(compiled.is_none(), "{expression}");
+        assert!(compiled.is_err(), "{expression}");
     }
 }

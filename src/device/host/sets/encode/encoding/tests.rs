@@ -132,11 +132,11 @@ fn encoding_many_elements_can_be_cancelled() {
             let mut most = usize::MAX;
             for stop in 0.. {
                 asked.store(0, Ordering::Relaxed);
-                let go_on = || match asked.fetch_add(1, Ordering::Relaxed) {
+                let check_cancelled = || match asked.fetch_add(1, Ordering::Relaxed) {
                     at if at == stop => Err(BowtieError::Cancelled),
                     _ => Ok(()),
                 };
-                match encode(&unlimited(), rows, &base, groups, &go_on) {
+                match encode(&unlimited(), rows, &base, groups, &check_cancelled) {
                     Err(error) => assert!(matches!(error, BowtieError::Cancelled)),
                     Ok(_) => {
                         most = stop;

@@ -1,0 +1,69 @@
+//! The generated table of kernels, and what launches refuse.
+
+use super::*;
+use crate::device::cuda::runtime::arguments::Structure;
+use crate::device::cuda::runtime::memory::Memory;
+use crate::device::cuda::runtime::ptx_entries::{PtxParameter, entries};
+
+/// The text in the repository, of a build with machine code too.
+fn ptx(family: Family) -> String {
+    let root = env!("CARGO_MANIFEST_DIR");
+    std::fs::read_to_string(format!("{root}/kernels/ptx/{}.ptx", family.name())).unwrap()
+}
+
+#[test]
+fn each_entry_of_the_ptx_has_a_constant_with_its_parameters() {
+    let mut families: Vec<Family> = ALL.iter().map(|(entry, _)| entry.family).collect();
+    families.dedup();
+    assert_eq!(families.len(), FAMILIES);
+    let mut constants = ALL.iter().enumerate();
+    for family in families {
+        for entry in entries(&ptx(family)).unwrap() {
+            let (index, (of, found)) = constants.next().expect("a constant for each entry");
+            assert_eq!((of.family, of.name), (family, entry.name.as_str()));
+            assert_eq!(of.index, index);
+            let wanted = entry.parameters.iter().map(|parameter| match *parameter {
+                PtxParameter::U32 => (4, 4),
+                PtxParameter::U64 => (8, 8),
+                PtxParameter::ByValue { bytes, align } => (bytes, align),
+            });
+            let wanted: Vec<(usize, usize)> = wanted.collect();
+            assert_eq!(*found, wanted, "{}", entry.name);
+        }
+    }
+    assert!(constants.next().is_none());
+}
+
+#[test]
+fn parameters_are_those_of_the_source() {
+    // Of `__global__ void rows_gather32(const uint32_t*, const uint32_t*, uint32_t*, uint32_t)`.
+    assert_eq!(
+        arguments_of(ROWS_GATHER32),
+        [(8, 8), (8, 8), (8, 8), (4, 4)]
+    );
+    // Of `__global__ void group_sorted(const uint32_t*, uint32_t, Accumulators)`.
+    assert_eq!(arguments_of(GROUP_SORTED), [(8, 8), (4, 4), (784, 8)]);
+}
+
+/// Two implementations where `T: Into<U>`: which one is meant is an error then, and this test does not compile.
+macro_rules! refused {
+    ($from:ty => $parameter:ty) => {{
+        trait DoesNotFit<A> {
+            fn refused() {}
+        }
+        impl<T> DoesNotFit<()> for T {}
+        impl<T: Into<$parameter>> DoesNotFit<u8> for T {}
+        <$from as DoesNotFit<_>>::refused();
+    }};
+}
+
+#[test]
+fn arguments_of_other_widths_do_not_compile() {
+    refused!(u64 => U32);
+    refused!(usize => U32);
+    refused!(&'static Memory => U32);
+    refused!(u32 => U64);
+    refused!(usize => U64);
+    refused!(&'static Structure<2> => U64);
+    refused!(u64 => ByValue<'static, 8, 8>);
+}

@@ -1,0 +1,390 @@
+//! Probes of set joins: the matches that the host finds, by every technique.
+
+use crate::device::cuda::tests::*;
+use crate::device::data::results::SetCounting;
+use crate::device::data::structures::SetIndex;
+use crate::device::primitives::sets::SetPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
+use crate::error::BowtieError;
+use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTechnique, SetTest};
+use crate::ir::side::Side;
+
+/// Matches as pairs of a build row and a probe row, and match counts of the rows of both sides.
+#[derive(Debug, PartialEq)]
+struct Joined {
+    pairs: Vec<(u32, u32)>,
+    of_indexed: Vec<u32>,
+    of_probe: Vec<u32>,
+    exists: Vec<u32>,
+}
+
+/// Two columns, of which the first is indexed, and the groups of their rows.
+pub(crate) struct Sides {
+    pub indexed: ArrayRef,
+    pub probe: ArrayRef,
+    pub groups: Option<(Vec<u32>, Vec<u32>, u32)>,
+}
+
+type Words<'a> = &'a dyn Fn(&[u32]) -> Buffer<u32>;
+
+fn joined(
+    device: &dyn Device,
+    words: Words<'_>,
+    sides: &Sides,
+    test: SetTest,
+    by: Option<SetTechnique>,
+) -> (SetTechnique, Joined) {
+    let indexed = device.upload(from_ref(&sides.indexed)).unwrap();
+    let probe = device.upload(from_ref(&sides.probe)).unwrap();
+    let groups = sides
+        .groups
+        .as_ref()
+        .map(|(a, b, count)| (words(a), words(b), *count));
+    let of_index = groups.as_ref().map(|(a, _, count)| (a, *count));
+    let of_search = groups.as_ref().map(|(_, b, _)| b);
+    let index = device
+        .set_index(&indexed, of_index, &[], test, by, &probe)
+        .unwrap();
+    let found = device.set_search(&index, &probe, of_search, &[]).unwrap();
+    let read = |words: &Buffer<u32>| device.read(words).unwrap();
+    let (rows, matches) = (read(&found.probe.rows), read(&found.matches.rows));
+    let (lo, hi) = (read(&found.ranges.lo), read(&found.ranges.hi));
+    let segments = read(found.matches.segments.as_ref().unwrap());
+    assert_eq!(segments.len(), rows.len() + 1);
+    let mut pairs = Vec::with_capacity(matches.len());
+    for (at, row) in rows.iter().enumerate() {
+        assert_eq!((lo[at], hi[at]), (segments[at], segments[at + 1]));
+        let list = &matches[lo[at] as usize..hi[at] as usize];
+        pairs.extend(list.iter().map(|matching| (*matching, *row)));
+    }
+    assert_eq!(pairs.len(), matches.len());
+    pairs.sort_unstable();
+
+    let by_row = |counting| {
+        let counted = device
+            .set_count(&index, &probe, of_search, counting)
+            .unwrap();
+        let mut counts = vec![0; probe.rows()];
+        let rows = read(&counted.probe.rows);
+        for (row, count) in rows.iter().zip(read(&counted.counts).iter()) {
+            counts[*row as usize] = *count;
+        }
+        (counts, counted.indexed.map(|counts| read(&counts).to_vec()))
+    };
+    let (exists, none) = by_row(SetCounting::Exists);
+    assert!(none.is_none());
+    let (of_probe, of_indexed) = by_row(SetCounting::Both);
+    assert_eq!(by_row(SetCounting::Probe), (of_probe.clone(), None));
+    let of_indexed = of_indexed.unwrap();
+    let stood = device
+        .occurrences(&found.matches.rows, indexed.rows())
+        .unwrap();
+    assert_eq!(read(&stood).to_vec(), of_indexed);
+    let joined = Joined {
+        pairs,
+        of_indexed,
+        of_probe,
+        exists,
+    };
+    (index.technique, joined)
+}
+
+pub(crate) fn compare(
+    host: &HostDevice,
+    gpu: &CudaDevice,
+    sides: &Sides,
+    test: SetTest,
+    techniques: &[Option<SetTechnique>],
+) {
+    let (_, expected) = joined(host, &|words| on_host(host, words), sides, test, None);
+    for by in techniques {
+        let (technique, found) = joined(gpu, &|words| on_gpu(gpu, words), sides, test, *by);
+        let what = format!(
+            "{by:?} as {technique}, {test:?}, {} × {} rows of {}, {}",
+            sides.indexed.len(),
+            sides.probe.len(),
+            sides.indexed.data_type(),
+            if sides.groups.is_some() {
+                "groups"
+            } else {
+                "no groups"
+            },
+        );
+        let differs = expected
+            .pairs
+            .iter()
+            .zip(&found.pairs)
+            .position(|(a, b)| a != b);
+        assert!(
+            expected.pairs == found.pairs,
+            "{what}: {} pairs, not {}; pair {differs:?} is {:?}, not {:?}",
+            found.pairs.len(),
+            expected.pairs.len(),
+            differs.map(|at| found.pairs[at]),
+            differs.map(|at| expected.pairs[at]),
+        );
+        assert!(
+            expected.of_indexed == found.of_indexed,
+            "{what}: indexed counts"
+        );
+        assert!(expected.of_probe == found.of_probe, "{what}: counts");
+        assert!(expected.exists == found.exists, "{what}: existence");
+    }
+}
+
+pub(crate) fn every_technique() -> Vec<Option<SetTechnique>> {
+    SetTechnique::ALL
+        .into_iter()
+        .map(Some)
+        .chain([None])
+        .collect()
+}
+
+pub(crate) fn predicates() -> Vec<SetPredicate> {
+    let degrees = [
+        (SetMeasure::Jaccard, 0.3),
+        (SetMeasure::Jaccard, 0.7),
+        (SetMeasure::Dice, 2.0 / 3.0),
+        (SetMeasure::Cosine, 0.6),
+        (SetMeasure::Cosine, 1.0),
+        (SetMeasure::Containment, 0.5),
+        (SetMeasure::Containment, 1.0),
+    ];
+    let degrees = degrees.into_iter().enumerate();
+    let degrees = degrees.map(|(i, (measure, threshold))| {
+        SetPredicate::degree(measure, threshold, i % 2 == 1).unwrap()
+    });
+    let others = [
+        SetPredicate::degree(SetMeasure::Jaccard, 0.0, true).unwrap(),
+        SetPredicate::degree(SetMeasure::Dice, 0.5, false).unwrap(),
+        SetPredicate::Contains(Side::Left),
+        SetPredicate::Contains(Side::Right),
+        SetPredicate::Overlap(1),
+        SetPredicate::Overlap(3),
+    ];
+    degrees.chain(others).collect()
+}
+
+/// `n` lists of up to `most` numbers below `universe`, small ones more often; with NULL lists and elements, empty
+/// lists, and duplicates.
+pub(crate) fn lists(random: &mut Random, n: usize, most: u64, universe: u64) -> ArrayRef {
+    let rows = (0..n).map(|_| {
+        let element = |random: &mut Random| {
+            let number = random.below(universe);
+            match random.below(40) {
+                0 => None,
+                _ => Some((number * random.below(universe) / universe.max(1)) as i32),
+            }
+        };
+        let length = random.below(most + 1);
+        let list: Vec<_> = (0..length).map(|_| element(random)).collect();
+        (random.below(15) != 0).then_some(list)
+    });
+    let rows: Vec<_> = rows.collect();
+    Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(rows))
+}
+
+#[test]
+fn every_technique_finds_the_twins_pairs() {
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
+    let mut random = Random(61);
+    for (n, m, most, universe) in [
+        (0, 3, 5, 9),
+        (1, 0, 4, 3),
+        (1, 1, 3, 2),
+        (33, 70, 12, 30),
+        (300, 257, 9, 40),
+    ] {
+        let indexed = lists(&mut random, n, most, universe);
+        let probe = lists(&mut random, m, most, universe + 4);
+        for grouped in [false, true] {
+            let groups = grouped.then(|| {
+                let groups = 4;
+                (
+                    group_ids(&mut random, n, groups),
+                    group_ids(&mut random, m, groups),
+                    groups,
+                )
+            });
+            let sides = Sides {
+                indexed: Arc::clone(&indexed),
+                probe: Arc::clone(&probe),
+                groups,
+            };
+            for (i, predicate) in predicates().into_iter().enumerate() {
+                let side = [Side::Left, Side::Right][(i + usize::from(grouped)) % 2];
+                let test = predicate.seen_from(side);
+                compare(&host, &gpu, &sides, test, &every_technique());
+            }
+        }
+    }
+}
+
+pub(crate) fn numbers(rows: impl IntoIterator<Item = Vec<i32>>) -> ArrayRef {
+    let rows = rows.into_iter().map(|row| Some(row.into_iter().map(Some)));
+    Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(rows))
+}
+
+/// Every overlap of sets of up to 30 elements, at thresholds that some reach exactly.
+#[test]
+fn thresholds_in_the_last_bit() {
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
+    let sides = Sides {
+        indexed: numbers((0..30).map(|a| (0..a).collect())),
+        probe: numbers((0..30).flat_map(|shared| {
+            (0..30).map(move |more| (0..shared).chain(100..100 + more).collect())
+        })),
+        groups: None,
+    };
+    let measures = [
+        SetMeasure::Jaccard,
+        SetMeasure::Dice,
+        SetMeasure::Cosine,
+        SetMeasure::Containment,
+    ];
+    for (i, (p, q)) in [(1, 3), (7, 10), (3, 5), (2, 7), (11, 13), (29, 30)]
+        .into_iter()
+        .enumerate()
+    {
+        for measure in measures {
+            let exact = f64::from(p) / f64::from(q);
+            for (threshold, above) in [
+                (exact, false),
+                (exact, true),
+                (exact.next_up(), false),
+                (exact.next_down(), true),
+                (exact.sqrt(), false),
+            ] {
+                let test = SetPredicate::degree(measure, threshold, above)
+                    .unwrap()
+                    .seen_from(Side::Left);
+                let techniques = SetTechnique::ALL.map(Some);
+                compare(
+                    &host,
+                    &gpu,
+                    &sides,
+                    test,
+                    &[techniques[i % 7], techniques[(i + 3) % 7]],
+                );
+            }
+        }
+    }
+}
+
+/// One element in all sets, one set with very many elements, many equal sets, many matches.
+#[test]
+fn skewed_sets() {
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
+    let rows = |step: i32| {
+        let some =
+            (0..600).map(move |i| [0].into_iter().chain(i * step..i * step + i % 7).collect());
+        let equal = (0..90).map(|_| (5..12).collect());
+        let empty = (0..40).map(|_| vec![]);
+        some.chain([
+            (0..100_000).collect(),
+            (0..70_000).map(|i| i * step).collect(),
+        ])
+        .chain(equal)
+        .chain(empty)
+    };
+    let sides = Sides {
+        indexed: numbers(rows(3)),
+        probe: numbers(rows(2)),
+        groups: None,
+    };
+    for predicate in predicates() {
+        compare(
+            &host,
+            &gpu,
+            &sides,
+            predicate.seen_from(Side::Left),
+            &every_technique(),
+        );
+    }
+}
+
+#[test]
+fn many_sets() {
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
+    let mut random = Random(64);
+    // Intersecting every pair is for few sets.
+    let mut techniques = every_technique();
+    techniques.retain(|by| *by != Some(SetTechnique::Intersect));
+    let sides = Sides {
+        indexed: lists(&mut random, 20_000, 14, 3_000),
+        probe: lists(&mut random, 15_000, 14, 3_000),
+        groups: None,
+    };
+    for predicate in [
+        SetPredicate::degree(SetMeasure::Jaccard, 0.6, false).unwrap(),
+        SetPredicate::degree(SetMeasure::Cosine, 0.5, true).unwrap(),
+        SetPredicate::Contains(Side::Left),
+        SetPredicate::Contains(Side::Right),
+        SetPredicate::Overlap(4),
+    ] {
+        compare(
+            &host,
+            &gpu,
+            &sides,
+            predicate.seen_from(Side::Left),
+            &techniques,
+        );
+    }
+}
+
+#[test]
+fn rows_that_are_left_out() {
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
+    let mut random = Random(65);
+    let array = lists(&mut random, 500, 8, 30);
+    let nulls = random.nulls(500, 2);
+    let (of_host, of_gpu) = keys_of(&host, &gpu, &u64_column(random.words(500, 0), nulls));
+    let test = SetPredicate::Overlap(2).seen_from(Side::Left);
+    let rows = |device: &dyn Device, keys: &Keys| {
+        let lists = device.upload(from_ref(&array)).unwrap();
+        let index: SetIndex = device
+            .set_index(&lists, None, &[keys], test, None, &lists)
+            .unwrap();
+        let found = device.set_search(&index, &lists, None, &[keys]).unwrap();
+        let mut probe = device.read(&found.probe.rows).unwrap().to_vec();
+        let mut matches = device.read(&found.matches.rows).unwrap().to_vec();
+        probe.sort_unstable();
+        matches.sort_unstable();
+        (probe, matches)
+    };
+    assert_eq!(rows(&host, &of_host), rows(&gpu, &of_gpu));
+}
+
+#[test]
+fn what_does_not_fit_is_refused_and_what_is_cancelled_ends() {
+    if reference_and_gpu().is_none() {
+        return;
+    }
+    let gpu = CudaDevice::open(0, Some(4 << 20)).unwrap();
+    let array = numbers((0..3_000).map(|i| (0..i % 9).collect()));
+    let lists = gpu.upload(from_ref(&array)).unwrap();
+    let test = SetPredicate::Overlap(1).seen_from(Side::Left);
+    let in_use = gpu.budget().in_use();
+    for by in every_technique() {
+        let index = gpu.set_index(&lists, None, &[], test, by, &lists).unwrap();
+        // Seven million matches.
+        let refused = gpu.set_search(&index, &lists, None, &[]).unwrap_err();
+        assert!(refused.is_divisible(), "{by:?}: {refused}");
+        gpu.cancelled.store(true, Ordering::Relaxed);
+        let cancelled = gpu.set_search(&index, &lists, None, &[]);
+        assert!(matches!(cancelled, Err(BowtieError::Cancelled)), "{by:?}");
+        gpu.cancelled.store(false, Ordering::Relaxed);
+        drop(index);
+        assert_eq!(gpu.budget().in_use(), in_use);
+    }
+}

@@ -1,0 +1,182 @@
+//! What aggregations cost, alone and above joins.
+
+use crate::exec::aggregate::resident::are_results;
+use crate::exec::partition::grace_join::Oversized;
+use crate::plan::choose::cardinality::{columns_of, columns_of_fused, is_text};
+use crate::plan::choose::cost::{Flow, Work};
+use crate::plan::choose::gain::Gain;
+use crate::plan::choose::node_costs::{MANY_ROWS, NodeCosts};
+use crate::plan::choose::placement::{Alternative, NodeCost, Transfer};
+use crate::plan::recognise::aggregate_source::{GroupSource, group_source};
+use crate::plan::recognise::candidate::{AboveJoin, AggregateCandidate, NodeId};
+use crate::plan::recognise::recognised_plan::Node;
+use crate::spec::aggregate::GroupState;
+
+/// Rows of a group, where the distinct counts of the keys are unknown.
+const ROWS_OF_A_GROUP: f64 = 10.0;
+
+/// What an aggregation can do with the join that it reads.
+enum WithJoin {
+    /// Both are one node.
+    Fused {
+        /// The join gains on any device.
+        always: bool,
+        join: NodeId,
+        inputs: [NodeId; 2],
+        flows: (Flow, Flow),
+        oversized: Oversized,
+    },
+    /// It reads the join's rows on the device.
+    Resident(NodeId),
+}
+
+impl NodeCosts<'_> {
+    fn with_join(&self, above: &AboveJoin) -> Option<WithJoin> {
+        let (join, source) = self.plan.join(above.join)?;
+        let inputs: [NodeId; 2] = self.plan.node(above.join).inputs[..].try_into().ok()?;
+        let always = matches!(join.gain, Gain::OnAnyDevice);
+        match &above.fused {
+            Ok(fused) if above.separate.is_none() => {
+                let rows = self.side_rows(inputs);
+                // It is offloaded anyway, at an unknown price.
+                let rows = rows.or(always.then_some((0.0, 0.0)))?;
+                let columns = columns_of_fused(fused);
+                let flows = self
+                    .cardinalities
+                    .sides(source, &fused.join, rows, &columns);
+                Some(WithJoin::Fused {
+                    always,
+                    join: above.join,
+                    inputs,
+                    flows,
+                    oversized: Oversized::of(&fused.join),
+                })
+            }
+            _ => {
+                let resident = matches!(above.resident, Some(Ok(_)));
+                resident.then_some(WithJoin::Resident(above.join))
+            }
+        }
+    }
+
+    /// The number of groups, where the statistics tell it.
+    fn known_groups(&self, node: &Node, source: &GroupSource<'_>, rows: f64) -> Option<f64> {
+        if source.bottom.group_expr().is_true_no_grouping() {
+            return Some(1.0);
+        }
+        let of = self.cardinalities.rows(source.bottom.input());
+        let groups = self.cardinalities.rows(&node.plan)?;
+        of.is_some_and(|of| groups < of).then(|| groups.min(rows))
+    }
+
+    pub(crate) fn aggregate(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        aggregate: &AggregateCandidate,
+    ) -> NodeCost {
+        let input = aggregate.input;
+        let Some(source) = group_source(&node.plan) else {
+            return self.other(node, &node.inputs);
+        };
+        let below = source.bottom.input();
+        let grouped = aggregate.spec.as_ref().ok();
+        let with_join = aggregate.above.as_ref();
+        let with_join = with_join.and_then(|above| self.with_join(above));
+        let Some(rows) = self.rows(input) else {
+            if grouped.is_some() {
+                let unknown = "the cardinality of its input is unknown, so its cost cannot be estimated: collect statistics, or SET bowtie.offload = 'force'";
+                self.optional(id, Some(unknown));
+            }
+            return self.other(node, &[input]);
+        };
+        let known = self.known_groups(node, &source, rows);
+        let groups = known.unwrap_or((rows / ROWS_OF_A_GROUP).max(1.0));
+        let aggregates = source.bottom.aggr_expr().len();
+        let mut alternatives = vec![];
+        let (mut finish, mut resident) = (self.gpu.finish(groups, aggregates), f64::INFINITY);
+        let output = self.cardinalities.output(&node.plan, groups);
+        let keys = source.bottom.group_expr().expr().iter();
+        let keys = keys.filter_map(|(key, _)| key.data_type(&below.schema()).ok());
+        let text_keys = keys.filter(is_text).count();
+        let work = |flow| Work::Group {
+            input: flow,
+            groups,
+            aggregates,
+            text_keys,
+            // Few rows may have few groups, where their number is unknown.
+            twice: !std::ptr::eq(source.top, source.bottom)
+                && (known.is_some() || rows >= MANY_ROWS),
+        };
+        let chunks = |flow| self.gpu.chunks_of_groups(flow, groups, self.host);
+        if let Some(spec) = grouped {
+            let columns = columns_of(spec);
+            let flow = self.cardinalities.of(below, &spec.input, rows, columns);
+            alternatives.push(Alternative {
+                seconds: self.gpu.seconds(&work(flow)) + chunks(flow),
+                fused: None,
+                inputs: vec![(input, Some(self.upload(flow, 1.0)))],
+            });
+            let lists = spec.aggregates.iter();
+            let lists = lists.filter(|a| a.state != GroupState::Folds);
+            finish += self.gpu.finish(rows, 1) * lists.count() as f64;
+            resident = match are_results(spec) {
+                true => self.gpu.output_on_device(output, self.host),
+                false => finish + self.download(output).seconds + self.upload(output, 1.0).seconds,
+            };
+        }
+        let always = matches!(&with_join, Some(WithJoin::Fused { always: true, .. }));
+        match with_join {
+            Some(WithJoin::Fused {
+                join,
+                inputs,
+                flows,
+                oversized,
+                ..
+            }) => {
+                let (left, right) = flows;
+                let oversized = self.gpu.oversized(oversized, left, right, self.host);
+                let work = Work::JoinGroup {
+                    left,
+                    right,
+                    groups,
+                    aggregates,
+                };
+                alternatives.push(Alternative {
+                    seconds: self.gpu.seconds(&work) + oversized.seconds,
+                    fused: Some(join),
+                    inputs: self.sides(inputs, flows, oversized.left_uploads),
+                });
+            }
+            Some(WithJoin::Resident(join)) => {
+                let flow = self.cardinalities.output(below, rows);
+                alternatives.push(Alternative {
+                    seconds: self.gpu.seconds(&work(flow)) + chunks(flow),
+                    fused: None,
+                    inputs: vec![(join, None)],
+                });
+            }
+            None => {}
+        }
+        if grouped.is_none() && !alternatives.is_empty() {
+            resident = finish + self.download(output).seconds + self.upload(output, 1.0).seconds;
+        }
+        let flow = self.cardinalities.output(below, rows);
+        let download = self.download(output);
+        let host = (!always).then(|| self.host.seconds(&work(flow)));
+        if !alternatives.is_empty() && !always {
+            self.optional(id, None);
+        }
+        NodeCost {
+            inputs: vec![input],
+            host,
+            alternatives,
+            download: Transfer {
+                seconds: download.seconds + finish,
+                ..download
+            },
+            resident,
+            rows: Some(groups),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! What each node of a plan costs: in DataFusion, and by each alternative on a GPU.
+
+use datafusion::common::JoinType;
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+
+use crate::exec::partition::grace_join::Oversized;
+use crate::plan::choose::cardinality::Cardinalities;
+use crate::plan::choose::cost::{Flow, Gpu, Host, Work};
+use crate::plan::choose::gain::Gain;
+use crate::plan::choose::placement::{Alternative, NodeCost, Transfer};
+use crate::plan::choose::statistics::StatisticsCache;
+use crate::plan::recognise::candidate::{Candidate, JoinCandidate, NodeId};
+use crate::plan::recognise::recognised_plan::{Node, RecognisedPlan};
+use crate::plan::recognise::source::JoinSource;
+
+/// Rows of a side that make a join worth offloading, even if the cardinality of the other side is unknown.
+pub(crate) const MANY_ROWS: f64 = (1 << 22) as f64;
+
+/// The costs of a plan's nodes, by their numbers.
+pub(crate) struct NodeCosts<'a> {
+    pub(crate) plan: &'a RecognisedPlan,
+    pub(crate) gpu: Gpu,
+    pub(crate) host: Host,
+    pub(crate) cardinalities: Cardinalities<'a>,
+    pub(crate) nodes: Vec<NodeCost>,
+    /// Of each node the share of rows that filters below it kept; of a join, of both sides.
+    kept: Vec<f64>,
+    /// Joins and aggregations that a GPU runs if that is cheaper.
+    pub(crate) optional: Vec<Optional>,
+}
+
+/// A join or an aggregation that a GPU runs if that is cheaper.
+pub(crate) struct Optional {
+    pub(crate) node: NodeId,
+    /// Why its costs cannot be estimated.
+    pub(crate) unknown: Option<&'static str>,
+}
+
+impl<'a> NodeCosts<'a> {
+    pub(crate) fn of(
+        plan: &'a RecognisedPlan,
+        statistics: &'a StatisticsCache,
+        gpu: Gpu,
+        host: Host,
+    ) -> Self {
+        let mut costs = Self {
+            plan,
+            gpu,
+            host,
+            cardinalities: Cardinalities(statistics),
+            nodes: Vec::with_capacity(plan.nodes().len()),
+            kept: vec![],
+            optional: vec![],
+        };
+        for (id, node) in plan.nodes().iter().enumerate() {
+            let cost = costs.node(id, node);
+            costs.kept.push(costs.kept_by(node, &cost));
+            costs.nodes.push(cost);
+        }
+        costs
+    }
+
+    fn node(&mut self, id: NodeId, node: &Node) -> NodeCost {
+        match &node.candidate {
+            Candidate::Join(join) => match self.join(id, node, join) {
+                Some(cost) => cost,
+                None => self.other(node, &node.inputs),
+            },
+            Candidate::Aggregate(aggregate) => self.aggregate(id, node, aggregate),
+            Candidate::Rows(rows) if rows.compiled().is_ok() => self.between(node),
+            Candidate::Union => self.between(node),
+            Candidate::Rows(_) | Candidate::Other => self.other(node, &node.inputs),
+        }
+    }
+
+    pub(crate) fn optional(&mut self, node: NodeId, unknown: Option<&'static str>) {
+        self.optional.push(Optional { node, unknown });
+    }
+
+    /// The share of rows that filters kept, of a node whose costs are known.
+    fn kept_by(&self, node: &Node, cost: &NodeCost) -> f64 {
+        let below = cost.inputs.iter().map(|input| self.kept[*input]);
+        let below = below.product::<f64>();
+        match cost.inputs[..] {
+            // Groups are rows of a table of their own.
+            _ if matches!(node.candidate, Candidate::Aggregate(_)) => 1.0,
+            [input] => match (cost.rows, self.nodes[input].rows) {
+                (Some(rows), Some(of)) if of > 0.0 => below * (rows / of).min(1.0),
+                _ => below,
+            },
+            _ => below,
+        }
+    }
+
+    /// Rows of a node, as its costs say or the statistics.
+    pub(crate) fn rows(&self, node: NodeId) -> Option<f64> {
+        let plan = &self.plan.node(node).plan;
+        self.nodes[node]
+            .rows
+            .or_else(|| self.cardinalities.rows(plan))
+    }
+
+    pub(crate) fn upload(&self, flow: Flow, times: f64) -> Transfer {
+        Transfer {
+            seconds: self.gpu.up(flow, times, self.host),
+            bytes: flow.bytes * times,
+        }
+    }
+
+    pub(crate) fn download(&self, flow: Flow) -> Transfer {
+        Transfer {
+            seconds: self.gpu.down(flow),
+            bytes: flow.bytes,
+        }
+    }
+
+    /// Inputs of a join with the transfers of their rows. The left side is uploaded `left_times` times.
+    pub(crate) fn sides(
+        &self,
+        inputs: [NodeId; 2],
+        (left, right): (Flow, Flow),
+        left_times: f64,
+    ) -> Vec<(NodeId, Option<Transfer>)> {
+        vec![
+            (inputs[0], Some(self.upload(left, left_times))),
+            (inputs[1], Some(self.upload(right, 1.0))),
+        ]
+    }
+
+    /// Rows of both sides; a side of unknown cardinality has as many as the other one, if these are many.
+    pub(crate) fn side_rows(&self, inputs: [NodeId; 2]) -> Option<(f64, f64)> {
+        match inputs.map(|input| self.rows(input)) {
+            [Some(left), Some(right)] => Some((left, right)),
+            [Some(many), None] | [None, Some(many)] if many >= MANY_ROWS => Some((many, many)),
+            _ => None,
+        }
+    }
+
+    /// The cardinality of a join. Where the distinct counts of the keys are unknown, each row of the longer side refers to one row of the
+    /// shorter one, if filters kept that: DataFusion takes the keys of both sides for unique, and so the shorter side's rows for the
+    /// join's.
+    fn joined_rows(
+        &self,
+        node: &Node,
+        source: &JoinSource,
+        inputs: [NodeId; 2],
+        (left, right): (f64, f64),
+    ) -> f64 {
+        let counted = self.cardinalities.0.counts_keys(source);
+        if let (true, Some(known)) = (counted, self.cardinalities.rows(&node.plan)) {
+            return known;
+        }
+        let found = match left <= right {
+            true => right * self.kept[inputs[0]],
+            false => left * self.kept[inputs[1]],
+        };
+        match source.kind {
+            JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => left,
+            JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => right,
+            JoinType::Inner => found,
+            JoinType::Left => found.max(left),
+            JoinType::Right => found.max(right),
+            JoinType::Full => found.max(left).max(right),
+        }
+    }
+
+    /// `None` for a join without a spec.
+    fn join(&mut self, id: NodeId, node: &Node, join: &JoinCandidate) -> Option<NodeCost> {
+        let (Ok(source), Ok(spec)) = (&join.source, &join.spec) else {
+            return None;
+        };
+        let inputs: [NodeId; 2] = node.inputs[..].try_into().ok()?;
+        let always = matches!(join.gain, Gain::OnAnyDevice);
+        let rows = self.side_rows(inputs);
+        if !always {
+            let unknown = "the cardinality of an input is unknown, so its cost cannot be estimated: collect statistics, or SET bowtie.offload = 'force'";
+            self.optional(id, rows.is_none().then_some(unknown));
+        }
+        let Some(rows) = rows else {
+            return Some(NodeCost {
+                inputs: inputs.to_vec(),
+                host: (!always).then_some(0.0),
+                // A join that gains on any device is offloaded at an unknown price.
+                alternatives: match always {
+                    true => vec![Alternative {
+                        inputs: inputs.map(|i| (i, Some(Transfer::default()))).to_vec(),
+                        ..Alternative::default()
+                    }],
+                    false => vec![],
+                },
+                ..NodeCost::default()
+            });
+        };
+        let output = self.joined_rows(node, source, inputs, rows);
+        let output = self.cardinalities.output(&node.plan, output);
+        let (left, right) = self.cardinalities.sides(source, spec, rows, &[]);
+        let work = Work::Join {
+            left,
+            right,
+            output,
+            collected: node
+                .plan
+                .downcast_ref::<HashJoinExec>()
+                .is_some_and(|join| *join.partition_mode() == PartitionMode::CollectLeft),
+        };
+        let oversized = self
+            .gpu
+            .oversized(Oversized::of(spec), left, right, self.host);
+        Some(NodeCost {
+            inputs: inputs.to_vec(),
+            host: (!always).then(|| self.host.seconds(&work)),
+            alternatives: vec![Alternative {
+                seconds: self.gpu.seconds(&work) + oversized.seconds,
+                fused: None,
+                inputs: self.sides(inputs, (left, right), oversized.left_uploads),
+            }],
+            download: self.download(output),
+            resident: self.gpu.output_on_device(output, self.host),
+            rows: Some(output.rows),
+        })
+    }
+
+    /// A node that stays in DataFusion: its rows, and those of its inputs.
+    pub(crate) fn other(&self, node: &Node, inputs: &[NodeId]) -> NodeCost {
+        let known = self.cardinalities.rows(&node.plan);
+        let of_input = match (inputs, &node.plan.children()[..]) {
+            // The share that the statistics expect of its input's rows.
+            ([input], [child]) => {
+                let rows = self.nodes[*input].rows;
+                let share = match (known, self.cardinalities.rows(child)) {
+                    (Some(rows), Some(of)) if of > 0.0 => rows / of,
+                    _ => 1.0,
+                };
+                rows.map(|rows| rows * share)
+            }
+            _ => None,
+        };
+        NodeCost {
+            rows: of_input.or(known),
+            inputs: inputs.to_vec(),
+            host: Some(0.0),
+            ..NodeCost::default()
+        }
+    }
+
+    /// A node that can be on the device too, between two device nodes.
+    fn between(&self, node: &Node) -> NodeCost {
+        let mut cost = self.other(node, &node.inputs);
+        let Some(rows) = cost.rows else {
+            return cost;
+        };
+        let output = self.cardinalities.output(&node.plan, rows);
+        let input = match (&cost.inputs[..], &node.plan.children()[..]) {
+            ([input], [child]) => {
+                let rows = self.nodes[*input].rows.unwrap_or(rows);
+                self.cardinalities.output(child, rows)
+            }
+            _ => output,
+        };
+        cost.alternatives.push(Alternative {
+            seconds: self.gpu.seconds(&Work::Rows { input }),
+            fused: None,
+            inputs: cost.inputs.iter().map(|input| (*input, None)).collect(),
+        });
+        // Its rows are read by another device node alone.
+        cost.download.seconds = f64::INFINITY;
+        cost.resident = self.gpu.output_on_device(output, self.host);
+        cost
+    }
+}

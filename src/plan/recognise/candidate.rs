@@ -1,0 +1,117 @@
+//! What is recognised of one node of DataFusion's plan: its spec, made once, or the reason why there is none. Costs, placement, the
+//! rewritten plan and `bowtie_explain` read it.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+
+use crate::error::Decline;
+use crate::plan::choose::gain::Gain;
+use crate::plan::compile::row_program::{self, NotCompiled};
+use crate::plan::recognise::refusal::Refusal;
+use crate::plan::recognise::source::JoinSource;
+use crate::spec::aggregate::GroupSpec;
+use crate::spec::join::JoinSpec;
+use crate::spec::join_aggregate::JoinAggregateSpec;
+use crate::spec::rows::RowExpressions;
+
+/// A node's number in its [`RecognisedPlan`](crate::plan::recognise::recognised_plan::RecognisedPlan): inputs have smaller ones.
+pub(crate) type NodeId = usize;
+
+/// What bowtie can make of a node.
+#[derive(Debug)]
+pub(crate) enum Candidate {
+    Join(Box<JoinCandidate>),
+    Aggregate(Box<AggregateCandidate>),
+    /// A filter or a projection. It is offloaded between two device nodes.
+    Rows(RowsCandidate),
+    /// It is offloaded between device nodes.
+    Union,
+    /// It stays DataFusion's.
+    Other,
+}
+
+/// A join.
+#[derive(Debug)]
+pub(crate) struct JoinCandidate {
+    /// `Err`: a field of the node has no counterpart in bowtie.
+    pub(crate) source: Result<JoinSource, Decline>,
+    /// Whether `auto` offloads it, if it has a spec.
+    pub(crate) gain: Gain,
+    pub(crate) spec: Result<JoinSpec, Refusal>,
+}
+
+/// An aggregation from rows to results.
+#[derive(Debug)]
+pub(crate) struct AggregateCandidate {
+    /// The node whose rows it reads: below the Partial, where there are two stages.
+    pub(crate) input: NodeId,
+    /// By itself.
+    pub(crate) spec: Result<GroupSpec, Refusal>,
+    /// Together with the join whose rows it reads, where that join has a spec.
+    pub(crate) above: Option<AboveJoin>,
+}
+
+/// An aggregation above a join, with nothing but projections between.
+#[derive(Debug)]
+pub(crate) struct AboveJoin {
+    pub(crate) join: NodeId,
+    /// Both as one node.
+    pub(crate) fused: Result<JoinAggregateSpec, Refusal>,
+    /// Why two nodes are better, though one could do it.
+    pub(crate) separate: Option<Decline>,
+    /// Two nodes, of which the aggregation reads the join's rows on the device. Made where they are not fused.
+    pub(crate) resident: Option<Result<(JoinSpec, GroupSpec), Refusal>>,
+}
+
+/// A filter or a projection.
+#[derive(Debug)]
+pub(crate) struct RowsCandidate {
+    /// Expressions that are not columns of the input.
+    expressions: Vec<Arc<dyn PhysicalExpr>>,
+    input: SchemaRef,
+    compiled: OnceCell<Result<RowExpressions, NotCompiled>>,
+}
+
+impl RowsCandidate {
+    fn new(expressions: Vec<Arc<dyn PhysicalExpr>>, input: SchemaRef) -> Self {
+        Self {
+            expressions,
+            input,
+            compiled: OnceCell::new(),
+        }
+    }
+
+    pub(crate) fn of_projection(projection: &ProjectionExec) -> Self {
+        let expressions = projection.expr().iter().map(|projected| &projected.expr);
+        let computed = expressions.filter(|e| e.downcast_ref::<Column>().is_none());
+        Self::new(computed.cloned().collect(), projection.input().schema())
+    }
+
+    /// `None` for a filter with a limit.
+    pub(crate) fn of_filter(filter: &FilterExec) -> Option<Self> {
+        let predicate = vec![Arc::clone(filter.predicate())];
+        let unlimited = filter.fetch().is_none();
+        unlimited.then(|| Self::new(predicate, filter.input().schema()))
+    }
+
+    pub(crate) fn expressions(&self) -> &[Arc<dyn PhysicalExpr>] {
+        &self.expressions
+    }
+
+    /// Its expressions for the device, compiled when they are first asked for; `None` where there are none.
+    pub(crate) fn compiled(&self) -> Result<Option<&RowExpressions>, NotCompiled> {
+        if self.expressions.is_empty() {
+            return Ok(None);
+        }
+        let compile = || row_program::compile(&self.expressions, &self.input);
+        let compiled = self.compiled.get_or_init(compile);
+        compiled.as_ref().map(Some).map_err(|error| *error)
+    }
+}

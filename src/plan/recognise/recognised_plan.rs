@@ -1,0 +1,188 @@
+//! [`RecognisedPlan`]: one pass over DataFusion's plan, which makes a [`Candidate`] of each node.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::union::UnionExec;
+
+use crate::error::Decline;
+use crate::options::{BowtieOptions, Offload};
+use crate::plan::choose::fusion::prefers_separate_nodes;
+use crate::plan::choose::gain::Gain;
+use crate::plan::choose::statistics::StatisticsCache;
+use crate::plan::recognise::aggregate::{group_above_join, group_spec};
+use crate::plan::recognise::aggregate_source::group_source;
+use crate::plan::recognise::candidate::{
+    AboveJoin, AggregateCandidate, Candidate, JoinCandidate, NodeId, RowsCandidate,
+};
+use crate::plan::recognise::join::join_candidate;
+use crate::plan::recognise::join_aggregate::{aggregate_source, join_aggregate_spec};
+use crate::plan::recognise::source::{JoinSource, join_source};
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// A node of DataFusion's plan.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) plan: Plan,
+    /// The nodes of its children.
+    pub(crate) inputs: Vec<NodeId>,
+    pub(crate) candidate: Candidate,
+}
+
+/// The nodes of a plan by their numbers: inputs before what reads them, the root last. A node that several others read is there once.
+#[derive(Debug, Default)]
+pub(crate) struct RecognisedPlan {
+    nodes: Vec<Node>,
+}
+
+/// What a plan is recognised for.
+#[derive(Clone, Copy)]
+pub(crate) struct Scope<'a> {
+    pub(crate) options: &'a BowtieOptions,
+    pub(crate) statistics: &'a StatisticsCache,
+    /// Whether offloaded nodes would run on a GPU.
+    pub(crate) on_gpu: bool,
+}
+
+impl RecognisedPlan {
+    pub(crate) fn of(plan: &Plan, scope: Scope<'_>) -> Self {
+        let mut pass = Pass {
+            scope,
+            nodes: vec![],
+            ids: HashMap::new(),
+        };
+        pass.add(plan);
+        Self { nodes: pass.nodes }
+    }
+
+    pub(crate) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    pub(crate) fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id]
+    }
+
+    /// The root; `None` of no plan at all.
+    pub(crate) fn root(&self) -> Option<NodeId> {
+        self.nodes.len().checked_sub(1)
+    }
+
+    /// A join that can be read, with its fields.
+    pub(crate) fn join(&self, id: NodeId) -> Option<(&JoinCandidate, &JoinSource)> {
+        join_of(&self.nodes[id])
+    }
+}
+
+fn join_of(node: &Node) -> Option<(&JoinCandidate, &JoinSource)> {
+    match &node.candidate {
+        Candidate::Join(join) => Some((join, join.source.as_ref().ok()?)),
+        _ => None,
+    }
+}
+
+struct Pass<'a> {
+    scope: Scope<'a>,
+    nodes: Vec<Node>,
+    /// By the addresses of nodes, which `nodes` holds, so that no other one gets its address meanwhile.
+    ids: HashMap<*const (), NodeId>,
+}
+
+impl Pass<'_> {
+    fn add(&mut self, plan: &Plan) -> NodeId {
+        let address = Arc::as_ptr(plan).cast::<()>();
+        if let Some(id) = self.ids.get(&address) {
+            return *id;
+        }
+        let inputs: Vec<NodeId> = plan.children().into_iter().map(|c| self.add(c)).collect();
+        let candidate = self.candidate(plan, &inputs);
+        self.nodes.push(Node {
+            plan: Arc::clone(plan),
+            inputs,
+            candidate,
+        });
+        let id = self.nodes.len() - 1;
+        self.ids.insert(address, id);
+        id
+    }
+
+    fn candidate(&self, plan: &Plan, inputs: &[NodeId]) -> Candidate {
+        let Scope {
+            options,
+            statistics,
+            ..
+        } = self.scope;
+        if let Some(source) = join_source(plan) {
+            return Candidate::Join(Box::new(join_candidate(source, options, statistics)));
+        }
+        if let (Some(aggregate), [input]) = (self.aggregate(plan, inputs), inputs) {
+            debug_assert!(aggregate.input <= *input);
+            return Candidate::Aggregate(Box::new(aggregate));
+        }
+        if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+            return Candidate::Rows(RowsCandidate::of_projection(projection));
+        }
+        if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+            return RowsCandidate::of_filter(filter).map_or(Candidate::Other, Candidate::Rows);
+        }
+        match plan.is::<UnionExec>() {
+            true => Candidate::Union,
+            false => Candidate::Other,
+        }
+    }
+
+    fn aggregate(&self, plan: &Plan, inputs: &[NodeId]) -> Option<AggregateCandidate> {
+        let source = group_source(plan)?;
+        let below = *inputs.first()?;
+        let input = match std::ptr::eq(source.top, source.bottom) {
+            true => below,
+            false => *self.nodes[below].inputs.first()?,
+        };
+        let options = self.scope.options;
+        // On the host `auto` leaves them to DataFusion, unless they are one node with a join.
+        let by_itself = options.offload == Offload::Force || self.scope.on_gpu;
+        let spec = match by_itself {
+            true => group_spec(&source, options),
+            false => Err(Decline(OWN_AGGREGATION.into()).into()),
+        };
+        let above = self.above_join(plan, input, by_itself);
+        Some(AggregateCandidate { input, spec, above })
+    }
+
+    fn above_join(&self, plan: &Plan, input: NodeId, by_itself: bool) -> Option<AboveJoin> {
+        let (source, above) = (group_source(plan)?, aggregate_source(plan)?);
+        let mut join = input;
+        while self.nodes[join].plan.is::<ProjectionExec>() {
+            join = *self.nodes[join].inputs.first()?;
+        }
+        let (candidate, sides) = join_of(&self.nodes[join])?;
+        let spec = candidate.spec.as_ref().ok()?;
+        if !by_itself && !matches!(candidate.gain, Gain::OnAnyDevice) {
+            return None;
+        }
+        let fused = join_aggregate_spec(&above, spec.clone());
+        let separate = match &fused {
+            Ok(fused) if self.scope.on_gpu => {
+                prefers_separate_nodes(fused, &self.nodes[join].plan, sides, self.scope.statistics)
+            }
+            _ => false,
+        };
+        let resident = (by_itself && (fused.is_err() || separate))
+            .then(|| group_above_join(&source, &above, self.scope.options, spec.clone()));
+        let separate = (separate && matches!(resident, Some(Ok(_))))
+            .then(|| Decline("the grouped side has many rows, and a GPU aggregates the join's rows faster than DataFusion merges partial states".into()));
+        Some(AboveJoin {
+            join,
+            fused,
+            separate,
+            resident,
+        })
+    }
+}
+
+/// Why `auto` leaves an aggregation that no estimate is in favour of.
+pub(crate) const OWN_AGGREGATION: &str = "its input is not resident on a GPU: it stays DataFusion's; bowtie.offload = 'force' offloads it";

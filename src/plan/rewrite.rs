@@ -1,0 +1,261 @@
+//! [`Rewrite`]: the plan with offloaded nodes, made of a recognised plan in one walk: device nodes with uploads below and a download
+//! above, and no transfer between two of them.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
+
+use crate::error::Decline;
+use crate::exec::transfer::chunk_limits::Role;
+use crate::ir::side::Side;
+use crate::ir::strategies::Strategy;
+use crate::plan::choose::policy::Policy;
+use crate::plan::choose::statistics::StatisticsCache;
+use crate::plan::device_plan::{aggregate_plan, fused_plan, join_plan, resident_join};
+use crate::plan::explain::decision::{Decision, Decisions};
+use crate::plan::recognise::aggregate_source::{GroupSource, group_source};
+use crate::plan::recognise::candidate::{
+    AboveJoin, AggregateCandidate, Candidate, JoinCandidate, NodeId,
+};
+use crate::plan::recognise::recognised_plan::RecognisedPlan;
+use crate::plan::transfers::{HostStep, Transfers};
+use crate::runtime::planned_device::PlannedDevice;
+use crate::spec::aggregate::GroupSpec;
+use crate::spec::join::{JoinSpec, SideInput};
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// One walk over a recognised plan.
+pub(crate) struct Rewrite<'a> {
+    pub(crate) plan: &'a RecognisedPlan,
+    pub(crate) policy: &'a Policy<'a>,
+    pub(crate) statistics: &'a StatisticsCache,
+    pub(crate) decisions: &'a Decisions,
+    /// The device of the options; asked for once a node is offloaded.
+    pub(crate) choose_device: &'a dyn Fn() -> Result<PlannedDevice>,
+    pub(crate) device: OnceCell<Arc<PlannedDevice>>,
+    /// Nodes that stay on the host between two device nodes, for want of a compiled expression.
+    pub(crate) host_steps: Vec<HostStep>,
+}
+
+impl Rewrite<'_> {
+    /// A node with all that is below it.
+    pub(crate) fn node(&mut self, id: NodeId) -> Result<Plan> {
+        let plan = self.plan;
+        match &plan.node(id).candidate {
+            Candidate::Join(join) => self.join(id, join),
+            Candidate::Aggregate(aggregate) => self.aggregate(id, aggregate),
+            Candidate::Rows(_) | Candidate::Union | Candidate::Other => self.unchanged(id),
+        }
+    }
+
+    /// DataFusion's node above inputs that may be rewritten.
+    fn unchanged(&mut self, id: NodeId) -> Result<Plan> {
+        let node = self.plan.node(id);
+        let inputs = node.inputs.iter().map(|input| self.node(*input));
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        replace_children_if_necessary(Arc::clone(&node.plan), inputs)
+    }
+
+    fn device(&self) -> Result<Arc<PlannedDevice>> {
+        if let Some(device) = self.device.get() {
+            return Ok(Arc::clone(device));
+        }
+        let device = Arc::new((self.choose_device)()?);
+        Ok(Arc::clone(self.device.get_or_init(|| device)))
+    }
+
+    /// The rows of a node on the device.
+    fn upload(
+        &mut self,
+        input: NodeId,
+        columns: &SideInput,
+        role: Role,
+        device: &Arc<PlannedDevice>,
+    ) -> Result<Plan> {
+        let rewritten = self.node(input)?;
+        let mut transfers = Transfers {
+            plan: self.plan,
+            device,
+            host_steps: &mut self.host_steps,
+        };
+        transfers.upload(input, rewritten, columns, role)
+    }
+
+    fn sides(
+        &mut self,
+        join: NodeId,
+        spec: &JoinSpec,
+        device: &Arc<PlannedDevice>,
+    ) -> Result<[Plan; 2]> {
+        let [left, right] = self.plan.node(join).inputs[..] else {
+            return Err(unrecognised("a join has two inputs"));
+        };
+        Ok([
+            self.upload(left, &spec.left, Side::Left.into(), device)?,
+            self.upload(right, &spec.right, Side::Right.into(), device)?,
+        ])
+    }
+
+    fn join(&mut self, id: NodeId, join: &JoinCandidate) -> Result<Plan> {
+        match self.policy.join(id, join) {
+            Ok(spec) => {
+                self.record_join(id, join, Ok(spec));
+                let device = self.device()?;
+                let sides = self.sides(id, spec, &device)?;
+                join_plan(sides, spec.clone(), &device)
+            }
+            Err(refusal) => {
+                let decline = refusal.declined()?;
+                self.record_join(id, join, Err(&decline));
+                self.unchanged(id)
+            }
+        }
+    }
+
+    fn aggregate(&mut self, id: NodeId, aggregate: &AggregateCandidate) -> Result<Plan> {
+        let plan = self.plan;
+        let Some(source) = group_source(&plan.node(id).plan) else {
+            return Err(unrecognised("an aggregation has a source"));
+        };
+        let mut separate = None;
+        if let Some(above) = &aggregate.above {
+            match self.fused(id, above)? {
+                Fusion::Fused(fused) => return Ok(fused),
+                Fusion::Declined(decline) => separate = Some(decline),
+                Fusion::NoJoin => {}
+            }
+        }
+        match self.policy.aggregate(id, aggregate) {
+            Ok(spec) => {
+                self.record_aggregate(id, &source, Ok(spec), separate.as_ref());
+                let device = self.device()?;
+                if let (Some(_), Some(above)) = (&separate, &aggregate.above)
+                    && let Some(resident) = self.above_resident_join(above, &device)?
+                {
+                    return Ok(resident);
+                }
+                let input = self.upload(aggregate.input, &spec.input, Role::Grouped, &device)?;
+                aggregate_plan(input, spec.clone(), &device)
+            }
+            Err(refusal) => {
+                let decline = refusal.declined()?;
+                self.record_aggregate(id, &source, Err(&decline), separate.as_ref());
+                self.unchanged(id)
+            }
+        }
+    }
+
+    /// The aggregation and the join below it as one node.
+    fn fused(&mut self, id: NodeId, above: &AboveJoin) -> Result<Fusion> {
+        let Some((join, _)) = self.plan.join(above.join) else {
+            return Ok(Fusion::NoJoin);
+        };
+        let spec = match self.policy.join(above.join, join) {
+            Ok(spec) => spec,
+            Err(refusal) => {
+                // A join that is declined says so itself.
+                refusal.declined()?;
+                return Ok(Fusion::NoJoin);
+            }
+        };
+        // A join that gains on any device gains the more without its pairs.
+        if let Strategy::Equi(_) = spec.theta.strategy
+            && self.policy.is_slower(id)
+        {
+            return Ok(Fusion::NoJoin);
+        }
+        if let Some(decline) = &above.separate {
+            return Ok(Fusion::Declined(decline.clone()));
+        }
+        let spec = match &above.fused {
+            Ok(spec) => spec,
+            Err(refusal) => return Ok(Fusion::Declined(refusal.clone().declined()?)),
+        };
+        let name = self.plan.node(id).plan.name();
+        self.decisions.record(|| Decision {
+            detail: spec.aggregate_display.join(", "),
+            reason: "fused with the join below it: no join rows are materialised".into(),
+            ..self.decision(name, join, Ok(&spec.join), id)
+        });
+        self.record_join(above.join, join, Ok(&spec.join));
+        let device = self.device()?;
+        let sides = self.sides(above.join, &spec.join, &device)?;
+        Ok(Fusion::Fused(fused_plan(sides, spec.clone(), &device)?))
+    }
+
+    /// The aggregation above a join that is offloaded too, whose rows stay on the device; `None` where they cannot.
+    fn above_resident_join(
+        &mut self,
+        above: &AboveJoin,
+        device: &Arc<PlannedDevice>,
+    ) -> Result<Option<Plan>> {
+        let Some((join, _)) = self.plan.join(above.join) else {
+            return Ok(None);
+        };
+        let (join_spec, spec) = match &above.resident {
+            Some(Ok(specs)) => specs,
+            Some(Err(refusal)) => {
+                refusal.clone().declined()?;
+                return Ok(None);
+            }
+            None => return Ok(None),
+        };
+        self.record_join(above.join, join, Ok(join_spec));
+        let sides = self.sides(above.join, join_spec, device)?;
+        let join = resident_join(sides, join_spec.clone(), device)?;
+        let spec = GroupSpec {
+            input: SideInput::new(join.schema()),
+            ..spec.clone()
+        };
+        aggregate_plan(join, spec, device).map(Some)
+    }
+
+    fn decision(
+        &self,
+        name: &str,
+        join: &JoinCandidate,
+        outcome: Result<&JoinSpec, &Decline>,
+        estimated: NodeId,
+    ) -> Decision {
+        let source = join.source.as_ref().ok();
+        let estimate = self.policy.estimate(estimated);
+        Decision::of_join(name, source, outcome, self.statistics, estimate)
+    }
+
+    fn record_join(&self, id: NodeId, join: &JoinCandidate, outcome: Result<&JoinSpec, &Decline>) {
+        let name = self.plan.node(id).plan.name();
+        self.decisions
+            .record(|| self.decision(name, join, outcome, id));
+    }
+
+    fn record_aggregate(
+        &self,
+        id: NodeId,
+        source: &GroupSource<'_>,
+        outcome: Result<&GroupSpec, &Decline>,
+        separate: Option<&Decline>,
+    ) {
+        let name = self.plan.node(id).plan.name();
+        let estimate = self.policy.estimate(id);
+        self.decisions.record(|| {
+            Decision::of_aggregate(name, source, outcome, separate, self.statistics, estimate)
+        });
+    }
+}
+
+/// What became of an aggregation above a join.
+enum Fusion {
+    Fused(Plan),
+    /// The join is offloaded, but not both as one node.
+    Declined(Decline),
+    /// The join is not offloaded.
+    NoJoin,
+}
+
+fn unrecognised(what: &str) -> datafusion::error::DataFusionError {
+    let what = format!("{what}, which the recognised plan contradicts");
+    crate::error::BowtieError::Internal(what).into()
+}

@@ -1,0 +1,47 @@
+//! The GPUs of the process: the border to the CUDA backend. A build without the feature `cuda` has `no_gpus.rs` in its place.
+
+use std::sync::Arc;
+
+use crate::device::budget::Budget;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::runtime::gpu::Gpu;
+use crate::device::cuda::runtime::kernels::KERNEL_BUILD;
+use crate::device::cuda::runtime::{driver, sticky_error};
+use crate::device::gpu_info::GpuInfo;
+use crate::device::primitives::device::Device;
+use crate::error::Result;
+
+/// What the kernels were built as.
+pub(crate) const KERNELS: &str = KERNEL_BUILD;
+
+/// All GPUs, or why there is none. The driver is asked once in the process.
+pub(crate) fn gpus() -> Result<&'static [GpuInfo]> {
+    driver::gpus()
+}
+
+/// The GPU `ordinal`.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn gpu(ordinal: u32) -> Result<&'static GpuInfo> {
+    driver::gpu(ordinal)
+}
+
+/// # Errors
+/// Once GPU `ordinal` met an error after which it refuses all work.
+pub(crate) fn check_not_lost(ordinal: u32) -> Result<()> {
+    sticky_error::check_not_lost(ordinal)
+}
+
+/// GPU `ordinal`, under the budget that `budget` makes of the card's.
+///
+/// # Errors
+/// When it cannot be used.
+pub(crate) fn open(
+    ordinal: u32,
+    budget: impl FnOnce(&Arc<Budget>) -> Arc<Budget>,
+) -> Result<Arc<dyn Device>> {
+    let gpu = Gpu::open(ordinal)?;
+    let budget = budget(&gpu.budget);
+    Ok(Arc::new(CudaDevice::under(gpu, ordinal, budget)?))
+}

@@ -1,0 +1,60 @@
+//! `gpus.rs` of a build without the feature `cuda`: there are none.
+
+use std::sync::Arc;
+
+use crate::device::budget::Budget;
+use crate::device::gpu_info::GpuInfo;
+use crate::device::primitives::device::Device;
+use crate::error::{BowtieError, Result};
+
+/// What the kernels were built as.
+pub(crate) const KERNELS: &str = "none";
+
+/// Why there is no GPU.
+pub(crate) fn gpus() -> Result<&'static [GpuInfo]> {
+    Err(not_built())
+}
+
+/// # Errors
+/// Always.
+pub(crate) fn gpu(_ordinal: u32) -> Result<&'static GpuInfo> {
+    Err(not_built())
+}
+
+/// # Errors
+/// Always.
+pub(crate) fn check_not_lost(_ordinal: u32) -> Result<()> {
+    Err(not_built())
+}
+
+/// # Errors
+/// Always.
+pub(crate) fn open(
+    _ordinal: u32,
+    _budget: impl FnOnce(&Arc<Budget>) -> Arc<Budget>,
+) -> Result<Arc<dyn Device>> {
+    Err(not_built())
+}
+
+fn not_built() -> BowtieError {
+    BowtieError::Device(
+        "datafusion-bowtie was built without its feature 'cuda', so it has no CUDA backend".into(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::options::DeviceChoice;
+    use crate::runtime::session_devices::SessionDevices;
+
+    #[test]
+    fn a_gpu_that_is_asked_for_is_an_error_and_auto_is_the_host() {
+        let devices = SessionDevices::default();
+        let error = SessionDevices::choose(DeviceChoice::Cuda(0)).unwrap_err();
+        assert!(error.to_string().contains("feature 'cuda'"), "{error}");
+        let chosen = SessionDevices::choose(DeviceChoice::Auto).unwrap();
+        let device = devices.open(DeviceChoice::Auto, chosen, None).unwrap();
+        assert_eq!(device.name(), "host");
+        assert_eq!(SessionDevices::gpu_memory(DeviceChoice::Auto, None), None);
+    }
+}
