@@ -36,7 +36,7 @@ pub(crate) trait DeviceOperator: Any + fmt::Debug + Send + Sync {
         Some(1)
     }
 
-    /// What EXPLAIN shows of it, on the device of this name.
+    /// Writes the EXPLAIN text of the node. `device` is the name of its device.
     fn display(
         &self,
         device: &str,
@@ -184,7 +184,7 @@ impl DeviceNode {
         })
     }
 
-    /// Starts the only partition for a node above that reads the rows on `device`, a handle of this node's device once it opened.
+    /// Starts the only output partition for a node above that reads it on `device`, a handle of this node's opened device.
     pub(crate) fn execute_on(
         &self,
         device: Arc<dyn Device>,
@@ -198,7 +198,8 @@ impl DeviceNode {
         })
     }
 
-    /// The same for the host, on a queue of `device` of its own. The nodes below share it.
+    /// Starts the only output partition for a download, on a new stream of `device`, which the nodes below share. Dropping
+    /// the output cancels their work.
     pub(crate) fn execute_device(
         &self,
         device: &Arc<dyn Device>,

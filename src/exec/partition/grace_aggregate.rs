@@ -1,8 +1,8 @@
-//! An aggregation by parts: where its rows are more than the device has room for and have many groups, rows go to parts by the hashes of
-//! their keys (`partitioner.rs`), and each part is an aggregation of its own. Groups of chunks that were not parted would come once for each
-//! chunk, and be merged on the host.
+//! Grace partitioning for aggregations. If an input of several chunks has many groups, its rows are hash-partitioned by
+//! their keys (`partitioner.rs`), and each partition is aggregated by a run of its own. Without partitions the groups
+//! of each chunk would be merged on the host.
 //!
-//! Where the rows are of several rounds, a part's groups of one round wait on the host for those of the next one.
+//! With several rounds, a partition's groups of one round wait on the host for those of the next.
 
 use std::sync::Arc;
 
@@ -31,19 +31,19 @@ use crate::exec::transfer::chunk_limits::{ChunkLimits, Role};
 use crate::options::BowtieOptions;
 use crate::spec::aggregate::GroupSpec;
 
-/// The groups of fewer chunks are merged.
+/// Inputs with fewer chunks are not partitioned; their groups are merged.
 const LEAST_CHUNKS: usize = 3;
-/// Chunks that are looked at for how many there are.
+/// Chunks that are read ahead to learn how many there are.
 const FIRST_CHUNKS: usize = 8;
-/// Parts of an input that has more.
+/// The number of partitions of an input with more chunks than were read ahead.
 const PARTS: u32 = 128;
-/// Rows for each group of a chunk from which its groups are few: to merge them, some 150 ns each on one thread of the host, takes no
-/// longer than to copy the rows.
+/// Rows for each group of a chunk from which groups count as few. Merging them, at some 150 ns each on one thread of
+/// the host, then takes no longer than copying the rows.
 const ROWS_OF_FEW_GROUPS: usize = 16;
-/// Rows of a chunk that are grouped to see how many groups there are.
+/// Rows of a chunk that are grouped to estimate the number of groups.
 const SAMPLED_ROWS: usize = 1 << 17;
 
-/// An aggregation whose rows may go to parts.
+/// An aggregation whose input may be partitioned.
 pub(crate) struct GroupPartitioner {
     pub spec: Arc<GroupSpec>,
     pub device: Arc<dyn Device>,
@@ -52,15 +52,16 @@ pub(crate) struct GroupPartitioner {
     pub metrics: DeviceMetrics,
 }
 
-/// What becomes of the input.
+/// How the input is aggregated.
 pub(crate) enum GroupingPath {
-    /// Its chunks are grouped one after the other.
+    /// One chunk after the other, by one run.
     ByChunk(InputStream),
+    /// One partition after the other.
     ByPartition(Box<Partitioner>),
 }
 
 impl GroupPartitioner {
-    /// Looks at the first chunks.
+    /// Chooses how to aggregate `input` by its first chunks.
     pub(crate) async fn choose_path(&self, input: InputStream) -> Result<GroupingPath> {
         let spilling = self.spilling.as_ref();
         let memory_limits = Limits::new(&self.context, &self.device, spilling, &self.metrics);
@@ -69,7 +70,7 @@ impl GroupPartitioner {
         }
         let first = Peek::of(input, LEAST_CHUNKS).await?;
         let lie_there = first.chunks.iter().any(|chunk| chunk.resident().is_some());
-        // Those take room of the device while they wait.
+        // Resident chunks take device memory while they wait.
         let first = match lie_there || first.chunks.iter().any(InputChunk::is_memory_pressure) {
             true => first,
             false => first.up_to(FIRST_CHUNKS).await?,
@@ -94,12 +95,12 @@ impl GroupPartitioner {
         };
         let most = memory_limits.round_rows(first.chunks.first())?;
         let parting = Partitioner::new(&Arc::new(memory_limits), keys, self.limits(), first.all());
-        // What has no room goes to files.
+        // Rows that do not fit the memory pool are spilled.
         let parting = parting.in_rounds(most, usize::MAX).combined();
         Ok(GroupingPath::ByPartition(Box::new(parting)))
     }
 
-    /// A run for all groups, or for those of a part.
+    /// A run for all groups, or for those of a partition.
     pub(crate) fn make_run(&self) -> crate::error::Result<GroupRun> {
         let groups = MemoryConsumer::new("BowtieAggregate")
             .with_can_spill(self.spilling.is_some() && self.spec.key_columns() > 0)
@@ -113,7 +114,7 @@ impl GroupPartitioner {
         )
     }
 
-    /// Whether rows of a group have keys of the same hash, and their columns can be put together.
+    /// Whether all rows of a group have equal hashes, and the columns can be partitioned.
     fn may_partition(&self) -> bool {
         let one_set = match self.spec.sets.as_slice() {
             [set] => !set.nulls.contains(&true),
@@ -131,8 +132,9 @@ impl GroupPartitioner {
         ChunkLimits::new(device, &schema, chunk_rows, Role::Grouped, pool.as_ref())
     }
 
-    /// Whether groups are many, by those of the first two chunks, which are not kept: so many for the rows of one, and so many new ones in
-    /// the other, that to merge them takes longer than to copy all rows to parts.
+    /// Whether the first two chunks have so many groups that merging them would take longer than copying all rows to
+    /// partitions: many groups for the rows of the first one, and many new ones in the second. The groups are
+    /// discarded.
     async fn has_many_groups(&self, first: Peek) -> Result<(Peek, bool)> {
         let (spec, device) = (Arc::clone(&self.spec), Arc::clone(&self.device));
         let metrics = self.metrics.clone();
@@ -145,7 +147,7 @@ impl GroupPartitioner {
             let groups = |(): &mut (), _: &Step<'_>| groups_of(chunks, &spec, device, &metrics);
             match step::retried(device, &mut (), groups, |()| true) {
                 Ok(known) => Ok(known.are_many()),
-                // Then they take much room.
+                // Groups that do not fit are many.
                 Err(error) if error.is_divisible() => Ok(true),
                 Err(error) if error.is_out_of_host_memory() => Ok(false),
                 Err(error) => Err(error),
@@ -155,16 +157,19 @@ impl GroupPartitioner {
     }
 }
 
-/// Groups of some rows of two chunks.
+/// The groups of the sampled rows of two chunks.
 struct Known {
+    /// Sampled rows of the first chunk.
     rows: usize,
+    /// Groups of the first chunk.
     groups: usize,
+    /// Groups of both chunks together.
     of_both: usize,
 }
 
 impl Known {
     fn are_many(&self) -> bool {
-        // Those that come again in each chunk are merged again for each.
+        // Groups that recur in each chunk are merged again for each.
         let grow = 2 * self.of_both > 3 * self.groups;
         match grow {
             true => self.groups * ROWS_OF_FEW_GROUPS > self.rows,
@@ -173,6 +178,7 @@ impl Known {
     }
 }
 
+/// Groups a sample of two chunks by the keys alone.
 fn groups_of(
     chunks: [&InputChunk; 2],
     spec: &GroupSpec,
@@ -206,13 +212,13 @@ fn groups_of(
     })
 }
 
-/// Groups of the parts, one part after the other.
+/// Emits the groups of one partition after the other.
 pub(crate) struct PartitionedGroups {
     parting: Box<Partitioner>,
     of: GroupPartitioner,
-    /// By part, those with rows that more may follow.
+    /// The unfinished run of each partition.
     runs: Vec<Option<GroupRun>>,
-    /// All rows of its part are there.
+    /// A run whose partition is complete.
     done: Option<GroupRun>,
     output: GroupOutput,
     metrics: DeviceMetrics,
@@ -283,7 +289,7 @@ impl PartitionedGroups {
             })?;
             match is_done {
                 true => Ok(()),
-                // The other parts need the room.
+                // The other partitions need the device memory.
                 false if leaves => run.leave_device().map(|_| ()),
                 false => Ok(()),
             }

@@ -1,15 +1,20 @@
-//! A Grace hash join: where the left side is larger than the device, rows of both sides go to *parts* by the hashes of their keys, and
-//! the join matrix has tiles of the same part alone (Kitsuregawa et al. 1983; out-of-memory joins of \[W\]).
+//! A Grace hash join (Kitsuregawa et al. 1983). If the left side exceeds the device, both sides are hash-partitioned,
+//! and the join matrix has only tiles of the same partition.
 //!
 //! ```text
-//!               part 0   part 1   part 2      rounds of the right side, each gathered and then given out part by part, so that a
-//! left part 0   [ tiles ]                     left part goes to the device once a round, and a right row once. A round ends where
-//! left part 1            [ tiles ]            the right side does, where it is so much longer than the left side that sending this
-//! left part 2                     [ tiles ]   one again is cheap, or where the memory pool is full.
+//!                     partition 0  partition 1  partition 2
+//! left partition 0    [  tiles  ]
+//! left partition 1                 [  tiles  ]
+//! left partition 2                              [  tiles  ]
 //! ```
 //!
-//! Without parts each right chunk meets every left one. A part that is longer than a chunk, as equal keys are in one of them, is walked
-//! as before: tile by tile. The hashes are those of DataFusion's own join, which calls no rows equal whose hashes differ.
+//! The right side is partitioned in rounds. In a round each left partition is uploaded once, and each right row once. A
+//! round ends with the right side, when it is so much longer than the left side that uploading that one again is cheap,
+//! or when the memory pool is full.
+//!
+//! Without partitions each right chunk is joined with every left chunk. A partition longer than a chunk, such as that
+//! of a frequent key, is walked tile by tile as well. The hashes are those of DataFusion's own join, which calls no
+//! rows equal whose hashes differ.
 
 use std::sync::Arc;
 
@@ -34,18 +39,19 @@ use crate::ir::side::Side;
 use crate::options::BowtieOptions;
 use crate::spec::join::JoinSpec;
 
-/// With fewer chunks on either side there are few tiles as it is.
+/// With fewer chunks on either side there are few tiles without partitions.
 const LEAST_CHUNKS: usize = 3;
-/// A round of the right side has so many rows for each left one, unless only some rows of the join are wanted.
+/// The rows of a round of the right side for each left row, unless the join has a limit.
 const ROUND: usize = 4;
 
-/// How the sides of a join meet where the left one is larger than the device.
+/// How a join is done whose left side exceeds the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Oversized {
-    /// By bits of keys, which serve all left chunks.
+    /// By a key bitmap, which serves all left chunks.
     KeyBitmap,
+    /// By hash partitions of both sides.
     Parts,
-    /// Each right chunk meets every left one.
+    /// Each right chunk is joined with every left chunk.
     Tiles,
 }
 
@@ -55,7 +61,7 @@ impl Oversized {
             return Self::KeyBitmap;
         }
         let keys = &spec.theta.equalities;
-        // Then rows that match have keys of the same hash.
+        // Then matching rows have equal hashes.
         let same = |(left, right): &(usize, usize)| {
             hashed_as(spec.left.data_type(*left)) == hashed_as(spec.right.data_type(*right))
         };
@@ -68,7 +74,8 @@ impl Oversized {
     }
 }
 
-/// What says how values of a type are hashed: precision and time zones do not, and a dictionary's are as its values.
+/// A representative of all types whose values are hashed alike: precision and time zone do not matter, and a dictionary
+/// is hashed by its values.
 fn hashed_as(data_type: &DataType) -> DataType {
     use DataType::*;
     match data_type {
@@ -82,11 +89,11 @@ fn hashed_as(data_type: &DataType) -> DataType {
     }
 }
 
-/// What the parts of a join's sides are made with.
+/// The decision about a join's partitions, and the limits for them.
 pub(crate) struct Grace {
     spec: Arc<JoinSpec>,
     memory_limits: Arc<Limits>,
-    /// Of each side.
+    /// The chunk limits of each side.
     limits: [ChunkLimits; 2],
     metrics: DeviceMetrics,
 }
@@ -116,7 +123,7 @@ impl Grace {
         }
     }
 
-    /// Both sides in parts, where that makes fewer tiles, or as they are.
+    /// Both sides partitioned if that makes fewer tiles, otherwise unchanged.
     pub(crate) async fn sides(
         self: &Arc<Self>,
         left: Vec<InputChunk>,
@@ -152,7 +159,7 @@ impl Grace {
         Ok((left, right.into_stream()))
     }
 
-    /// Whether there are parts. Bits of keys serve all left chunks, if the keys lie close together.
+    /// Whether the sides are partitioned. They are not if the left keys are narrow enough for a key bitmap.
     async fn has_partitions(&self, left: Vec<InputChunk>) -> Result<(Vec<InputChunk>, bool)> {
         let spec = Arc::clone(&self.spec);
         match Oversized::of(&spec) {
@@ -183,6 +190,7 @@ impl Grace {
         Partitioner::new(&self.memory_limits, keys, limits, chunks)
     }
 
+    /// The number of partitions, by the rows and bytes of the left side.
     fn parts(&self, left: &[InputChunk]) -> Result<u32> {
         let [limits, _] = self.limits;
         let (mut rows, mut bytes) = (0, 0);

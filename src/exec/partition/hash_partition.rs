@@ -1,4 +1,5 @@
-//! [`HashPartition`]: rows of one side whose keys have hashes of the same range, on their way to chunks.
+//! [`HashPartition`]: one hash partition of an input. In: copied rows. Out: chunks. Under memory pressure its rows are
+//! spilled.
 
 use std::sync::Arc;
 
@@ -14,23 +15,25 @@ use crate::exec::transfer::chunk_limits::ChunkLimits;
 use crate::exec::transfer::sizes::elements_of;
 use crate::exec::transfer::staged_chunk::{ChunkShape, StagedChunk};
 
+/// The rows of a round whose keys have hashes in one range.
 pub(crate) struct HashPartition {
     number: u32,
     limits: ChunkLimits,
     waiting: Waiting,
     reservation: MemoryReservation,
-    /// What came before the rows that wait.
+    /// The file with the first rows of the next chunk, if they were spilled.
     file: Option<ChunkWriter>,
+    /// Finished chunks.
     chunks: Vec<InputChunk>,
 }
 
-/// Rows of the next chunk.
+/// The rows of the next chunk.
 #[derive(Default)]
 struct Waiting {
     shape: Option<ChunkShape>,
-    /// The parts of the columns that are arrays.
+    /// The arrays of each stored column. Casts are not stored.
     columns: Vec<Vec<ArrayRef>>,
-    /// With those in the file.
+    /// These three include the rows in the file.
     rows: usize,
     bytes: usize,
     elements: usize,
@@ -49,7 +52,7 @@ impl HashPartition {
         }
     }
 
-    /// Ends the chunk where these rows would make it too long, or have other columns.
+    /// Prepares for a push. Ends the chunk if it would become too long with these rows, or if they have other columns.
     pub(crate) fn evict_others(
         &mut self,
         shape: &ChunkShape,
@@ -74,7 +77,7 @@ impl HashPartition {
         Ok(())
     }
 
-    /// Adds rows, for which so many bytes are free in the pool.
+    /// Adds rows of `bytes` bytes, of which the caller has freed `reserved` bytes in the memory pool.
     pub(crate) fn push(
         &mut self,
         rows: usize,
@@ -91,7 +94,7 @@ impl HashPartition {
         }
     }
 
-    /// Notes evaluated columns that have no value on some row.
+    /// Adds the evaluation failures of a chunk from which rows were added.
     pub(crate) fn may_fail(&mut self, failures: &[(usize, Arc<DataFusionError>)]) {
         let known = &mut self.waiting.failures;
         for (column, error) in failures {
@@ -101,7 +104,7 @@ impl HashPartition {
         }
     }
 
-    /// Takes the rows to files.
+    /// Spills all rows.
     pub(crate) fn spill(&mut self, spilling: &Spilling) -> Result<()> {
         for chunk in &mut self.chunks {
             chunk.leave_host(spilling)?;
@@ -116,7 +119,7 @@ impl HashPartition {
         file.append_chunk(&staged)
     }
 
-    /// The rows that wait outside of the file, if any do.
+    /// The waiting rows that are not in the file, if there are any.
     fn staged(&mut self) -> Option<StagedChunk> {
         let columns = &mut self.waiting.columns;
         let rows = columns.first()?.iter().map(|part| part.len()).sum();
@@ -131,6 +134,7 @@ impl HashPartition {
         Some(staged.of_part(self.number))
     }
 
+    /// Finishes the current chunk.
     fn end_chunk(&mut self) -> Result<()> {
         let staged = self.staged();
         let chunk = match (self.file.take(), staged) {
@@ -149,7 +153,8 @@ impl HashPartition {
         Ok(())
     }
 
-    /// Adds the rows of another part, if both together are no longer than a chunk; whether they are. The other one is empty then.
+    /// Takes over the rows of another partition if both fit into one chunk. Returns whether they do; then the other one
+    /// is empty.
     pub(crate) fn absorb(&mut self, other: &mut Self) -> bool {
         let (these, those) = (&mut self.waiting, &other.waiting);
         let alone =
@@ -179,7 +184,7 @@ impl HashPartition {
         true
     }
 
-    /// All chunks; the part is empty then.
+    /// Takes all chunks out of the partition.
     pub(crate) fn finish(&mut self) -> Result<Vec<InputChunk>> {
         self.end_chunk()?;
         Ok(std::mem::take(&mut self.chunks))

@@ -1,10 +1,11 @@
-//! [`Keys`]: the partitioning keys.
+//! [`Keys`]: the partitioning keys, and the number of partitions.
 
-/// By what, and how far apart, the rows of an input are.
+/// The partitioning keys of an input.
 pub(crate) struct Keys {
-    /// Columns of the input.
+    /// Key columns of the input.
     pub columns: Vec<usize>,
-    /// Whether keys of which one is NULL may equal others.
+    /// Whether NULL keys are equal. If not, rows with a NULL key may go to any partition.
     pub null_equal: bool,
+    /// The number of partitions.
     pub parts: u32,
 }

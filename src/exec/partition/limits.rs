@@ -1,4 +1,4 @@
-//! [`Limits`]: what copies of rows may take, and how many there are of them.
+//! [`Limits`]: how much memory partitioning may take, and how many partitions there may be.
 
 use std::sync::Arc;
 
@@ -14,24 +14,25 @@ use crate::exec::metrics::DeviceMetrics;
 use crate::exec::transfer::chunk_limits::ChunkLimits;
 use crate::runtime::host_memory::default_host_budget;
 
-/// Parts at most: of a longer input they have several chunks.
+/// The most partitions. A longer input has several chunks a partition.
 const MOST_SPLITS: u32 = 256;
-/// The same where each of them may have a file that is open.
+/// The same if each partition may have an open file.
 const MOST_FILES: u32 = 64;
-/// The share of the memory pool, or of what the host device would take, that chunks may take beside it while their rows are copied to
-/// parts.
+/// The share of the memory pool, or of the host's default budget without a pool limit, that chunks may take while their
+/// rows are copied to partitions.
 const SHARE_OF_COPIES: usize = 8;
-/// A round takes at most so much of what the host device would, where no pool says what there is.
+/// The share of the host's default budget that a round may take without a pool limit.
 const SHARE_OF_ROUND: u64 = 2;
 
-/// What parts of a node's inputs are made with.
+/// The limits of a node that partitions its inputs, and what it partitions with.
 pub(crate) struct Limits {
     pub spilling: Option<Spilling>,
     pub device: Arc<dyn Device>,
+    /// An empty reservation, from which those of copies are made.
     pub reservation: Arc<MemoryReservation>,
-    /// Chunks that are copied at the same time, if they are not long.
+    /// The most chunks that are copied concurrently, if they are not long.
     threads: usize,
-    /// Bytes of the memory pool, if it has a limit.
+    /// Bytes of the memory pool, if it has a limit; 0 if the limit is unknown.
     pool: Option<usize>,
     pub metrics: DeviceMetrics,
 }
@@ -58,8 +59,8 @@ impl Limits {
         }
     }
 
-    /// Whether rows of these columns have room, or can be taken to files, where each piece of a dictionary would be one with all of its
-    /// values.
+    /// Whether rows of these columns can be gathered: memory is unlimited, or rows can be spilled. Dictionaries are
+    /// excluded then, since each piece of one would be written with all values.
     pub(crate) fn may_gather(&self, schema: &Schema) -> bool {
         let mut fields = schema.fields().iter();
         let is_dictionary =
@@ -70,6 +71,7 @@ impl Limits {
         }
     }
 
+    /// The most partitions.
     pub(crate) fn most_partitions(&self) -> u32 {
         match self.pool {
             None => MOST_SPLITS,
@@ -77,7 +79,7 @@ impl Limits {
         }
     }
 
-    /// Rows of a round at most, such as those of a chunk.
+    /// The most rows of a round, if rows are as wide as those of `such`.
     pub(crate) fn round_rows(&self, such: Option<&InputChunk>) -> Result<usize> {
         let (None, Some(such)) = (self.pool, such) else {
             return Ok(usize::MAX);
@@ -87,6 +89,7 @@ impl Limits {
         Ok(usize::try_from(rows).unwrap_or(usize::MAX))
     }
 
+    /// The number of chunks that are copied concurrently.
     pub(crate) fn tasks(&self, limits: &ChunkLimits) -> usize {
         let all = self.pool.unwrap_or(default_host_budget() as usize);
         let most = all / SHARE_OF_COPIES / limits.bytes.max(1);

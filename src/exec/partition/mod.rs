@@ -1,4 +1,5 @@
-//! Hash partitions of inputs that exceed device memory (Grace join and aggregation).
+//! Hash-partitions inputs that exceed device memory, for Grace joins and aggregations (Kitsuregawa et al. 1983). In:
+//! chunks. Out: chunks of one partition each.
 
 pub(crate) mod grace_aggregate;
 pub(crate) mod grace_join;

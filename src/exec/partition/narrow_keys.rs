@@ -1,4 +1,5 @@
-//! Whether bits of keys will do: a look at the keys on the host, for the choice alone.
+//! Estimates on the host whether the keys of a semi join are narrow enough for a key bitmap. The estimate only decides
+//! whether to partition.
 
 use arrow::array::{Array, ArrayRef, AsArray, make_array};
 use arrow::compute::{cast, max, min};
@@ -10,8 +11,8 @@ use crate::exec::input::chunk::InputChunk;
 use crate::ir::strategies::Strategy;
 use crate::spec::join::JoinSpec;
 
-/// Whether the keys of the left chunks that wait on the host lie so close together that a bit for each will do; those that lie elsewhere
-/// are taken for no others.
+/// Whether the range of the staged left chunks' keys is narrow enough for a bitmap. Resident and spilled chunks are
+/// assumed to have keys in the same range.
 pub(crate) fn are_narrow(spec: &JoinSpec, left: &[InputChunk]) -> Result<bool> {
     let staged = left.iter().filter_map(|chunk| match chunk {
         InputChunk::Staged(staged) => Some(staged),
@@ -38,12 +39,12 @@ pub(crate) fn are_narrow(spec: &JoinSpec, left: &[InputChunk]) -> Result<bool> {
     Ok(are_few_bits(bits, rows, strategy))
 }
 
-/// The least and the greatest key, about; `None` where all are NULL.
+/// The least and the greatest key, rounded to `f64`; `None` if all are NULL.
 fn extent(keys: &ArrayRef) -> Result<Option<(f64, f64)>> {
     let integers = match keys.data_type() {
         DataType::Boolean => cast(keys, &DataType::UInt8)?,
         data_type if data_type.is_integer() => ArrayRef::clone(keys),
-        // The words of dates, times and decimals.
+        // Dates, times and decimals by their words.
         other => {
             let word = match other.primitive_width() {
                 Some(4) => DataType::Int32,

@@ -1,14 +1,15 @@
-//! Rows in *parts* by the hashes of their keys, where there are more than the device has room for: rows whose keys are equal are in the
-//! same part, and a part is done without the others. [`Partitioner`] copies the chunks of an input to parts, round by round:
+//! [`Partitioner`]: hash-partitions the chunks of an input, round by round. Rows with equal keys go to the same
+//! partition, so a partition is processed without the others.
 //!
 //! ```text
-//! chunks ──► Scatter, several at a time ──► Part 0 ──┐
-//!                                      └──► Part 1 ──┼──► at the end of a round its chunks, part by part
-//!                                      └──► …      ──┘
+//! chunks ──► Scatter, several at a time ──► partition 0 ──┐
+//!                                      └──► partition 1 ──┼──► at the end of a round its chunks, partition by partition
+//!                                      └──► …           ──┘
 //! ```
 //!
-//! A round ends where the input does, where it is as long as its reader wants, or where the memory pool is full; parts go to files
-//! where it is full before. Where a pool is limited and no files are allowed, rows that were read could go nowhere: then there are no parts.
+//! A round ends with the input, when it is as long as its reader wants, or when the memory pool is full. If the pool is
+//! full earlier, partitions are spilled. With a limited pool and without files nothing is partitioned, since the
+//! gathered rows could not be stored.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,38 +31,41 @@ use crate::exec::partition::scatter::{DoesNotFit, Scatter, Scattered};
 use crate::exec::transfer::chunk_limits::ChunkLimits;
 use crate::exec::transfer::chunker::has_small_dictionary;
 
-/// A part is meant to have so many fourths of a chunk, as hashes do not make them equally long.
+/// The target size of a partition in quarters of a chunk, since hashes do not make partitions equally large.
 pub(crate) const TARGET_QUARTERS: u64 = 3;
 
-/// The chunks of an input on their way to parts.
+/// The partitions of an input and the state of the current round.
 pub(crate) struct Partitioner {
     memory_limits: Arc<Limits>,
+    /// Chunks that are copied concurrently.
     tasks: usize,
     scatter: Arc<Scatter>,
-    /// None once they are at their end.
+    /// `None` at the end.
     chunks: Option<InputStream>,
+    /// Running copies, in the order of their chunks.
     copied: VecDeque<SpawnedTask<std::result::Result<Scattered, DoesNotFit>>>,
     parts: Vec<HashPartition>,
     /// Rows of the round.
     rows: usize,
-    /// So many end it.
+    /// The number of rows that ends a round.
     most: usize,
-    /// So many where the memory pool has no room.
+    /// The number of rows that ends a round when the memory pool is full.
     enough: usize,
-    /// Rounds that were given out, and whether no other follows.
+    /// Finished rounds.
     rounds: usize,
+    /// Whether no round follows the finished one.
     is_last: bool,
-    /// Whether a chunk may have several parts, where these are of the only round.
+    /// Whether short partitions may share a chunk, if there is only one round.
     combines: bool,
-    /// Chunks of the last round that are to be given out.
+    /// Chunks of the finished round that the reader has not read yet.
     ready: VecDeque<InputChunk>,
-    /// The pool had no room, which the reader is told: after the round, or while it goes on.
+    /// A signal of memory pressure that is passed on to the reader, after the round or within it.
     memory_pressure: Option<InputChunk>,
     time: Time,
 }
 
 impl Partitioner {
-    /// All chunks are of one round.
+    /// Partitions `chunks` in a single round.
     pub(crate) fn new(
         memory_limits: &Arc<Limits>,
         keys: Keys,
@@ -91,7 +95,7 @@ impl Partitioner {
         }
     }
 
-    /// With rounds of `most` rows, about, or of `enough` where the memory pool is full.
+    /// With rounds of about `most` rows, or of at least `enough` when the memory pool is full.
     pub(crate) fn in_rounds(self, most: usize, enough: usize) -> Self {
         Self {
             most,
@@ -100,7 +104,8 @@ impl Partitioner {
         }
     }
 
-    /// With short parts together in a chunk, where they are of the only round: for who does not ask which part rows are of.
+    /// With short partitions together in a chunk, if there is only one round. For readers that do not need the
+    /// partition of a chunk.
     pub(crate) fn combined(self) -> Self {
         Self {
             combines: true,
@@ -120,17 +125,17 @@ impl Partitioner {
         chunks.boxed()
     }
 
-    /// Whether the chunk that is given out next is of this part too.
+    /// Whether the next chunk is of the same partition.
     pub(crate) fn continues_with(&self, part: u32) -> bool {
         self.ready.front().is_some_and(|chunk| chunk.part() == part)
     }
 
-    /// Whether it is known that no rows of a part follow, whose chunk was given out last.
+    /// Whether no further rows of `part` can follow. `part` is the partition of the last chunk that was returned.
     pub(crate) fn is_at_end_of(&self, part: u32) -> bool {
         self.is_last && !self.continues_with(part)
     }
 
-    /// The next chunk of the round that is given out.
+    /// The next chunk: of the finished round, or after partitioning another one.
     pub(crate) async fn next(&mut self) -> Result<Option<InputChunk>> {
         loop {
             if let Some(chunk) = self.ready.pop_front() {
@@ -146,13 +151,13 @@ impl Partitioner {
         }
     }
 
-    /// Gathers the next round.
+    /// Partitions the next round.
     async fn gather(&mut self) -> Result<()> {
         loop {
             self.start_copies().await?;
             let Some(copied) = self.copied.pop_front() else {
                 if self.memory_pressure.is_some() && !self.is_long() {
-                    // The round goes on once the reader has made room too.
+                    // The round continues once the reader has freed memory.
                     return self.spill().await;
                 }
                 return self.end_round().await;
@@ -163,7 +168,7 @@ impl Partitioner {
             }
             let spilling = self.memory_limits.spilling.as_ref();
             let full = spilling.is_some_and(Spilling::pool_is_full);
-            // Those that are being copied are of the next round.
+            // Chunks that are being copied belong to the next round.
             if self.rows >= self.most || (full && self.is_long()) {
                 return self.end_round().await;
             }
@@ -173,12 +178,12 @@ impl Partitioner {
         }
     }
 
-    /// Whether the round may end because there is no room.
+    /// Whether the round is long enough to end when memory is short.
     fn is_long(&self) -> bool {
         self.rows > 0 && self.rows >= self.enough
     }
 
-    /// Starts to copy the next chunks to parts, until the reader has to make room.
+    /// Starts to copy the next chunks, unless the reader must free memory first.
     async fn start_copies(&mut self) -> Result<()> {
         while self.copied.len() < self.tasks && self.memory_pressure.is_none() {
             let Some(chunks) = &mut self.chunks else {
@@ -202,6 +207,7 @@ impl Partitioner {
         Ok(())
     }
 
+    /// Adds copied rows to their partitions.
     async fn take(&mut self, scattered: Scattered) -> Result<()> {
         self.rows += scattered.rows();
         let mut parts = std::mem::take(&mut self.parts);
@@ -213,7 +219,8 @@ impl Partitioner {
         Ok(())
     }
 
-    /// Where the pool had no room to copy a chunk, the round goes to files, and the chunk too, a few rows at a time.
+    /// If the memory pool refused the copy of a chunk, spills the round, and copies and spills the chunk a few rows at
+    /// a time.
     async fn refused(&mut self, DoesNotFit { chunk, error }: DoesNotFit) -> Result<()> {
         if !error.is_out_of_host_memory() || self.memory_limits.spilling.is_none() {
             return Err(error.into());
@@ -233,7 +240,7 @@ impl Partitioner {
         Ok(())
     }
 
-    /// Takes the round to files, where these are allowed.
+    /// Spills the round, if files are allowed.
     async fn spill(&mut self) -> Result<()> {
         let (mut parts, memory_limits) = (
             std::mem::take(&mut self.parts),
@@ -244,7 +251,8 @@ impl Partitioner {
         Ok(())
     }
 
-    /// Gives the round out: the parts one way, and those of the next round the other way, so that the last part is still there.
+    /// Ends the round. Partitions are returned in ascending order in one round and in descending order in the next, so
+    /// that the last one is still resident.
     async fn end_round(&mut self) -> Result<()> {
         let (mut parts, memory_limits) = (
             std::mem::take(&mut self.parts),
@@ -275,7 +283,7 @@ impl Partitioner {
     }
 }
 
-/// Rows of short parts go to one before them.
+/// Moves the rows of short partitions to a preceding one.
 fn combine(parts: &mut [HashPartition]) {
     let mut open = 0;
     for next in 1..parts.len() {
@@ -297,7 +305,7 @@ fn spill(parts: &mut [HashPartition], memory_limits: &Limits) -> crate::error::R
     Ok(())
 }
 
-/// Whether rows of these columns can be copied without what the others refer to, and put together again.
+/// Whether copies of some rows of these columns are free of the other rows' values, and can be concatenated again.
 pub(crate) fn can_partition(schema: &Schema) -> bool {
     let mut fields = schema.fields().iter();
     !fields.any(|field| {
@@ -306,7 +314,7 @@ pub(crate) fn can_partition(schema: &Schema) -> bool {
     })
 }
 
-/// Whether some rows of a type keep the values of all.
+/// Whether a few rows of this type keep the values of all rows alive.
 fn keeps_all(data_type: &DataType) -> bool {
     use DataType::*;
     let inside = |field: &FieldRef| {

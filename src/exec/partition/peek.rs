@@ -1,19 +1,19 @@
-//! [`Peek`]: a look at an input.
+//! [`Peek`]: the first chunks of an input, read ahead to decide how to process it.
 
 use datafusion::error::Result;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::exec::input::chunk::{InputChunk, InputStream};
 
-/// The first chunks of an input, by which it is decided what becomes of all.
+/// The first chunks of an input, and the stream of the rest.
 pub(crate) struct Peek {
     pub chunks: Vec<InputChunk>,
-    /// `None` where there are no others.
+    /// `None` if the input has no more chunks.
     rest: Option<InputStream>,
 }
 
 impl Peek {
-    /// At most so many; fewer where there are no more, or whoever makes room has to come before.
+    /// Reads at most `most` chunks. It stops early at the end of the input or at a chunk that signals memory pressure.
     pub(crate) async fn of(input: InputStream, most: usize) -> Result<Self> {
         let first = Self {
             chunks: vec![],
@@ -22,7 +22,7 @@ impl Peek {
         first.up_to(most).await
     }
 
-    /// The same with more of them.
+    /// Reads on until there are `most` chunks.
     pub(crate) async fn up_to(mut self, most: usize) -> Result<Self> {
         while self.chunks.len() < most
             && let Some(rest) = &mut self.rest
@@ -42,12 +42,12 @@ impl Peek {
         Ok(self)
     }
 
-    /// Whether there are no others.
+    /// Whether these are all chunks of the input.
     pub(crate) fn are_all(&self) -> bool {
         self.rest.is_none()
     }
 
-    /// All chunks in their order.
+    /// All chunks of the input, in their order.
     pub(crate) fn all(self) -> InputStream {
         let rest = self.rest.unwrap_or_else(|| stream::empty().boxed());
         stream::iter(self.chunks.into_iter().map(Ok))

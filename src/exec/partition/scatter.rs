@@ -1,4 +1,4 @@
-//! [`Scatter`]: rows of a chunk by the hashes of their keys.
+//! [`Scatter`]: copies the rows of a chunk to hash partitions, on the host.
 
 use std::sync::Arc;
 
@@ -19,20 +19,21 @@ use crate::exec::partition::limits::Limits;
 use crate::exec::transfer::sizes::array_bytes;
 use crate::exec::transfer::staged_chunk::{ChunkShape, StagedChunk};
 
-/// Of hashes that nobody else spreads rows by: those of one partition, or of one file, go to all parts.
+/// A seed that no other hash of rows uses, so that the rows of one DataFusion partition, or of one spill file, are
+/// spread over all partitions here.
 const SEED: u64 = 0x0070_6172_7473;
 
-/// Bytes, about, that are copied beside a memory pool that has no room.
+/// About the most bytes that are copied outside the memory pool when it refuses memory.
 const CONCURRENT_BYTES: usize = 16 << 20;
 
-/// How rows go to parts.
+/// How rows are assigned to partitions.
 pub(crate) struct Scatter {
     pub keys: Keys,
-    /// Of nothing: from the pool that copies are reserved in.
+    /// An empty reservation, from which those of copies are made.
     pub reservation: Arc<MemoryReservation>,
 }
 
-/// Rows of a chunk, copied part by part.
+/// The rows of a chunk, copied partition by partition.
 pub(crate) struct Scattered {
     shape: ChunkShape,
     failures: Vec<(usize, Arc<DataFusionError>)>,
@@ -40,23 +41,24 @@ pub(crate) struct Scattered {
     reservation: MemoryReservation,
 }
 
-/// Rows of one part.
+/// The rows of one partition.
 struct Piece {
     part: usize,
     rows: usize,
     bytes: usize,
-    /// Those of the chunk that are arrays.
+    /// The stored columns of the chunk. Casts are not stored.
     columns: Vec<ArrayRef>,
 }
 
-/// A chunk that was not copied, and why.
+/// A chunk that could not be copied, with the error.
 pub(crate) struct DoesNotFit {
     pub chunk: Box<InputChunk>,
     pub error: BowtieError,
 }
 
 impl Scatter {
-    /// The rows of a chunk, for which what was reserved for it is reserved now.
+    /// Copies the rows of a chunk. A resident chunk is downloaded first. The chunk's reservation becomes that of the
+    /// copy.
     pub(crate) fn copy(
         &self,
         mut chunk: InputChunk,
@@ -78,10 +80,11 @@ impl Scatter {
                 }
             };
             match &chunk {
-                // Nobody else shares it.
+                // No other chunk shares the reservation.
                 InputChunk::Staged(staged) if Arc::strong_count(&staged.reservation) == 1 => {
                     copied.reservation = staged.reservation.split(staged.reservation.size());
-                    // Bytes of a copy differ little: where there is no room for them, there is for those of the rows.
+                    // The copy has about as many bytes as the rows. If the pool refuses the difference, it keeps the
+                    // reservation of the rows.
                     if copied.reservation.try_resize(copied.bytes()).is_err() {
                         return Ok(copied);
                     }
@@ -96,7 +99,7 @@ impl Scatter {
         })
     }
 
-    /// The rows of a chunk beside the memory pool, some at a time.
+    /// Copies the rows of a chunk without a reservation, some at a time.
     pub(crate) fn copy_concurrently(
         &self,
         chunk: &InputChunk,
@@ -111,7 +114,7 @@ impl Scatter {
         }
     }
 
-    /// A key without a value is the query's error, whether it meets rows of the other side or not.
+    /// Fails if a key expression failed on some row, whether or not that row has a match.
     fn keys_have_values(&self, chunk: &InputChunk) -> Result<()> {
         let mut failures = chunk.failures().iter();
         match failures.find(|(column, _)| self.keys.columns.contains(column)) {
@@ -120,7 +123,7 @@ impl Scatter {
         }
     }
 
-    /// Nothing is reserved for them yet.
+    /// Copies the rows of a chunk without a reservation.
     fn rows_of(&self, chunk: &StagedChunk) -> Result<Scattered> {
         let (shape, rows) = (chunk.shape(), chunk.rows());
         let keys = self.keys.columns.iter().map(|key| chunk.whole(*key));
@@ -156,7 +159,8 @@ impl Scatter {
         })
     }
 
-    /// The rows of each part, in their order. Rows whose keys equal none, as one is NULL, go to all parts in turn.
+    /// The rows of each partition, in input order. Rows with a NULL key that equals nothing are spread over all
+    /// partitions.
     fn by_partition(&self, keys: &[ArrayRef], rows: usize) -> Result<Vec<UInt32Array>> {
         let mut hashes = vec![0; rows];
         create_hashes(keys, &RandomState::with_seed(SEED), &mut hashes)?;
@@ -192,7 +196,7 @@ impl Scattered {
         self.pieces.iter().map(|piece| piece.bytes).sum()
     }
 
-    /// Adds the rows to their parts.
+    /// Adds the rows to their partitions.
     pub(crate) fn to(self, parts: &mut [HashPartition]) -> Result<()> {
         for piece in self.pieces {
             let reserved = piece.bytes.min(self.reservation.size());

@@ -1,4 +1,5 @@
-//! What filters and projections have in common: they take the rows of a device node piece by piece, and evaluate expressions on them.
+//! The common part of filters and projections: reads the input piece by piece, uploads it if needed, and evaluates
+//! expressions on the device, or on the host where the device cannot decide.
 
 use std::ops::Range;
 use std::slice::from_ref;
@@ -29,16 +30,17 @@ use crate::exec::node::Execution;
 use crate::ir::row_program::{RowProgram, RowSource};
 use crate::spec::rows::{ExpressionColumn, RowExpressions};
 
-/// What becomes of the rows of a batch.
+/// The function that is applied to each batch.
 pub(crate) type OnBatch =
     Arc<dyn Fn(&DeviceBatch) -> crate::error::Result<DeviceBatch> + Send + Sync>;
 
+/// Parts of a piece are halved down to 64 rows.
 const HALVING: Halving = Halving {
     least: 64,
     aligned: 1,
 };
 
-/// `on_batch` on the pieces of the input of an execution.
+/// Applies `on_batch` to each piece of the execution's input.
 pub(crate) fn piecewise(execution: Execution<'_>, on_batch: OnBatch) -> Result<DeviceStream> {
     let [node] = execution.inputs()?;
     let Execution {
@@ -62,7 +64,7 @@ pub(crate) fn piecewise(execution: Execution<'_>, on_batch: OnBatch) -> Result<D
             return Ok::<_, DataFusionError>(None);
         };
         let chunk = match chunk {
-            // For who reads on.
+            // The signal is passed on to the reader.
             InputChunk::Staged(staged) if staged.memory_pressure => {
                 let told = stream::iter(vec![Ok(DeviceChunk::Staged(staged))]);
                 return Ok(Some((told, (input, pieces))));
@@ -84,6 +86,7 @@ pub(crate) fn piecewise(execution: Execution<'_>, on_batch: OnBatch) -> Result<D
     Ok(made.try_flatten().boxed())
 }
 
+/// What a piece is processed with.
 struct Pieces {
     device: Arc<dyn Device>,
     spilling: Option<Spilling>,
@@ -93,7 +96,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    /// What becomes of a chunk: all of its rows together where memory allows it.
+    /// Processes the rows of a chunk, together if memory allows, otherwise in parts.
     fn of(&self, mut chunk: InputChunk) -> crate::error::Result<Vec<DeviceBatch>> {
         if let Some((_, error)) = chunk.failures().first() {
             return Err(BowtieError::DataFusion(Arc::clone(error)));
@@ -114,7 +117,7 @@ impl Pieces {
             Ok(
                 match error.is_divisible() || error.is_out_of_host_memory() {
                     true => {
-                        // The halves need its memory.
+                        // The halves need the chunk's device memory.
                         chunk.evict(self.spilling.as_ref());
                         Answer::Halve
                     }
@@ -128,6 +131,7 @@ impl Pieces {
         Ok(made)
     }
 
+    /// Processes some rows of a chunk, and adds the batch to `made` unless it is empty.
     fn attempt(
         &self,
         chunk: &InputChunk,
@@ -144,7 +148,8 @@ impl Pieces {
     }
 }
 
-/// A column of each expression on the rows of `batch`: by the device, or by DataFusion's own where the device cannot decide.
+/// One column for each expression, over the rows of `batch`. The device evaluates them, or DataFusion if the device
+/// finds a row that it cannot decide.
 pub(crate) fn evaluate(
     device: &dyn Device,
     of: &RowExpressions,
@@ -184,7 +189,8 @@ pub(crate) fn evaluate(
     made.collect()
 }
 
-/// What the loads of a program read, in the order in which it numbers them: columns, and tests of columns, made here.
+/// The columns that a program loads, in the order in which it numbers them: columns of `batch`, and results of string
+/// predicates, which are evaluated here.
 pub(crate) fn read_by(
     device: &dyn Device,
     program: &RowProgram,
@@ -203,7 +209,7 @@ pub(crate) fn read_by(
     sources.collect()
 }
 
-/// A column of each expression by DataFusion's own.
+/// One column for each expression, evaluated by DataFusion and uploaded.
 pub(crate) fn on_host(
     device: &dyn Device,
     of: &RowExpressions,
@@ -217,7 +223,7 @@ pub(crate) fn on_host(
         .map(|column| column.index())
         .collect();
     let fields = of.input.fields().iter();
-    // Those that are not read are NULL.
+    // Columns that no expression reads are NULL.
     let fields = fields.map(|field| field.as_ref().clone().with_nullable(true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let columns = schema
@@ -240,7 +246,7 @@ pub(crate) fn on_host(
         .collect()
 }
 
-/// Rows come out as those of the input do.
+/// The emission of the input.
 pub(crate) fn emission_of(inputs: &[Arc<dyn ExecutionPlan>]) -> (EmissionType, Boundedness) {
     inputs
         .first()

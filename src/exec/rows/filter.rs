@@ -1,4 +1,4 @@
-//! [`FilterOperator`]: the rows of a device node for which a predicate holds.
+//! [`FilterOperator`]: filters the rows of a device node by a predicate.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,8 +18,7 @@ use crate::exec::node::{DeviceOperator, Execution};
 use crate::exec::rows::evaluate::{emission_of, on_host, piecewise, read_by};
 use crate::spec::rows::FilterSpec;
 
-/// Flags the rows for which a predicate is true, and keeps them (\[D\]'s SELECT: flag, scan, compact).
-
+/// Keeps the rows for which a predicate is true: SELECT of \[D\] table 1, here as flag, scan, compact.
 #[derive(Debug)]
 pub(crate) struct FilterOperator(pub(crate) Arc<FilterSpec>);
 
@@ -65,6 +64,8 @@ impl DeviceOperator for FilterOperator {
     }
 }
 
+/// The output columns of the rows of `batch` for which the predicate is true. DataFusion evaluates it if the device
+/// finds a row that it cannot decide.
 fn filter(
     device: &dyn Device,
     spec: &FilterSpec,

@@ -1,4 +1,4 @@
-//! Filters, projections and unions of rows on a device.
+//! Filters, projections and unions on a device. In: device chunks. Out: device chunks, piece by piece.
 
 pub(crate) mod evaluate;
 pub(crate) mod filter;

@@ -1,4 +1,4 @@
-//! [`ProjectionOperator`]: columns and expressions over the rows of a device node.
+//! [`ProjectionOperator`]: columns of, and expressions over, the rows of a device node.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,8 +18,7 @@ use crate::exec::node::{DeviceNode, DeviceOperator, Execution};
 use crate::exec::rows::evaluate::{emission_of, evaluate, piecewise};
 use crate::spec::rows::{Projected, ProjectionSpec};
 
-/// Columns of a device node as they lie, which are not copied, and columns that a program makes of them.
-
+/// Selects input columns without copying them, and adds columns that compiled expressions compute.
 #[derive(Debug)]
 pub(crate) struct ProjectionOperator(pub(crate) Arc<ProjectionSpec>);
 
@@ -81,6 +80,7 @@ impl DeviceOperator for ProjectionOperator {
     }
 }
 
+/// The output columns over the rows of `batch`.
 fn project(
     device: &dyn Device,
     spec: &ProjectionSpec,
@@ -102,11 +102,11 @@ fn project(
     ))
 }
 
-/// `columns` of a chunk.
+/// Selects `columns` of a chunk.
 fn select(chunk: DeviceChunk, columns: &[Projected]) -> Result<DeviceChunk> {
     let columns: Vec<usize> = columns.iter().filter_map(|column| column.input()).collect();
     Ok(match chunk {
-        // It has no columns, and is for who reads on.
+        // The chunk has no columns. Its signal is passed on to the reader.
         DeviceChunk::Staged(chunk) if chunk.memory_pressure => DeviceChunk::Staged(chunk),
         DeviceChunk::Staged(chunk) => DeviceChunk::Staged(chunk.select(&columns)?),
         DeviceChunk::Resident(batch) => DeviceChunk::Resident(batch.select(&columns)),

@@ -1,4 +1,4 @@
-//! [`UnionOperator`]: the rows of several device nodes, one after the other.
+//! [`UnionOperator`]: the rows of several device nodes, one input after the other.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use crate::exec::chunk::DeviceStream;
 use crate::exec::node::{DeviceNode, DeviceOperator, Execution};
 
-/// Hands on the chunks of its inputs as they are (UNION ALL): their columns are of the types of the schema.
+/// Passes the chunks of its inputs through unchanged (UNION ALL). The columns of all inputs have the types of the
+/// schema.
 #[derive(Debug)]
 pub(crate) struct UnionOperator(pub(crate) SchemaRef);
 

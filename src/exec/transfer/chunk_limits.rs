@@ -1,4 +1,4 @@
-//! [`ChunkLimits`]: how many rows and bytes a chunk may have, by who reads it.
+//! [`ChunkLimits`]: the most rows and bytes of a chunk, by the role of its reader.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool};
 use crate::device::primitives::device::Device;
 use crate::ir::side::Side;
 
-/// Who reads an upload's chunks.
+/// The role of the reader of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// A join, which gathers its left side whole.
+    /// A join that gathers its left side.
     Left,
-    /// A join, which takes its right side chunk by chunk.
+    /// A join that streams its right side.
     Right,
-    /// An aggregation, which takes chunk by chunk; the fewer there are, the fewer partial states are merged.
+    /// An aggregation that streams its input. Fewer chunks mean fewer partial states to merge.
     Grouped,
 }
 
@@ -38,35 +38,35 @@ impl fmt::Display for Role {
     }
 }
 
-/// How large a chunk may grow.
+/// The most rows and bytes of a chunk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChunkLimits {
-    /// Of the first one; each that is uploaded has twice as many as the one before, up to `most_rows`. Those that are put together of
-    /// pieces on the device do not grow.
+    /// The rows of the first chunk. Each staged chunk has twice as many as the one before, up to `most_rows`. Chunks of
+    /// coalesced pieces do not grow.
     pub rows: usize,
     pub most_rows: usize,
     pub bytes: usize,
 }
 
 impl ChunkLimits {
-    /// Bytes that a row's keys, ranges and offsets take on the device beside its columns, generously.
+    /// Bytes of device memory that the keys, ranges and offsets of a row take beside its columns, generously estimated.
     pub(crate) const WORK_BYTES_PER_ROW: u64 = 128;
-    /// Bytes of a chunk from which longer ones fill the bus no better: 32M rows of 8 bytes do by 99 %.
+    /// Bytes of a chunk from which a longer one uses the bus no better: 32M rows of 8 bytes reach 99 % of its rate.
     pub(crate) const FULL_BUS_BYTES: usize = 1 << 28;
-    /// Chunks of the streamed side that grow have room to be so many times as long.
+    /// The budget could hold this number of streamed chunks of full length.
     const STREAMED_AT_ONCE: u64 = 8;
-    /// A streamed chunk takes at most one part of so many of DataFusion's memory pool.
+    /// A streamed chunk takes at most one `SHARE_OF_POOL`-th of DataFusion's memory pool.
     const SHARE_OF_POOL: u64 = 16;
-    /// And one of the left side, of which all are there that were not spilled, and one that was.
+    /// A left chunk takes at most one `LEFT_SHARE_OF_POOL`-th. All left chunks that were not spilled, and one that was,
+    /// are in memory at the same time.
     const LEFT_SHARE_OF_POOL: u64 = 8;
-    /// Arrow's 32-bit offsets hold 2 GiB of characters.
+    /// The most bytes of a chunk with text: half of what Arrow's 32-bit offsets address.
     const MOST_BYTES_OF_TEXT: u64 = 1 << 30;
-    /// And so many elements of lists, which may take less than a byte.
+    /// The most elements of a list column, by the same offsets. Elements may take less than a byte each.
     pub(crate) const MOST_ELEMENTS: usize = i32::MAX as usize;
 
-    /// Limits for chunks on `device` for who reads them. Each side of a join may use a
-    /// share of the device's budget for its columns and one for its work. `chunk_rows` takes the place of the device's own wish
-    /// for streamed chunks.
+    /// The limits of chunks on `device` for a reader in this role. Each side of a join may use a share of the device's
+    /// budget for its columns, and one for its work. `chunk_rows` overrides the number of rows.
     pub(crate) fn new(
         device: &dyn Device,
         schema: &SchemaRef,
@@ -81,14 +81,14 @@ impl ChunkLimits {
             (None, Role::Left) => (by_memory, by_memory),
             (None, Role::Right) => {
                 let streamed = device.profile().streamed_rows.clone();
-                // So long that there is room for the chunks after and before one as well.
+                // The chunks before and after a streamed one fit as well.
                 let most =
                     (by_memory / Self::STREAMED_AT_ONCE).clamp(*streamed.start(), *streamed.end());
                 (*streamed.start(), most)
             }
             (None, Role::Grouped) => (device.profile().grouped_rows, device.profile().grouped_rows),
         };
-        // A few streamed chunks are there at the same time, and others need the pool too.
+        // Some streamed chunks are in memory at the same time, and other nodes need the pool too.
         let by_pool = match (role, pool.memory_limit()) {
             (Role::Right | Role::Grouped, MemoryLimit::Finite(limit)) => {
                 limit as u64 / Self::SHARE_OF_POOL

@@ -1,4 +1,4 @@
-//! [`Chunker`]: gathers batches into chunks.
+//! [`Chunker`]: gathers evaluated batches into staged chunks, reserved in DataFusion's memory pool.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::exec::transfer::evaluator::{Evaluated, Evaluator, Layout, Place};
 use crate::exec::transfer::sizes::{batch_bytes, elements_of};
 use crate::exec::transfer::staged_chunk::{StagedChunk, StagedColumn, together};
 
-/// Gathers batches into chunks. Everything it holds is reserved in DataFusion's memory pool.
+/// Gathers batches into chunks. All rows that it holds are reserved in DataFusion's memory pool.
 #[derive(Debug)]
 pub(crate) struct Chunker {
     limits: ChunkLimits,
@@ -23,27 +23,27 @@ pub(crate) struct Chunker {
     name: String,
     waiting: Waiting,
     reservation: MemoryReservation,
-    /// Where a chunk's columns are.
+    /// The source of each column of a chunk.
     layout: Layout,
-    /// Whether the batches of a chunk are copied together at once, as that may fail with dictionaries that have small keys.
+    /// Whether the batches of a chunk are concatenated at once, since that may fail for dictionaries with small keys.
     together: bool,
-    /// The columns of a batch that uploading copies anyway.
+    /// For each column of a batch, whether its upload copies it anyway.
     in_parts: Vec<bool>,
-    /// Whether who reads the chunks is told when the pool has no room for more.
+    /// Whether the reader gets a signal when the pool refuses more rows.
     told: bool,
-    /// Rows of the batch at hand that were not taken yet, from so many on.
+    /// The current batch and its first row that was not gathered yet.
     rest: Option<(Evaluated, usize)>,
-    /// Nothing found room since who reads the chunks was last told so.
+    /// Whether the pool has refused all rows since the last signal.
     memory_pressure: bool,
 }
 
-/// Batches of the next chunk.
+/// The batches of the next chunk.
 #[derive(Debug, Default)]
 struct Waiting {
     batches: Vec<RecordBatch>,
     rows: usize,
     bytes: usize,
-    /// Elements of the longest column of lists, or more.
+    /// The elements of the longest list column, or more.
     elements: usize,
     failures: Vec<(usize, Arc<DataFusionError>)>,
 }
@@ -77,22 +77,23 @@ impl Chunker {
         }
     }
 
-    /// For a reader that makes room, such as by spilling the chunks which it has, when one is `memory_pressure`.
+    /// For a reader that frees memory, such as by spilling its chunks, when it gets a chunk that signals memory
+    /// pressure.
     pub(crate) fn told_of_memory_pressure(self, told: bool) -> Self {
         Self { told, ..self }
     }
 
-    /// Whether rows of the last batch wait for room.
+    /// Whether rows of the last batch wait for memory.
     pub(crate) fn has_rest(&self) -> bool {
         self.rest.is_some()
     }
 
-    /// Takes a batch; returns the chunks that are full with it.
+    /// Adds a batch and returns the chunks that became full.
     pub(crate) fn push(&mut self, evaluated: Evaluated) -> Result<Vec<StagedChunk>> {
         self.take(evaluated, 0)
     }
 
-    /// Takes the rest of the last batch.
+    /// Adds the rest of the last batch.
     pub(crate) fn push_rest(&mut self) -> Result<Vec<StagedChunk>> {
         match self.rest.take() {
             Some((evaluated, from)) => self.take(evaluated, from),
@@ -100,6 +101,7 @@ impl Chunker {
         }
     }
 
+    /// Adds the rows of a batch from row `from` on.
     fn take(&mut self, evaluated: Evaluated, from: usize) -> Result<Vec<StagedChunk>> {
         let Evaluated { batch, failures } = evaluated;
         let mut full = vec![];
@@ -109,7 +111,7 @@ impl Chunker {
             let waiting = &mut self.waiting;
             let room = self.limits.rows - waiting.rows;
             let rows_of_bytes = self.limits.bytes.saturating_sub(waiting.bytes) / row_bytes.max(1);
-            // One row is always taken, however wide.
+            // At least one row is added, however wide it is.
             let least = usize::from(waiting.rows == 0);
             let rows = room
                 .min(rows_of_bytes.max(least))
@@ -150,7 +152,7 @@ impl Chunker {
             }
             if rows == 0 || self.waiting.rows == self.limits.rows {
                 full.extend(self.flush()?);
-                // Who reads them may have to make room for the others.
+                // The reader may have to free memory for the remaining rows.
                 if self.told && from < batch.num_rows() {
                     self.rest = Some((Evaluated { batch, failures }, from));
                     return Ok(full);
@@ -160,14 +162,13 @@ impl Chunker {
         Ok(full)
     }
 
-    /// What is waiting, as a last chunk, or as several when their dictionaries together have more values than their keys
-    /// can tell apart.
+    /// Makes a chunk of the waiting rows. It makes several if the values of their dictionaries would overflow the keys.
     pub(crate) fn flush(&mut self) -> Result<Vec<StagedChunk>> {
         let waiting = std::mem::take(&mut self.waiting);
         if waiting.rows == 0 {
             return Ok(vec![]);
         }
-        // Not after one that was short of room.
+        // Chunks do not grow after memory was short.
         if waiting.bytes < ChunkLimits::FULL_BUS_BYTES && !self.memory_pressure {
             self.limits.rows = (2 * self.limits.rows).min(self.limits.most_rows);
         }
@@ -204,7 +205,7 @@ impl Chunker {
             .collect())
     }
 
-    /// A chunk's columns, of the parts of those of its batches.
+    /// The columns of a chunk, of the parts of the stored ones.
     fn staged(&self, columns: Vec<Vec<ArrayRef>>) -> Vec<StagedColumn> {
         let mut columns = columns.into_iter();
         self.layout
@@ -219,7 +220,7 @@ impl Chunker {
             .collect()
     }
 
-    /// One copy of all batches; two of each half when they cannot be copied together.
+    /// A single copy of all batches, or copies of both halves if their dictionary keys would overflow.
     fn copy_together(
         &self,
         mut batches: Vec<RecordBatch>,
@@ -251,8 +252,8 @@ impl Chunker {
     }
 }
 
-/// Whether copying the batches together might overflow the keys of a dictionary where Arrow does not return an error: inside
-/// of other types, or with views as values.
+/// Whether concatenating the batches might overflow the keys of a dictionary in cases in which Arrow returns no error:
+/// within other types, or with views as values.
 fn may_overflow_inside(batches: &[RecordBatch]) -> bool {
     let fields = batches[0].schema_ref().fields();
     fields.iter().any(|field| match field.data_type() {
@@ -264,7 +265,7 @@ fn may_overflow_inside(batches: &[RecordBatch]) -> bool {
     })
 }
 
-/// Whether a type holds dictionaries whose keys have fewer than 32 bits, or what may be such.
+/// Whether a type has dictionaries, at any depth, whose keys have fewer than 32 bits. Keys of unknown width count.
 pub(crate) fn has_small_dictionary(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {
@@ -315,7 +316,7 @@ mod tests {
         }
     }
 
-    /// Each chunk of a streamed side is twice as long as the one before, up to the longest.
+    /// Each chunk of a streamed side has twice as many rows as the one before, up to the limit.
     #[test]
     fn chunks_of_a_streamed_side_grow() {
         let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
@@ -335,7 +336,7 @@ mod tests {
         assert_eq!(rows, [10, 20, 35, 35, 35, 15]);
     }
 
-    /// Elements of no bytes: only their number ends a chunk.
+    /// Elements take no bytes here, so only their number ends a chunk.
     #[test]
     fn a_chunk_has_no_more_elements_than_offsets_count() {
         const MANY: usize = 1_500_000_000;

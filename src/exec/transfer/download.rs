@@ -1,4 +1,5 @@
-//! [`BowtieDownloadExec`]: the border device → host.
+//! [`BowtieDownloadExec`]: downloads the chunks of a device node. In: device chunks. Out: record batches. DataFusion
+//! executes this node, and it starts the device nodes below.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -36,7 +37,7 @@ use crate::exec::transfer::chunker::has_small_dictionary;
 use crate::exec::transfer::staged_chunk::StagedChunk;
 use crate::runtime::planned_device::PlannedDevice;
 
-/// Brings the batches of a device node to the host, as batches of the session's size.
+/// Downloads the chunks of a device node, and returns them as record batches of the session's size.
 #[derive(Debug)]
 pub(crate) struct BowtieDownloadExec {
     input: Arc<dyn ExecutionPlan>,
@@ -61,7 +62,7 @@ impl BowtieDownloadExec {
         }
     }
 
-    /// The device node whose rows it brings down.
+    /// The device node whose output is downloaded.
     pub(crate) fn input(&self) -> &Arc<dyn ExecutionPlan> {
         &self.input
     }
@@ -70,7 +71,7 @@ impl BowtieDownloadExec {
         &self.device
     }
 
-    /// The join that it downloads, when it is one.
+    /// The device node and the join, if a join is downloaded.
     fn join(&self) -> Option<(&DeviceNode, &JoinOperator)> {
         DeviceNode::find(&self.input)
     }
@@ -98,32 +99,35 @@ impl DisplayAs for BowtieDownloadExec {
     }
 }
 
-/// A column of a whole batch is copied together up to so many bytes.
+/// The most bytes of a column that are copied together for one whole batch.
 const MOST_COPIED_BYTES: usize = 1 << 30;
 
-/// Cuts and joins pieces into batches of the session's size, up to `fetch` rows.
+/// Slices and coalesces pieces to batches of the session's size, up to `fetch` rows.
 struct Batches {
     schema: SchemaRef,
     batch_size: usize,
     ready: VecDeque<RecordBatch>,
+    /// Long ranges that are being returned.
     runs: Option<Box<LongRanges>>,
     coalescer: BatchCoalescer,
+    /// Rows until the limit, if there is one.
     remaining: Option<usize>,
     metrics: Arc<OutputMetrics>,
 }
 
-/// A chunk on the host.
+/// A downloaded chunk.
 enum HostChunk {
     Rows(RecordBatch),
     Staged(StagedChunk),
     LongRanges(Box<LongRanges>),
 }
 
-/// Chunks that come down at the same time, one read while the next is on its way, under a budget that has room for it.
+/// The number of chunks that are downloaded concurrently if the budget is at least `LEAST_BUDGET_FOR_TWO`: one is read
+/// while the next is transferred.
 const CONCURRENT_DOWNLOADS: usize = 2;
 const LEAST_BUDGET_FOR_TWO: u64 = 1 << 30;
 
-/// Brings chunks down.
+/// Downloads chunks.
 #[derive(Clone)]
 struct Downloader {
     device: Arc<dyn Device>,
@@ -138,7 +142,7 @@ impl Downloader {
             DeviceChunk::LongRanges(runs) => HostChunk::LongRanges(runs),
             DeviceChunk::Resident(batch) => HostChunk::Rows(match batch.is_resident() {
                 false => self.download(&batch)?,
-                // Waiting for the device would hold up the other tasks of this thread.
+                // Waiting for the device would block the other tasks of this thread.
                 true => SpawnedTask::spawn_blocking(move || self.download(&batch))
                     .join_unwind()
                     .await
@@ -156,10 +160,11 @@ impl Downloader {
 }
 
 impl Batches {
+    /// Adds a downloaded chunk.
     fn push(&mut self, chunk: HostChunk) -> Result<()> {
         match chunk {
             HostChunk::Rows(batch) => self.push_rows(batch),
-            // There is nothing here that could make room.
+            // A download holds nothing that it could spill.
             HostChunk::Staged(chunk) if chunk.memory_pressure => Ok(()),
             HostChunk::Staged(chunk) => {
                 let batch = chunk.batch(&self.schema)?;
@@ -173,7 +178,7 @@ impl Batches {
         }
     }
 
-    /// The next batch that can leave.
+    /// The next finished batch; `None` if another chunk is needed.
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(batch) = self.ready.pop_front() {
@@ -196,6 +201,7 @@ impl Batches {
         }
     }
 
+    /// Adds rows, up to the limit.
     fn push_rows(&mut self, mut batch: RecordBatch) -> Result<()> {
         if let Some(remaining) = &mut self.remaining {
             if batch.num_rows() > *remaining {
@@ -206,8 +212,8 @@ impl Batches {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        // A piece that is no small part of a batch goes on as it is, past smaller ones that wait for company: copying it
-        // would cost more than a batch does, and a join promises no order.
+        // A piece of at least an eighth of a batch is returned as it is, before smaller ones that are still being
+        // coalesced. Copying it would cost more than the overhead of a batch, and a join promises no order.
         if batch.num_rows() < self.batch_size.div_ceil(8)
             && !must_not_be_coalesced(&batch, self.batch_size)?
         {
@@ -226,6 +232,7 @@ impl Batches {
         Ok(())
     }
 
+    /// Finishes the batch that is being coalesced.
     fn finish(&mut self) -> Result<()> {
         self.coalescer.finish_buffered_batch()?;
         self.ready.extend(self.coalescer.next_completed_batch());
@@ -237,8 +244,8 @@ impl Batches {
     }
 }
 
-/// Whether a batch must not be copied together with others: dictionaries with small keys may have more values together than
-/// their keys can tell apart, long text more characters than 32-bit offsets, and much of either is not worth the copy.
+/// Whether a batch must not be coalesced. The values of several dictionaries may overflow small keys, long text may
+/// overflow 32-bit offsets, and a large amount of either is not worth the copy.
 fn must_not_be_coalesced(batch: &RecordBatch, batch_size: usize) -> Result<bool> {
     for array in batch.columns() {
         let data_type = array.data_type();
@@ -309,7 +316,7 @@ impl ExecutionPlan for BowtieDownloadExec {
         let (input, device) = (Arc::clone(&self.input), Arc::clone(&self.device));
         let (schema, metrics) = (self.schema(), Arc::clone(&batches.metrics));
         let started = async move {
-            // A GPU that opens first takes a tenth of a second or more.
+            // Opening a GPU for the first time takes a tenth of a second or more.
             let device = SpawnedTask::spawn_blocking(move || device.open())
                 .join_unwind()
                 .await
@@ -361,7 +368,7 @@ impl ExecutionPlan for BowtieDownloadExec {
                 }
             },
         );
-        // Runs are made without waiting for anything: a consumer that reads on and on must let others have the thread.
+        // Batches of long ranges are made without an await, so the stream must yield to other tasks by itself.
         Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(
             self.schema(),
             stream.boxed(),
@@ -395,7 +402,7 @@ impl ExecutionPlan for BowtieDownloadExec {
         Some(Arc::new(Self::new(Arc::new(join), device)))
     }
 
-    /// A projection of columns is embedded in the join, which then does not gather the others.
+    /// A projection of columns is embedded in the join, which then does not gather the other ones.
     fn try_swapping_with_projection(
         &self,
         projection: &ProjectionExec,

@@ -1,4 +1,5 @@
-//! [`Evaluator`]: adds the expressions of a side to its batches, on the thread that reads them.
+//! [`Evaluator`]: evaluates the expressions of a side on each batch. In: record batches. Out: batches with a column for
+//! each expression.
 
 use std::sync::Arc;
 
@@ -10,37 +11,38 @@ use datafusion::physical_expr::expressions::{CastExpr, Column};
 
 use crate::device::primitives::device::Device;
 
-/// Adds the expressions of a side to its batches, but for casts that the device makes sooner.
+/// Evaluates the expressions of a side, except for casts that the device computes faster.
 #[derive(Debug, Clone)]
 pub(crate) struct Evaluator {
-    /// Of the batches: the columns of the plan below, then one for each expression that is evaluated.
+    /// The schema of the output batches: the columns of the plan below, then one for each evaluated expression.
     schema: SchemaRef,
-    /// Those expressions, and the column of the side that each is.
+    /// The evaluated expressions, each with its column number in the side.
     evaluated: Arc<[(usize, Arc<dyn PhysicalExpr>)]>,
     layout: Layout,
 }
 
-/// Where each column of a side is.
+/// The source of each column of a side.
 pub(crate) type Layout = Arc<[Place]>;
 
+/// The source of a column.
 #[derive(Debug)]
 pub(crate) enum Place {
     /// The next column of the batch.
     Batch,
-    /// Another column of the side, cast on the device.
+    /// A cast of another column of the side, computed on the device.
     Widened { from: usize, to: DataType },
 }
 
-/// A batch with its evaluated columns; those that have no value on some row are NULL, and it is noted why.
+/// A batch with its evaluated columns. A column whose expression failed is NULL.
 #[derive(Debug)]
 pub(crate) struct Evaluated {
     pub(crate) batch: RecordBatch,
-    /// By column of the side.
+    /// The failed columns, numbered as in the side, with their errors.
     pub(crate) failures: Vec<(usize, Arc<DataFusionError>)>,
 }
 
 impl Evaluator {
-    /// `schema` is that of the side: the columns of the plan below, then the expressions.
+    /// `schema` is the schema of the side: the columns of the plan below, then the expressions.
     pub(crate) fn new(
         schema: &SchemaRef,
         expressions: &[Arc<dyn PhysicalExpr>],
@@ -67,15 +69,17 @@ impl Evaluator {
         }
     }
 
-    /// Of the batches that it makes.
+    /// The schema of the output batches.
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
+    /// The source of each column of the side.
     pub(crate) fn layout(&self) -> Layout {
         Arc::clone(&self.layout)
     }
 
+    /// Evaluates all expressions on a batch. Fails only if the batch does not fit the schema.
     pub(crate) fn evaluate(&self, batch: &RecordBatch) -> Result<Evaluated> {
         let rows = batch.num_rows();
         let mut columns = batch.columns().to_vec();
@@ -100,7 +104,7 @@ impl Evaluator {
     }
 }
 
-/// A cast of a column that the device makes.
+/// The cast, if the expression is a cast of a column that the device computes.
 fn widened(
     expression: &Arc<dyn PhysicalExpr>,
     schema: &SchemaRef,

@@ -1,4 +1,4 @@
-//! Host to device and back: upload, download, and host batches gathered into chunks.
+//! Transfers: an upload stages record batches as chunks for a device, a download makes record batches of device chunks.
 
 pub(crate) mod chunk_limits;
 pub(crate) mod chunker;

@@ -1,4 +1,5 @@
-//! The partitions of a plan below, read at the same time, with the key expressions evaluated on each batch where it is read.
+//! Reads all partitions of a plan concurrently. In: a DataFusion plan. Out: a stream of its batches, with key
+//! expressions evaluated on the task that read them.
 
 use std::sync::Arc;
 
@@ -13,14 +14,16 @@ use tokio::sync::mpsc;
 
 use crate::exec::transfer::evaluator::{Evaluated, Evaluator};
 
-/// Batches that a partition sends together, when it has them at hand: a task is woken once for all of them.
+/// The most batches that a partition sends together, if they are ready: the reader is woken once for all of them.
 const TOGETHER: usize = 4;
-/// Sendings of each partition that may wait for the reader: few, as nobody has reserved their memory.
+/// The number of messages of each partition that may wait for the reader. It is small, since nobody has reserved their
+/// memory.
 const WAITING: usize = 2;
-/// Of all partitions together.
+/// The most messages of all partitions that may wait.
 const MOST_WAITING: usize = 64;
 
-/// The evaluated batches of all partitions of `input`, in any order; a task for each partition, which ends with the stream.
+/// The evaluated batches of all partitions of `input`, in any order. There is a task for each partition, which ends
+/// with the stream.
 pub(crate) fn evaluated(
     input: &Arc<dyn ExecutionPlan>,
     context: &Arc<TaskContext>,
@@ -41,7 +44,7 @@ pub(crate) fn evaluated(
         1 => return Ok(partition(0)?.boxed()),
         _ => {}
     }
-    // With less room than partitions need, all of them wait while the reader's thread is busy.
+    // With less capacity than the partitions need, all of them would wait while the reader's thread is busy.
     let (sender, receiver) = mpsc::channel((WAITING * partitions).min(MOST_WAITING));
     let mut tasks = JoinSet::new();
     for i in 0..partitions {
@@ -49,21 +52,21 @@ pub(crate) fn evaluated(
         tasks.spawn(async move {
             while let Some(first) = batches.next().await {
                 let mut together = vec![first];
-                // Nothing may follow an error.
+                // A stream ends after an error.
                 while together.len() < TOGETHER && together.last().is_some_and(Result::is_ok) {
                     match batches.next().now_or_never() {
                         Some(Some(next)) => together.push(next),
-                        // At its end it says so once more.
+                        // A stream that has ended says so again when it is polled next.
                         Some(None) | None => break,
                     }
                 }
                 let failed = together.last().is_some_and(Result::is_err);
-                // Nobody reads any more, or it is over.
+                // The reader is gone, or the stream has failed and ends.
                 if sender.send(together).await.is_err() || failed {
                     return;
                 }
-                // A reader that this has woken is next on this very thread, where it would wait until a filter has found as many
-                // rows again; so it is let through.
+                // A reader that the send has woken is scheduled next on this same thread. Without the yield it would
+                // wait until this task has read, and perhaps filtered, another round of batches.
                 tokio::task::yield_now().await;
             }
         });
@@ -72,7 +75,7 @@ pub(crate) fn evaluated(
         if let Some(batches) = receiver.recv().await {
             return Some((stream::iter(batches), (receiver, tasks)));
         }
-        // All senders are gone; a task that panicked sent no error.
+        // All senders were dropped. A task that panicked sent no error.
         while let Some(ended) = tasks.join_next().await {
             match ended {
                 Ok(()) => {}

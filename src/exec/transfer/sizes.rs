@@ -1,4 +1,4 @@
-//! How much there is of arrays: bytes, and elements of lists.
+//! The sizes of arrays: bytes, and elements of lists.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait, RecordBatch, make_
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::DataType;
 
-/// Bytes of the rows of a batch, whatever larger buffers they are slices of.
+/// Bytes of the rows of a batch, even if its arrays are slices of larger buffers.
 pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(array_bytes).sum()
 }
 
-/// Bytes of the rows of an array.
+/// Bytes of the rows of an array, even if it is a slice of a larger buffer.
 pub(crate) fn array_bytes(array: &ArrayRef) -> usize {
     if let Some(width) = array.data_type().primitive_width() {
         let bits = usize::from(array.nulls().is_some());
@@ -24,7 +24,7 @@ pub(crate) fn array_bytes(array: &ArrayRef) -> usize {
     own + referred_bytes(array)
 }
 
-/// Bytes that views refer to, as far as they are not in the views themselves.
+/// Bytes of the buffers that views refer to, at any depth. Bytes that are inlined in a view do not count.
 fn referred_bytes(array: &ArrayRef) -> usize {
     match array.data_type() {
         DataType::Utf8View => array.as_string_view().total_buffer_bytes_used(),
@@ -37,10 +37,10 @@ fn referred_bytes(array: &ArrayRef) -> usize {
     }
 }
 
-/// Elements of the rows of an array at the level of lists that has most.
+/// The number of elements of the rows of an array, at the list level that has most.
 pub(crate) fn elements_of(array: &ArrayRef) -> usize {
     let data_type = array.data_type();
-    // The values of dictionaries are the same again and again.
+    // A dictionary's values do not multiply with its rows.
     if !data_type.is_nested() || matches!(data_type, DataType::Dictionary(_, _)) {
         return 0;
     }
@@ -48,7 +48,7 @@ pub(crate) fn elements_of(array: &ArrayRef) -> usize {
     inside(array).iter().map(of_child).max().unwrap_or(0)
 }
 
-/// The arrays inside of one, as far as its rows see them.
+/// The child arrays that the rows of an array refer to.
 fn inside(array: &ArrayRef) -> Vec<ArrayRef> {
     match array.data_type() {
         DataType::List(_) => {

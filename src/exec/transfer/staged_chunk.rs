@@ -1,4 +1,4 @@
-//! [`StagedChunk`]: rows on the host on their way to the device.
+//! [`StagedChunk`]: rows on the host, from an upload to the node that uploads them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,36 +16,39 @@ use crate::device::primitives::device::Device;
 use crate::device::row_width::mean_bytes;
 use crate::error::{BowtieError, Result};
 
-/// The arrays of a column, one after the other; at least one.
+/// The arrays of a column, in row order; at least one.
 pub(crate) type Parts = Arc<[ArrayRef]>;
 
-/// Evaluated columns that have no value on some row, and why; they are NULL then.
+/// Evaluated columns whose expression failed on some row, with the error. Such a column is NULL in the rows of that
+/// batch.
 pub(crate) type Failures = [(usize, Arc<DataFusionError>)];
 
-/// A chunk that waits on the host, counted in DataFusion's memory pool until it is dropped.
+/// A chunk on the host, reserved in DataFusion's memory pool until it is dropped.
 ///
-/// Columns that are copied when they are uploaded stay in the parts that they came in: they are copied together on the way to
-/// the device, and only if they are needed there.
+/// Columns that are copied by their upload stay in the parts in which they came. The upload concatenates them, and only
+/// if they are needed on the device.
 #[derive(Debug)]
 pub(crate) struct StagedChunk {
     rows: usize,
-    /// The columns of the plan below, then the expressions.
+    /// The columns of the plan below, then those of the expressions.
     columns: Vec<StagedColumn>,
-    /// Evaluated columns that have no value on some row, and why; they are NULL then.
+    /// Evaluated columns whose expression failed on some row, with the error. Such a column is NULL in the rows of that
+    /// batch.
     pub(crate) failures: Vec<(usize, Arc<DataFusionError>)>,
     pub(crate) reservation: Arc<MemoryReservation>,
-    /// The number of the part that the rows are of, where a node's rows are in parts (`exec/partition/partitioner.rs`); otherwise 0.
+    /// The number of the hash partition of the rows (`exec/partition/partitioner.rs`); 0 without partitions.
     pub(crate) part: u32,
-    /// The memory pool had no room for more rows: those that were gathered so far have to leave it.
+    /// A signal that the memory pool refused more rows: chunks that were gathered so far should be spilled. The chunk
+    /// has no rows.
     pub(crate) memory_pressure: bool,
 }
 
-/// Which of a chunk's columns are others, cast; the rest are arrays.
+/// For each column: the source column and the target type if it is a cast, `None` if it is stored as arrays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ChunkShape(Vec<Option<(usize, DataType)>>);
 
 impl ChunkShape {
-    /// Of so many arrays.
+    /// The shape of `columns` stored columns.
     pub(crate) fn of_arrays(columns: usize) -> Self {
         Self(vec![None; columns])
     }
@@ -54,7 +57,7 @@ impl ChunkShape {
         self.0.len()
     }
 
-    /// Mean bytes of a value of each column, of those of the arrays.
+    /// Mean bytes of a value of each column, given those of the stored columns.
     pub(crate) fn mean_bytes(&self, arrays: impl Iterator<Item = u64>) -> Vec<u64> {
         let mut arrays = arrays;
         let columns = self.0.iter();
@@ -66,15 +69,16 @@ impl ChunkShape {
     }
 }
 
-/// Bytes of a value that is cast to a type.
+/// Bytes of a value of type `to`.
 fn width_of(to: &DataType) -> u64 {
     to.primitive_width().unwrap_or(8) as u64
 }
 
+/// A column of a staged chunk: stored as arrays, or a cast.
 #[derive(Debug)]
 pub(crate) enum StagedColumn {
     Arrays(Mutex<Parts>),
-    /// Another column, which the device casts when it is uploaded.
+    /// A cast of another column, which the device computes in the upload.
     Widened {
         from: usize,
         to: DataType,
@@ -88,7 +92,7 @@ impl StagedColumn {
 }
 
 impl StagedChunk {
-    /// A chunk of `rows` rows.
+    /// A chunk of `rows` rows with these columns.
     pub(crate) fn new(
         rows: usize,
         columns: Vec<StagedColumn>,
@@ -105,11 +109,12 @@ impl StagedChunk {
         }
     }
 
+    /// The chunk as a chunk of hash partition `part`.
     pub(crate) fn of_part(self, part: u32) -> Self {
         Self { part, ..self }
     }
 
-    /// Says that the memory pool has no room.
+    /// A chunk without rows that signals memory pressure.
     pub(crate) fn memory_pressure(reservation: MemoryReservation) -> Self {
         Self {
             memory_pressure: true,
@@ -125,7 +130,7 @@ impl StagedChunk {
         ChunkShape(columns.collect())
     }
 
-    /// Some rows of the columns that are arrays.
+    /// Some rows of the stored columns.
     pub(crate) fn stored(&self, shape: &ChunkShape, rows: Range<usize>) -> Result<Vec<ArrayRef>> {
         let arrays = (0..self.columns()).filter(|column| shape.0[*column].is_none());
         arrays
@@ -133,7 +138,7 @@ impl StagedChunk {
             .collect()
     }
 
-    /// A chunk again, of the parts of the columns that are arrays.
+    /// The inverse of [`Self::stored`]: a chunk of the parts of its stored columns.
     pub(crate) fn restored(
         shape: &ChunkShape,
         rows: usize,
@@ -152,14 +157,14 @@ impl StagedChunk {
         Self::new(rows, columns.collect(), failures, reservation)
     }
 
-    /// The rows of a batch.
+    /// A chunk of the rows of a batch.
     pub(crate) fn of(batch: &RecordBatch, reservation: MemoryReservation) -> Self {
         let columns = batch.columns().iter();
         let columns = columns.map(|array| StagedColumn::of(vec![Arc::clone(array)]));
         Self::new(batch.num_rows(), columns.collect(), vec![], reservation)
     }
 
-    /// `rows` rows, of whose columns the parts are given.
+    /// A chunk of `rows` rows, with the parts of each column.
     pub(crate) fn of_parts(
         rows: usize,
         columns: Vec<Vec<ArrayRef>>,
@@ -183,7 +188,7 @@ impl StagedChunk {
         self.columns.len()
     }
 
-    /// The parts of a column; of one that is to be widened, in the type that it comes from.
+    /// The parts of a column; of a cast, the parts of its source column.
     pub(crate) fn parts(&self, column: usize) -> Parts {
         match &self.columns[column] {
             StagedColumn::Arrays(parts) => Arc::clone(&parts.lock()),
@@ -198,7 +203,7 @@ impl StagedChunk {
         }
     }
 
-    /// The parts of rows `rows` of a column; one, if an empty one, when there are no rows.
+    /// The parts of rows `rows` of a column; a single empty one if there are no rows.
     fn parts_of(&self, column: usize, rows: &Range<usize>) -> Vec<ArrayRef> {
         let all = self.parts(column);
         let mut parts = vec![];
@@ -219,7 +224,8 @@ impl StagedChunk {
         parts
     }
 
-    /// The same rows in chunks of at most `most`, which share what is reserved. One on whose rows an expression failed stays whole.
+    /// The same rows in chunks of at most `most` rows, which share the reservation. A chunk with evaluation failures is
+    /// not cut.
     pub(crate) fn cut(self, most: usize) -> Result<Vec<Self>> {
         if self.rows <= most || !self.failures.is_empty() {
             return Ok(vec![self]);
@@ -241,7 +247,7 @@ impl StagedChunk {
             .collect()
     }
 
-    /// Some of its columns, in this order.
+    /// A chunk of some columns, in this order.
     pub(crate) fn select(&self, columns: &[usize]) -> Result<Self> {
         let parts = |column: &usize| match &self.columns[*column] {
             StagedColumn::Arrays(parts) => Ok(parts.lock().to_vec()),
@@ -252,7 +258,7 @@ impl StagedChunk {
         Ok(Self::of_parts(self.rows, parts, reservation))
     }
 
-    /// Uploads rows `rows` of the columns as they are needed.
+    /// Uploads rows `rows` of the columns, according to `needs`.
     pub(crate) fn upload(
         &self,
         device: &dyn Device,
@@ -262,7 +268,7 @@ impl StagedChunk {
         self.upload_async(device, rows, needs)?.receive(device)
     }
 
-    /// The same for work to come: the batch can be used once it was received.
+    /// Begins the upload for later work. The batch can be used after it was received.
     pub(crate) fn upload_async(
         &self,
         device: &dyn Device,
@@ -290,7 +296,7 @@ impl StagedChunk {
         Ok(array)
     }
 
-    /// All rows.
+    /// All rows as a batch.
     pub(crate) fn batch(&self, schema: &SchemaRef) -> Result<RecordBatch> {
         let arrays = (0..self.columns()).map(|i| self.whole(i));
         let arrays = arrays.collect::<Result<_>>()?;
@@ -312,7 +318,7 @@ impl StagedChunk {
     }
 }
 
-/// One array of all parts, copied only where there are several.
+/// The concatenation of all parts. A single part is not copied.
 pub(crate) fn together(parts: &[ArrayRef]) -> Result<ArrayRef> {
     match parts {
         [part] => Ok(Arc::clone(part)),

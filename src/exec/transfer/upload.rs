@@ -1,4 +1,5 @@
-//! [`UploadOperator`]: the border host → device.
+//! [`UploadOperator`]: makes device chunks of record batches. In: all partitions of a DataFusion node. Out: chunks
+//! staged on the host, which their reader uploads.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,16 +31,17 @@ use crate::spec::join::SideInput;
 /// input partition 2 ─► evaluate ──┘
 /// ```
 ///
-/// The node that reads a chunk uploads the columns that it needs when the device has room, and so may upload a chunk in
-/// parts, or twice. What is staged is reserved in DataFusion's memory pool.
+/// The node that reads a chunk uploads the columns that it needs when device memory allows. So a chunk may be uploaded
+/// in parts, or twice. Staged chunks are reserved in DataFusion's memory pool.
 #[derive(Debug)]
 pub(crate) struct UploadOperator {
     pub(crate) columns: SideInput,
-    /// Who reads it.
+    /// What the reader does with the chunks.
     pub(crate) role: Role,
 }
 
 impl UploadOperator {
+    /// The expressions as SQL.
     fn shown(&self) -> Vec<String> {
         let expressions = self.columns.expressions.iter();
         expressions
@@ -104,7 +106,7 @@ impl DeviceOperator for UploadOperator {
         Some(Ok(statistics))
     }
 
-    /// Whoever reads its chunks uploads them, in the order of its own queue.
+    /// The reader uploads the chunks, in the order of its own stream.
     fn execute(&self, execution: Execution<'_>) -> Result<DeviceStream> {
         let [input] = execution.inputs()?;
         let schema = self.columns.schema();
@@ -126,7 +128,8 @@ impl DeviceOperator for UploadOperator {
             limits,
             execution.context.memory_pool(),
         );
-        // Those that stream have little to spill, but the chunk at hand is gone before they ask again.
+        // Readers of streamed chunks have little to spill, but they drop the current chunk before they ask for the next
+        // one.
         let spills = execution
             .context
             .runtime_env()
@@ -134,7 +137,7 @@ impl DeviceOperator for UploadOperator {
             .tmp_files_enabled();
         let chunker = chunker.told_of_memory_pressure(spills || self.role != Role::Left);
         let input = partitions::evaluated(input, &execution.context, &evaluator, &metrics)?;
-        // (input, chunker): the input is None once it is at its end.
+        // The state is (input, chunker, metrics); the input is `None` at its end.
         let chunks = futures::stream::try_unfold(
             (Some(input), chunker, metrics),
             |(mut input, mut chunker, metrics)| async move {
