@@ -142,31 +142,27 @@ impl Budget {
     }
 
     fn grow(&self, bytes: u64, what: &'static str) -> Result<()> {
-        if let Some(parent) = &self.parent {
-            parent.grow(bytes, what)?;
-        }
+        // The own count first: what this budget refuses is never seen by the others of its parent.
         let grown = self
             .in_use
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
                 used.checked_add(bytes).filter(|sum| *sum <= self.limit)
             });
-        match grown {
-            Ok(before) => {
-                self.peak.fetch_max(before + bytes, Ordering::Relaxed);
-                Ok(())
-            }
-            Err(in_use) => {
-                if let Some(parent) = &self.parent {
-                    parent.shrink(bytes);
-                }
-                Err(BowtieError::OutOfDeviceMemory {
-                    what,
-                    requested: bytes,
-                    in_use,
-                    limit: self.limit,
-                })
-            }
+        let before = grown.map_err(|in_use| BowtieError::OutOfDeviceMemory {
+            what,
+            requested: bytes,
+            in_use,
+            limit: self.limit,
+        })?;
+        if let Some(parent) = &self.parent
+            && let Err(refused) = parent.grow(bytes, what)
+        {
+            self.in_use.fetch_sub(bytes, Ordering::SeqCst);
+            self.notify();
+            return Err(refused);
         }
+        self.peak.fetch_max(before + bytes, Ordering::Relaxed);
+        Ok(())
     }
 
     fn shrink(&self, bytes: u64) {
@@ -276,6 +272,9 @@ mod tests {
             (operator.available(), other.available(), root.peak()),
             (0, 0, 100)
         );
+        // What the session's limit refuses leaves no trace in the root.
+        assert!(operator.lease(61, "too much").is_err());
+        assert_eq!(root.peak(), 100);
         // The root refuses what the session's limit allows.
         let refused = operator.lease(20, "more").unwrap_err().to_string();
         assert!(refused.contains("100.0 B of 100.0 B"), "{refused}");

@@ -75,6 +75,9 @@ impl SessionDevices {
         let DeviceId::Cuda(ordinal) = device else {
             return self.opened(device, limit);
         };
+        if matches!(choice, DeviceChoice::Auto) && FAILED.lock().contains_key(&ordinal) {
+            return self.opened(DeviceId::Host, limit);
+        }
         let opened = check_not_lost(ordinal).and_then(|()| self.opened(device, limit));
         match (opened, choice) {
             (Ok(opened), _) => {

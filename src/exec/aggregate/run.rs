@@ -129,6 +129,7 @@ impl GroupRun {
             run: self,
             chunk,
             whole,
+            evicted: false,
         };
         for set in 0..pushed.run.spec.sets.len() {
             let work = |pushed: &mut Pushed<'_>, part: &Part| pushed.fold(part, set);
@@ -372,6 +373,8 @@ struct Pushed<'a> {
     chunk: InputChunk,
     /// All rows of the chunk on the device, if they fit.
     whole: Option<DeviceBatch>,
+    /// Whatever could be evicted was.
+    evicted: bool,
 }
 
 impl Pushed<'_> {
@@ -385,7 +388,10 @@ impl Pushed<'_> {
                 pushed.run.fold(&batch, set)
             }
         };
-        match part.is_last {
+        let is_evictable =
+            self.whole.is_some() || self.chunk.resident().is_some() || self.run.resident.is_some();
+        // The memory of rows that can still be evicted is not waited for.
+        match part.is_last && (self.evicted || !is_evictable) {
             true => step::retried(device.as_ref(), self, work, |_| true),
             false => step::shared(device.as_ref(), OnRefusal::Shrink, |step| work(self, step)),
         }
@@ -398,12 +404,19 @@ impl Pushed<'_> {
             return Ok(Answer::Fail);
         }
         self.whole = None;
+        if !error.is_out_of_device_memory() {
+            return Ok(Answer::Halve);
+        }
         let chunk = &mut self.chunk;
         let evict = |run: &mut GroupRun| {
             let evicted = chunk.evict(run.spilling.as_ref());
             Ok(run.leave_device()? | evicted)
         };
-        Ok(match self.run.shared_step(evict)? {
+        let evicted = self.run.shared_step(evict)?;
+        let is_first = !std::mem::replace(&mut self.evicted, true);
+        // A single row cannot be halved: it waits for memory then.
+        let waits = is_first && self.chunk.rows() <= HALVING.least;
+        Ok(match evicted || waits {
             true => Answer::Repeat,
             false => Answer::Halve,
         })

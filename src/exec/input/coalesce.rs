@@ -296,6 +296,10 @@ impl Waiting {
 
     /// Appends the waiting pieces to the spilled chunk, which is finished once it is long enough.
     fn spill(&mut self) -> crate::error::Result<()> {
+        // Rows without columns take no memory, and a file cannot hold them.
+        if self.schema.fields().is_empty() {
+            return Ok(());
+        }
         for batch in std::mem::take(&mut self.on_host) {
             let rows = batch.num_rows();
             let each = spilled_rows(batch_bytes(&batch) / rows.max(1));

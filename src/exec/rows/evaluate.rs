@@ -36,7 +36,7 @@ pub(crate) type OnBatch =
 
 /// Parts of a piece are halved down to 64 rows.
 const HALVING: Halving = Halving {
-    least: 64,
+    least: 32,
     aligned: 1,
 };
 
@@ -105,27 +105,35 @@ impl Pieces {
         let rows = 0..chunk.rows();
         let device = self.device.as_ref();
         let mut made = vec![];
-        let work = |(chunk, made): &mut (&mut InputChunk, &mut Vec<_>), part: &Part| {
+        // Whether the chunk was evicted, if it could be.
+        let mut evicted = false;
+        let work = |(chunk, made, evicted): &mut (&mut InputChunk, &mut Vec<_>, &mut bool),
+                    part: &Part| {
             let attempt =
                 |made: &mut &mut Vec<_>, _: &Step<'_>| self.attempt(chunk, &part.rows, made);
-            match part.is_last {
+            // The memory of a chunk that can still be evicted is not waited for.
+            match part.is_last && (**evicted || chunk.resident().is_none()) {
                 true => step::retried(device, made, attempt, |_| true),
                 false => step::shared(device, OnRefusal::Shrink, |step| attempt(made, step)),
             }
         };
-        let answer = |(chunk, _): &mut (&mut InputChunk, &mut Vec<_>), error: &BowtieError| {
-            Ok(
-                match error.is_divisible() || error.is_out_of_host_memory() {
-                    true => {
-                        // The halves need the chunk's device memory.
-                        chunk.evict(self.spilling.as_ref());
-                        Answer::Halve
-                    }
-                    false => Answer::Fail,
-                },
-            )
+        let answer = |(chunk, _, evicted): &mut (&mut InputChunk, &mut Vec<_>, &mut bool),
+                      error: &BowtieError| {
+            if !error.is_divisible() && !error.is_out_of_host_memory() {
+                return Ok(Answer::Fail);
+            }
+            let is_first = error.is_out_of_device_memory() && !std::mem::replace(*evicted, true);
+            if is_first && chunk.resident().is_some() {
+                step::shared(device, OnRefusal::Shrink, |_| {
+                    chunk.evict(self.spilling.as_ref());
+                    Ok(())
+                })?;
+                return Ok(Answer::Repeat);
+            }
+            Ok(Answer::Halve)
         };
-        by_halves(&mut (&mut chunk, &mut made), rows, HALVING, work, answer)?;
+        let mut run = (&mut chunk, &mut made, &mut evicted);
+        by_halves(&mut run, rows, HALVING, work, answer)?;
         let peak = self.device.budget().peak();
         self.metrics.peak_device_bytes.set_max(peak as usize);
         Ok(made)

@@ -1,6 +1,8 @@
 use std::collections::VecDeque;
 
-use arrow::array::{AsArray, DictionaryArray, Int64Array, RecordBatch, StringArray};
+use arrow::array::{
+    AsArray, DictionaryArray, Int64Array, RecordBatch, RecordBatchOptions, StringArray,
+};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema};
 use datafusion::execution::TaskContext;
@@ -244,4 +246,28 @@ async fn pieces_for_which_the_pool_has_no_room_go_to_files() {
     }
     assert_eq!(values, Vec::from_iter(0..60));
     assert_eq!((device.budget().in_use(), pool.reserved()), (0, 0));
+}
+
+#[tokio::test]
+async fn rows_without_columns_are_not_spilled() {
+    let (device, pool) = (device(1000), pool());
+    let mut pieces = gathering(&device, &pool, &[], 100);
+    let waiting = &mut pieces.waiting;
+    waiting.schema = Arc::new(Schema::empty());
+    waiting.spilling = Some(spilling(&pool));
+    let options = RecordBatchOptions::new().with_row_count(Some(7));
+    let rows =
+        RecordBatch::try_new_with_options(Arc::clone(&waiting.schema), vec![], &options).unwrap();
+    waiting.on_host.push(rows);
+    waiting.rows = 7;
+    // Another node found the memory pool full.
+    let mut pressure = StagedChunk::of_parts(0, vec![], Arc::new(waiting.reservation.new_empty()));
+    pressure.memory_pressure = true;
+    let chunks = vec![Ok(DeviceChunk::Staged(pressure))];
+    pieces.chunks = Some(futures::stream::iter(chunks).boxed());
+    let mut rows = 0;
+    while let Some(chunk) = pieces.next().await.unwrap() {
+        rows += chunk.rows();
+    }
+    assert_eq!(rows, 7);
 }
