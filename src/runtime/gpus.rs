@@ -15,7 +15,7 @@ use crate::error::Result;
 pub(crate) const KERNELS: &str = KERNEL_BUILD;
 
 /// All GPUs, or why there is none. The driver is asked once in the process.
-pub(crate) fn gpus() -> Result<&'static [GpuInfo]> {
+pub(crate) fn gpus() -> Result<Vec<&'static GpuInfo>> {
     driver::gpus()
 }
 

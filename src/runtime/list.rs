@@ -31,7 +31,7 @@ pub(crate) fn list() -> Vec<DeviceInfo> {
         kernels: "Rust".into(),
     }];
     match gpus() {
-        Ok(gpus) => devices.extend(gpus.iter().cloned().map(|gpu| DeviceInfo {
+        Ok(gpus) => devices.extend(gpus.into_iter().cloned().map(|gpu| DeviceInfo {
             device: format!("cuda:{}", gpu.ordinal),
             name: gpu.name,
             memory_bytes: Some(gpu.total_bytes),

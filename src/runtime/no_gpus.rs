@@ -11,7 +11,7 @@ use crate::error::{BowtieError, Result};
 pub(crate) const KERNELS: &str = "none";
 
 /// Why there is no GPU.
-pub(crate) fn gpus() -> Result<&'static [GpuInfo]> {
+pub(crate) fn gpus() -> Result<Vec<&'static GpuInfo>> {
     Err(not_built())
 }
 

@@ -41,63 +41,77 @@ fn count() -> Result<u32> {
     }
 }
 
-/// All GPUs, or why there is none. The driver is asked once in the process.
-pub(crate) fn gpus() -> Result<&'static [GpuInfo]> {
-    static GPUS: OnceLock<Result<Vec<GpuInfo>>> = OnceLock::new();
+/// Each GPU, or why it cannot be described; or why there is none. The driver is asked once in the process.
+fn described() -> Result<&'static [Result<GpuInfo>]> {
+    static GPUS: OnceLock<Result<Vec<Result<GpuInfo>>>> = OnceLock::new();
     match GPUS.get_or_init(describe_all) {
         Ok(gpus) => Ok(gpus),
         Err(error) => Err(error.clone()),
     }
 }
 
+/// All GPUs that the driver describes.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) fn gpus() -> Result<Vec<&'static GpuInfo>> {
+    let all = described()?;
+    let gpus: Vec<&GpuInfo> = all.iter().filter_map(|gpu| gpu.as_ref().ok()).collect();
+    match (gpus.is_empty(), all.first()) {
+        (true, Some(Err(error))) => Err(error.clone()),
+        _ => Ok(gpus),
+    }
+}
+
 /// The GPU `ordinal`.
 ///
 /// # Errors
-/// When there is no driver, when it is too old, or when it knows no such GPU.
+/// When there is no driver, when it is too old, when it knows no such GPU, or when it cannot describe it.
 pub(crate) fn gpu(ordinal: u32) -> Result<&'static GpuInfo> {
-    let gpus = gpus()?;
-    gpus.iter().find(|gpu| gpu.ordinal == ordinal).ok_or_else(|| {
-        BowtieError::Device(format!(
+    let all = described()?;
+    match all.get(ordinal as usize) {
+        Some(Ok(gpu)) => Ok(gpu),
+        Some(Err(error)) => Err(error.clone()),
+        None => Err(BowtieError::Device(format!(
             "there is no GPU cuda:{ordinal}: the driver knows {}, counted from 0; SELECT * FROM bowtie_devices() lists them",
-            gpus.len()
-        ))
-    })
+            all.len()
+        ))),
+    }
 }
 
-fn describe_all() -> Result<Vec<GpuInfo>> {
+fn describe_all() -> Result<Vec<Result<GpuInfo>>> {
     // First: to ask for the version where no library is panics.
     let count = count()?;
     let driver = dotted_version();
-    (0..count)
-        .map(|ordinal| {
-            let describe = || -> Result<GpuInfo, DriverError> {
-                let device = result::device::get(ordinal as i32)?;
-                // SAFETY: `device` was just given out by the driver.
-                let (total, major, minor) = unsafe {
-                    (
-                        result::device::total_mem(device)?,
-                        result::device::get_attribute(
-                            device,
-                            sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-                        )?,
-                        result::device::get_attribute(
-                            device,
-                            sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-                        )?,
-                    )
-                };
-                Ok(GpuInfo {
-                    ordinal,
-                    name: result::device::get_name(device)?,
-                    total_bytes: total as u64,
-                    compute_capability: format!("{major}.{minor}"),
-                    takes_kernels: (major, minor) >= LEAST_CAPABILITY,
-                    driver: driver.clone(),
-                })
+    let gpus = (0..count).map(|ordinal| {
+        let describe = || -> Result<GpuInfo, DriverError> {
+            let device = result::device::get(ordinal as i32)?;
+            // SAFETY: `device` was just given out by the driver.
+            let (total, major, minor) = unsafe {
+                (
+                    result::device::total_mem(device)?,
+                    result::device::get_attribute(
+                        device,
+                        sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                    )?,
+                    result::device::get_attribute(
+                        device,
+                        sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                    )?,
+                )
             };
-            describe().map_err(|e| failed("asking for a GPU's properties", e))
-        })
-        .collect()
+            Ok(GpuInfo {
+                ordinal,
+                name: result::device::get_name(device)?,
+                total_bytes: total as u64,
+                compute_capability: format!("{major}.{minor}"),
+                takes_kernels: (major, minor) >= LEAST_CAPABILITY,
+                driver: driver.clone(),
+            })
+        };
+        describe().map_err(|e| failed("asking for a GPU's properties", e))
+    });
+    Ok(gpus.collect())
 }
 
 fn driver_version() -> Result<i32> {
