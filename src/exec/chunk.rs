@@ -7,7 +7,8 @@ use crate::device::data::batch::DeviceBatch;
 use crate::exec::join::long_ranges::LongRanges;
 use crate::exec::transfer::staged_chunk::StagedChunk;
 
-/// A chunk of rows in one of the forms that device nodes exchange.
+/// A chunk of rows in one of the forms that device nodes exchange, or a signal. A node that keeps a chunk does so as an
+/// [`InputChunk`](crate::exec::input::chunk::InputChunk).
 #[derive(Debug)]
 pub(crate) enum DeviceChunk {
     /// Rows on the host. The reader uploads the columns that it needs, when device memory allows.
@@ -16,6 +17,9 @@ pub(crate) enum DeviceChunk {
     Resident(DeviceBatch),
     /// The matches of a high-fan-out tile, as slices of columns on the host. Only a download reads them.
     LongRanges(Box<LongRanges>),
+    /// No rows: the memory pool refused the next ones. The reader frees host memory, for example by spilling what it
+    /// has gathered, before it reads on.
+    MemoryPressure,
 }
 
 impl DeviceChunk {
@@ -24,6 +28,7 @@ impl DeviceChunk {
             Self::Staged(chunk) => chunk.rows(),
             Self::Resident(batch) => batch.rows(),
             Self::LongRanges(runs) => runs.rows(),
+            Self::MemoryPressure => 0,
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::exec::aggregate::resident::are_results;
 use crate::exec::aggregate::run::{Finished, GroupRun};
 use crate::exec::blocking::blocking;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
-use crate::exec::input::chunk::InputStream;
+use crate::exec::input::chunk::{Input, InputStream};
 use crate::exec::input::coalesce::inputs;
 use crate::exec::input::prefetch::Prefetch;
 use crate::exec::memory::spill::Spilling;
@@ -122,7 +122,9 @@ async fn groups(parts: GroupPartitioner, input: InputStream) -> Result<DeviceStr
     let path = parts.choose_path(input).await?;
     let output = GroupOutput::new("BowtieAggregate", parts.context.memory_pool());
     match path {
-        GroupingPath::ByPartition(parting) => Ok(PartitionedGroups::stream(parting, parts, output)),
+        GroupingPath::ByPartition(partitioner) => {
+            Ok(PartitionedGroups::stream(partitioner, parts, output))
+        }
         GroupingPath::ByChunk(chunks) => {
             let metrics = parts.metrics.clone();
             let run = by_chunk(parts, chunks).await?;
@@ -146,10 +148,10 @@ async fn by_chunk(parts: GroupPartitioner, chunks: InputStream) -> Result<GroupR
         ..
     } = parts;
     let mut chunks = Prefetch::new(chunks, device, run.needed(), spilling, metrics.clone());
-    while let Some(arriving) = chunks.next().await? {
-        let step = |run: &mut GroupRun| match arriving.chunk.is_memory_pressure() {
-            true => run.leave_pool(),
-            false => run.push(arriving),
+    while let Some(input) = chunks.next().await? {
+        let step = |run: &mut GroupRun| match input {
+            Input::Chunk(chunk) => run.push(chunk),
+            Input::MemoryPressure => run.leave_pool(),
         };
         run = blocking(&metrics, run, step).await?.0;
     }

@@ -13,7 +13,7 @@ use crate::exec::transfer::staged_chunk::StagedChunk;
 pub(crate) struct GroupOutput {
     name: String,
     pool: Arc<dyn MemoryPool>,
-    /// Groups that the pool refused. The reader was sent a memory-pressure signal.
+    /// Groups that the pool refused. The reader was told of memory pressure.
     waiting: Option<RecordBatch>,
 }
 
@@ -31,16 +31,14 @@ impl GroupOutput {
         self.waiting.take()
     }
 
-    /// A staged chunk of `groups`. If the pool refuses them for the first time, an empty chunk that signals memory
-    /// pressure. Fails if the pool refuses them `again`.
+    /// A staged chunk of `groups`, or the signal of memory pressure if the pool refuses them for the first time. Fails
+    /// if the pool refuses them `again`.
     pub(crate) fn chunk(&mut self, groups: RecordBatch, again: bool) -> Result<DeviceChunk> {
         let reservation = MemoryConsumer::new(self.name.clone()).register(&self.pool);
         let reserved = reservation.try_grow(groups.get_array_memory_size());
         if !again && reserved.is_err() {
             self.waiting = Some(groups);
-            return Ok(DeviceChunk::Staged(StagedChunk::memory_pressure(
-                reservation,
-            )));
+            return Ok(DeviceChunk::MemoryPressure);
         }
         reserved?;
         Ok(DeviceChunk::Staged(StagedChunk::of(&groups, reservation)))

@@ -24,7 +24,6 @@ use crate::exec::aggregate::group_values::Partial;
 use crate::exec::aggregate::partials::{Partials, few_rows, merged};
 use crate::exec::aggregate::resident::{ResidentGroups, are_results};
 use crate::exec::input::chunk::InputChunk;
-use crate::exec::input::prefetch::Prefetched;
 use crate::exec::join_aggregate::states::mergeable_states;
 use crate::exec::memory::compact_views::compact_views;
 use crate::exec::memory::shrink::{Answer, Halving, Part, by_halves};
@@ -111,15 +110,14 @@ impl GroupRun {
 
     /// Groups the rows of a chunk, for one grouping set after the other, and merges the groups. Without memory for the
     /// whole chunk it is grouped in parts.
-    pub(crate) fn push(&mut self, arriving: Prefetched) -> Result<()> {
-        let Prefetched { chunk, uploaded } = arriving;
+    pub(crate) fn push(&mut self, chunk: InputChunk) -> Result<()> {
         if let Some((_, error)) = chunk.failures().first() {
             return Err(BowtieError::DataFusion(Arc::clone(error)));
         }
         self.metrics.chunks.add(1);
         let rows = 0..chunk.rows();
-        let whole = match uploaded {
-            Some(batch) => Some(batch.receive(self.device.as_ref())?),
+        let whole = match chunk.take_prefetched(self.device.as_ref())? {
+            Some(batch) => Some(batch),
             None => match self.shared_step(|run| run.upload(&chunk, &rows)) {
                 Err(error) if error.is_divisible() => None,
                 uploaded => Some(uploaded?),

@@ -26,8 +26,30 @@ use crate::exec::memory::spilled_chunk::{ChunkWriter, SpilledChunk};
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::transfer::staged_chunk::{Failures, Parts, StagedChunk};
 
-/// The chunks that a node reads.
-pub(crate) type InputStream = BoxStream<'static, Result<InputChunk>>;
+/// What a node reads: the next chunk, or the signal that the memory pool refused it. Then the node frees host memory
+/// before it reads on.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one is made for each chunk, of which there are few"
+)]
+pub(crate) enum Input {
+    Chunk(InputChunk),
+    MemoryPressure,
+}
+
+impl Input {
+    /// The chunk; `None` for a signal.
+    pub(crate) fn into_chunk(self) -> Option<InputChunk> {
+        match self {
+            Self::Chunk(chunk) => Some(chunk),
+            Self::MemoryPressure => None,
+        }
+    }
+}
+
+/// The input of a node.
+pub(crate) type InputStream = BoxStream<'static, Result<Input>>;
 
 /// A chunk that a node reads.
 #[derive(Debug)]
@@ -206,11 +228,6 @@ impl InputChunk {
         }
     }
 
-    /// Whether the chunk only signals that the memory pool refused more rows.
-    pub(crate) fn is_memory_pressure(&self) -> bool {
-        matches!(self, Self::Staged(chunk) if chunk.memory_pressure)
-    }
-
     /// Frees the memory of rows that are in a file too; false if they took none.
     pub(crate) fn unload(&self) -> bool {
         matches!(self, Self::Spilled(chunk) if chunk.unload())
@@ -301,6 +318,32 @@ impl InputChunk {
                 Ok(bytes.div_ceil(self.rows().max(1) as u64))
             }
             Self::Spilled(chunk) => Ok(chunk.mean_bytes(column)),
+        }
+    }
+
+    /// Begins the upload of a staged chunk for [`Self::take_prefetched`], and counts the transfer.
+    pub(crate) fn prefetch(
+        &self,
+        device: &dyn Device,
+        needs: &[Need],
+        metrics: &DeviceMetrics,
+    ) -> crate::error::Result<()> {
+        if let Self::Staged(chunk) = self {
+            let _timer = metrics.upload_time.timer();
+            let bytes = chunk.prefetch(device, needs)?;
+            metrics.uploaded_bytes.add(bytes as usize);
+        }
+        Ok(())
+    }
+
+    /// The prefetched columns of all rows, if there are any. The chunk does not keep them.
+    pub(crate) fn take_prefetched(
+        &self,
+        device: &dyn Device,
+    ) -> crate::error::Result<Option<DeviceBatch>> {
+        match self {
+            Self::Staged(chunk) => chunk.take_prefetched(device),
+            Self::Resident(_) | Self::Spilled(_) => Ok(None),
         }
     }
 

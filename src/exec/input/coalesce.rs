@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
-use crate::exec::input::chunk::{InputChunk, InputStream, ResidentChunk, slices};
+use crate::exec::input::chunk::{Input, InputChunk, InputStream, ResidentChunk, slices};
 use crate::exec::memory::spill::{Spilling, spilled_rows};
 use crate::exec::memory::spilled_chunk::ChunkWriter;
 use crate::exec::memory::step::{self, OnRefusal};
@@ -117,15 +117,15 @@ pub(crate) struct Waiting {
     /// The spilled chunk that is being written. Its rows come before those of the waiting pieces.
     pub(crate) in_file: Option<ChunkWriter>,
     pub(crate) limits: ChunkLimits,
-    /// Chunks that the reader has not read yet.
-    pub(crate) ready: VecDeque<InputChunk>,
+    /// What the reader has not read yet.
+    pub(crate) ready: VecDeque<Input>,
 }
 
 impl Gathering {
-    pub(crate) async fn next(&mut self) -> Result<Option<InputChunk>> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Input>> {
         loop {
-            if let Some(chunk) = self.waiting.ready.pop_front() {
-                return Ok(Some(chunk));
+            if let Some(input) = self.waiting.ready.pop_front() {
+                return Ok(Some(input));
             }
             let Some(chunks) = &mut self.chunks else {
                 return Ok(None);
@@ -134,6 +134,7 @@ impl Gathering {
                 Some(DeviceChunk::Staged(chunk)) => self.take_staged(chunk).await?,
                 Some(DeviceChunk::Resident(batch)) if batch.rows() == 0 => {}
                 Some(DeviceChunk::Resident(batch)) => self.take(batch).await?,
+                Some(DeviceChunk::MemoryPressure) => self.relieve_pool().await?,
                 Some(DeviceChunk::LongRanges(_)) => {
                     return Err(DataFusionError::Internal(
                         "bowtie: long ranges were passed to a device node".into(),
@@ -147,9 +148,8 @@ impl Gathering {
         }
     }
 
-    /// Cuts a staged chunk to the size that the reader wants. Under memory pressure it spills.
+    /// Cuts a staged chunk to the size that the reader wants. If the memory pool is full, it spills.
     async fn take_staged(&mut self, chunk: StagedChunk) -> Result<()> {
-        let memory_pressure = chunk.memory_pressure;
         let waiting = &mut self.waiting;
         let full = waiting
             .spilling
@@ -158,13 +158,18 @@ impl Gathering {
         let chunks = waiting.cut(chunk)?;
         // They share one reservation, so spilling only one of them frees nothing.
         let spills = full && self.streamed && chunks.len() > 1;
-        waiting.ready.extend(chunks);
-        if spills {
-            self.blocking(Waiting::leave_host).await?;
+        waiting.ready.extend(chunks.into_iter().map(Input::Chunk));
+        match spills {
+            true => self.blocking(Waiting::leave_host).await,
+            false => Ok(()),
         }
-        // Memory pressure: the reader frees memory before it reads on, and so do the waiting rows.
-        let waiting = &self.waiting;
-        if memory_pressure && waiting.spilling.is_some() && !waiting.on_host.is_empty() {
+    }
+
+    /// Under memory pressure the reader frees memory before it reads on, and so do the waiting rows.
+    async fn relieve_pool(&mut self) -> Result<()> {
+        let waiting = &mut self.waiting;
+        waiting.ready.push_back(Input::MemoryPressure);
+        if waiting.spilling.is_some() && !waiting.on_host.is_empty() {
             self.blocking(Waiting::spill).await?;
             if self.apart {
                 self.blocking(Waiting::finish).await?;
@@ -253,8 +258,10 @@ impl Waiting {
     /// Spills the chunks that the reader has not read yet.
     fn leave_host(&mut self) -> crate::error::Result<()> {
         if let Some(spilling) = &self.spilling {
-            for chunk in &mut self.ready {
-                chunk.leave_host(spilling)?;
+            for input in &mut self.ready {
+                if let Input::Chunk(chunk) = input {
+                    chunk.leave_host(spilling)?;
+                }
             }
         }
         Ok(())
@@ -342,7 +349,8 @@ impl Waiting {
             Some(file) => file.finish(vec![], &self.reservation)?,
             None => None,
         };
-        self.ready.extend(chunk.map(InputChunk::Spilled));
+        let chunk = chunk.map(InputChunk::Spilled);
+        self.ready.extend(chunk.map(Input::Chunk));
         Ok(())
     }
 
@@ -376,7 +384,7 @@ impl Waiting {
                     if outgrew && budget.in_use_by_all() > budget.limit() / 2 {
                         chunk.evict(self.spilling.as_ref());
                     }
-                    self.ready.push_back(chunk);
+                    self.ready.push_back(Input::Chunk(chunk));
                     return Ok(());
                 }
                 Err(error) if error.is_divisible() => {}
@@ -398,7 +406,8 @@ impl Waiting {
         self.bytes = 0;
         let reservation = Arc::new(self.reservation.take());
         let chunk = StagedChunk::of_parts(rows, columns, reservation);
-        self.ready.push_back(InputChunk::Staged(chunk));
+        let chunk = InputChunk::Staged(chunk);
+        self.ready.push_back(Input::Chunk(chunk));
         Ok(())
     }
 

@@ -8,28 +8,20 @@ use datafusion::error::{DataFusionError, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::{Notify, mpsc};
 
-use crate::device::data::batch::DeviceBatch;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
-use crate::exec::input::chunk::{InputChunk, InputStream};
+use crate::exec::input::chunk::{Input, InputChunk, InputStream};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::memory::step::{self, OnRefusal};
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::transfer::chunk_limits::ChunkLimits;
-
-/// A chunk, and its needed columns on the device (the copy may still run) if they were prefetched.
-#[derive(Debug)]
-pub(crate) struct Prefetched {
-    pub chunk: InputChunk,
-    pub uploaded: Option<DeviceBatch>,
-}
 
 /// Prefetch a chunk only if this number of chunks of its size fits into half of the budget, so that it does not force
 /// the current tile to be cut.
 const AHEAD_SHARE: u64 = 8;
 
 /// The task that reads and uploads the next chunk.
-type Reading = SpawnedTask<Result<Option<(Prefetched, InputStream)>>>;
+type Reading = SpawnedTask<Result<Option<(Input, InputStream)>>>;
 
 /// Reads a stream of chunks one ahead.
 pub(crate) struct Prefetch {
@@ -37,7 +29,7 @@ pub(crate) struct Prefetch {
     reading: Option<Reading>,
     upload: Upload,
     spilling: Option<Spilling>,
-    /// Whether the last chunk signalled memory pressure.
+    /// Whether the last call of `next` told of memory pressure.
     memory_pressure: bool,
     /// Tells the task that reads ahead to go on after memory pressure.
     room: Arc<Notify>,
@@ -88,20 +80,22 @@ impl Prefetch {
         };
         let upload = self.upload.clone();
         self.reading = Some(SpawnedTask::spawn(async move {
-            let Some(chunk) = chunks.try_next().await? else {
-                return Ok(None);
+            let chunk = match chunks.try_next().await? {
+                Some(Input::Chunk(chunk)) => chunk,
+                Some(Input::MemoryPressure) => return Ok(Some((Input::MemoryPressure, chunks))),
+                None => return Ok(None),
             };
-            let arriving = SpawnedTask::spawn_blocking(move || upload.start(chunk))
+            let chunk = SpawnedTask::spawn_blocking(move || upload.start(chunk))
                 .join_unwind()
                 .await
                 .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
-            Ok(Some((arriving, chunks)))
+            Ok(Some((Input::Chunk(chunk), chunks)))
         }));
     }
 
-    /// The next chunk. From then on the one after it is read, if the memory pool has memory. A chunk that signals
-    /// memory pressure has no rows: the reader must free its memory before it calls again.
-    pub(crate) async fn next(&mut self) -> Result<Option<Prefetched>> {
+    /// The next chunk. From then on the one after it is read, if the memory pool has memory. After a signal of memory
+    /// pressure the reader frees memory before it calls again.
+    pub(crate) async fn next(&mut self) -> Result<Option<Input>> {
         if std::mem::take(&mut self.memory_pressure) {
             self.room.notify_one();
         }
@@ -113,29 +107,29 @@ impl Prefetch {
             .join_unwind()
             .await
             .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
-        let Some((arriving, chunks)) = read else {
+        let Some((input, chunks)) = read else {
             return Ok(None);
         };
         self.chunks = Some(chunks);
         let tight = self.spilling.as_ref().is_some_and(Spilling::pool_is_tight);
-        self.memory_pressure = arriving.chunk.is_memory_pressure();
+        self.memory_pressure = matches!(input, Input::MemoryPressure);
         if !tight && !self.memory_pressure {
             self.start();
         }
-        Ok(Some(arriving))
+        Ok(Some(input))
     }
 }
 
-/// The same chunks, read by a task that ends with the stream. After a chunk that signals memory pressure the task waits
-/// for `room`.
+/// The same chunks, read by a task that ends with the stream. After a signal of memory pressure the task waits for
+/// `room`.
 fn beside(mut chunks: InputStream, room: Arc<Notify>) -> InputStream {
     let (sender, receiver) = mpsc::channel(1);
     let task = SpawnedTask::spawn(async move {
-        while let Some(chunk) = chunks.next().await {
-            let failed = chunk.is_err();
-            let memory_pressure = matches!(&chunk, Ok(chunk) if chunk.is_memory_pressure());
+        while let Some(input) = chunks.next().await {
+            let failed = input.is_err();
+            let memory_pressure = matches!(input, Ok(Input::MemoryPressure));
             // The reader is gone, or the stream has failed and ends.
-            if sender.send(chunk).await.is_err() || failed {
+            if sender.send(input).await.is_err() || failed {
                 return;
             }
             if memory_pressure {
@@ -146,8 +140,8 @@ fn beside(mut chunks: InputStream, room: Arc<Notify>) -> InputStream {
     stream::unfold(
         (receiver, Some(task)),
         |(mut receiver, mut task)| async move {
-            if let Some(chunk) = receiver.recv().await {
-                return Some((chunk, (receiver, task)));
+            if let Some(input) = receiver.recv().await {
+                return Some((input, (receiver, task)));
             }
             // The sender was dropped. A task that panicked sent no error.
             match task.take()?.join_unwind().await {
@@ -163,18 +157,12 @@ fn beside(mut chunks: InputStream, room: Arc<Notify>) -> InputStream {
 }
 
 impl Upload {
-    /// Starts the upload of a staged chunk, if it leaves enough memory for the current one.
-    fn start(&self, chunk: InputChunk) -> crate::error::Result<Prefetched> {
-        let staged = match &chunk {
-            InputChunk::Staged(staged) if !staged.memory_pressure => staged,
-            // A resident chunk needs no upload. A spilled one is read when it is used.
-            _ => {
-                return Ok(Prefetched {
-                    chunk,
-                    uploaded: None,
-                });
-            }
-        };
+    /// Starts the upload of a staged chunk, if it leaves enough memory for the current one. A resident chunk needs none,
+    /// and a spilled one is read when it is used.
+    fn start(&self, chunk: InputChunk) -> crate::error::Result<InputChunk> {
+        if !matches!(chunk, InputChunk::Staged(_)) {
+            return Ok(chunk);
+        }
         let mut bytes = 0;
         for (column, needed) in self.needed.iter().enumerate() {
             if needed.is_now() {
@@ -185,25 +173,15 @@ impl Upload {
         let work = bytes + ChunkLimits::WORK_BYTES_PER_ROW * chunk.rows() as u64;
         let budget = self.device.budget();
         if bytes == 0 || budget.in_use_by_all() + AHEAD_SHARE * work > budget.limit() / 2 {
-            return Ok(Prefetched {
-                chunk,
-                uploaded: None,
-            });
+            return Ok(chunk);
         }
-        let _timer = self.metrics.upload_time.timer();
-        let rows = 0..chunk.rows();
         let device = self.device.as_ref();
-        let uploaded = step::shared(device, OnRefusal::Defer, |_| {
-            staged.upload_async(device, &rows, &self.needed)
+        let prefetched = step::shared(device, OnRefusal::Defer, |_| {
+            chunk.prefetch(device, &self.needed, &self.metrics)
         });
-        let uploaded = match uploaded {
-            Ok(batch) => {
-                self.metrics.uploaded_bytes.add(batch.bytes() as usize);
-                Some(batch)
-            }
-            Err(error) if error.is_divisible() => None,
-            Err(error) => return Err(error),
-        };
-        Ok(Prefetched { chunk, uploaded })
+        match prefetched {
+            Err(error) if !error.is_divisible() => Err(error),
+            _ => Ok(chunk),
+        }
     }
 }

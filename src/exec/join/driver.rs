@@ -11,7 +11,7 @@ use futures::{StreamExt, stream};
 use crate::device::primitives::device::Device;
 use crate::exec::blocking::blocking_task;
 use crate::exec::chunk::DeviceChunk;
-use crate::exec::input::chunk::InputStream;
+use crate::exec::input::chunk::{Input, InputStream};
 use crate::exec::input::coalesce::inputs;
 use crate::exec::input::prefetch::Prefetch;
 use crate::exec::join::gather::{gather, needs_right_without_left};
@@ -24,7 +24,7 @@ use crate::exec::transfer::chunk_limits::Role;
 use crate::spec::join::JoinSpec;
 
 /// The output of a step.
-type StepResult = crate::error::Result<Vec<DeviceChunk>>;
+type StepOutput = crate::error::Result<Vec<DeviceChunk>>;
 
 /// Makes the walk, on a blocking thread.
 type Make<S> = Box<dyn FnOnce(WalkInputs) -> crate::error::Result<JoinWalk<S>> + Send>;
@@ -42,7 +42,7 @@ pub(crate) struct Driver<S: MatchSink> {
     /// `None` while a step runs.
     walk: Option<JoinWalk<S>>,
     /// A running step. It may have started while the consumer still reads the output of the previous one.
-    step: Option<SpawnedTask<(JoinWalk<S>, StepResult)>>,
+    step: Option<SpawnedTask<(JoinWalk<S>, StepOutput)>>,
     /// Output that the consumer has not read yet.
     ready: VecDeque<DeviceChunk>,
     /// Output rows so far.
@@ -137,16 +137,16 @@ impl<S: MatchSink> Driver<S> {
                 self.step = Some(self.start(walk, JoinWalk::step));
                 continue;
             }
-            let arriving = match &mut self.right {
+            let input = match &mut self.right {
                 Some(right) => right.next().await?,
                 None => None,
             };
-            self.step = Some(match arriving {
-                Some(arriving) if arriving.chunk.is_memory_pressure() => {
+            self.step = Some(match input {
+                Some(Input::MemoryPressure) => {
                     self.start(walk, |walk| walk.leave_pool().map(|()| vec![]))
                 }
-                Some(arriving) => self.start(walk, |walk| {
-                    walk.push_right(arriving)?;
+                Some(Input::Chunk(chunk)) => self.start(walk, |walk| {
+                    walk.push_right(chunk)?;
                     walk.step()
                 }),
                 None => {
@@ -202,8 +202,8 @@ impl<S: MatchSink> Driver<S> {
     fn start(
         &self,
         mut walk: JoinWalk<S>,
-        step: impl FnOnce(&mut JoinWalk<S>) -> StepResult + Send + 'static,
-    ) -> SpawnedTask<(JoinWalk<S>, StepResult)> {
+        step: impl FnOnce(&mut JoinWalk<S>) -> StepOutput + Send + 'static,
+    ) -> SpawnedTask<(JoinWalk<S>, StepOutput)> {
         let elapsed = self.metrics.baseline.elapsed_compute().clone();
         SpawnedTask::spawn_blocking(move || {
             let _timer = elapsed.timer();

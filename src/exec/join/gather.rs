@@ -6,7 +6,7 @@ use datafusion::error::{DataFusionError, Result};
 use futures::TryStreamExt;
 
 use crate::error::BowtieError;
-use crate::exec::input::chunk::{InputChunk, InputStream};
+use crate::exec::input::chunk::{Input, InputChunk, InputStream};
 use crate::exec::memory::spill::Spilling;
 
 /// Whether the join emits rows even if the left side is empty.
@@ -23,12 +23,9 @@ pub(crate) async fn gather(
     spilling: Option<&Spilling>,
 ) -> Result<Vec<InputChunk>> {
     let mut gathered: Vec<InputChunk> = vec![];
-    while let Some(chunk) = chunks.try_next().await? {
-        let memory_pressure = chunk.is_memory_pressure();
-        // A chunk without rows that only signals memory pressure is dropped.
-        if !memory_pressure {
-            gathered.push(chunk);
-        }
+    while let Some(input) = chunks.try_next().await? {
+        let memory_pressure = matches!(input, Input::MemoryPressure);
+        gathered.extend(input.into_chunk());
         if let Some(spilling) = spilling
             && (memory_pressure || spilling.pool_is_full())
         {

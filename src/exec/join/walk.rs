@@ -16,7 +16,6 @@ use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::exec::chunk::DeviceChunk;
 use crate::exec::input::chunk::InputChunk;
-use crate::exec::input::prefetch::Prefetched;
 use crate::exec::join::needed_columns::NeededColumns;
 use crate::exec::join::piece_size::PieceSize;
 use crate::exec::join::tiles::matrix::Matrix;
@@ -203,18 +202,17 @@ impl<S: MatchSink> JoinWalk<S> {
     }
 
     /// Begins the tiles of the next right chunk, if the sink needs them.
-    pub(crate) fn push_right(&mut self, arriving: Prefetched) -> Result<()> {
-        if !S::wants_tiles(self, &arriving.chunk)? {
+    pub(crate) fn push_right(&mut self, chunk: InputChunk) -> Result<()> {
+        if !S::wants_tiles(self, &chunk)? {
             return Ok(());
         }
-        let chunk = &arriving.chunk;
         self.right_flags = match self.spec.flags_side(Side::Right) {
             true => Some(step::flags(self.device.as_ref(), chunk.rows())?),
             false => None,
         };
-        let row_bytes = self.matrix.row_bytes(Some(chunk))? + self.sink.pair_bytes();
+        let row_bytes = self.matrix.row_bytes(Some(&chunk))? + self.sink.pair_bytes();
         self.size.fit(self.device.as_ref(), row_bytes);
-        self.matrix.push_right(arriving)?;
+        self.matrix.push_right(chunk)?;
         self.state = State::Tiles;
         Ok(())
     }

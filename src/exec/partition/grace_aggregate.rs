@@ -18,8 +18,7 @@ use crate::exec::aggregate::output::GroupOutput;
 use crate::exec::aggregate::run::{Finished, GroupRun};
 use crate::exec::blocking::blocking;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
-use crate::exec::input::chunk::{InputChunk, InputStream};
-use crate::exec::input::prefetch::Prefetched;
+use crate::exec::input::chunk::{Input, InputChunk, InputStream};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::memory::step::{self, Step};
 use crate::exec::metrics::DeviceMetrics;
@@ -71,11 +70,11 @@ impl GroupPartitioner {
         let first = Peek::of(input, LEAST_CHUNKS).await?;
         let lie_there = first.chunks.iter().any(|chunk| chunk.resident().is_some());
         // Resident chunks take device memory while they wait.
-        let first = match lie_there || first.chunks.iter().any(InputChunk::is_memory_pressure) {
+        let first = match lie_there || first.memory_pressure {
             true => first,
             false => first.up_to(FIRST_CHUNKS).await?,
         };
-        if first.chunks.len() < LEAST_CHUNKS {
+        if first.known_chunks() < LEAST_CHUNKS {
             return Ok(GroupingPath::ByChunk(first.all()));
         }
         let (first, many) = self.has_many_groups(first).await?;
@@ -94,10 +93,11 @@ impl GroupPartitioner {
             parts,
         };
         let most = memory_limits.round_rows(first.chunks.first())?;
-        let parting = Partitioner::new(&Arc::new(memory_limits), keys, self.limits(), first.all());
+        let partitioner =
+            Partitioner::new(&Arc::new(memory_limits), keys, self.limits(), first.all());
         // Rows that do not fit the memory pool are spilled.
-        let parting = parting.in_rounds(most, usize::MAX).combined();
-        Ok(GroupingPath::ByPartition(Box::new(parting)))
+        let partitioner = partitioner.in_rounds(most, usize::MAX).combined();
+        Ok(GroupingPath::ByPartition(Box::new(partitioner)))
     }
 
     /// A run for all groups, or for those of a partition.
@@ -214,7 +214,7 @@ fn groups_of(
 
 /// Emits the groups of one partition after the other.
 pub(crate) struct PartitionedGroups {
-    parting: Box<Partitioner>,
+    partitioner: Box<Partitioner>,
     of: GroupPartitioner,
     /// The unfinished run of each partition.
     runs: Vec<Option<GroupRun>>,
@@ -226,13 +226,13 @@ pub(crate) struct PartitionedGroups {
 
 impl PartitionedGroups {
     pub(crate) fn stream(
-        parting: Box<Partitioner>,
+        partitioner: Box<Partitioner>,
         of: GroupPartitioner,
         output: GroupOutput,
     ) -> DeviceStream {
         let groups = Self {
-            runs: (0..parting.parts()).map(|_| None).collect(),
-            parting,
+            runs: (0..partitioner.parts()).map(|_| None).collect(),
+            partitioner,
             done: None,
             output,
             metrics: of.metrics.clone(),
@@ -259,9 +259,9 @@ impl PartitionedGroups {
                 self.metrics.baseline.record_output(chunk.rows());
                 return Ok(Some((chunk, self)));
             }
-            match self.parting.next().await? {
-                Some(chunk) if chunk.is_memory_pressure() => self.leave_pool().await?,
-                Some(chunk) => self.push(chunk).await?,
+            match self.partitioner.next().await? {
+                Some(Input::Chunk(chunk)) => self.push(chunk).await?,
+                Some(Input::MemoryPressure) => self.leave_pool().await?,
                 None => {
                     let mut runs = self.runs.iter_mut();
                     self.done = runs.find_map(Option::take);
@@ -280,13 +280,10 @@ impl PartitionedGroups {
             Some(run) => run,
             None => self.of.make_run()?,
         };
-        let is_done = self.parting.is_at_end_of(part);
-        let leaves = !self.parting.continues_with(part);
+        let is_done = self.partitioner.is_at_end_of(part);
+        let leaves = !self.partitioner.continues_with(part);
         let push = move |run: &mut GroupRun| {
-            run.push(Prefetched {
-                chunk,
-                uploaded: None,
-            })?;
+            run.push(chunk)?;
             match is_done {
                 true => Ok(()),
                 // The other partitions need the device memory.

@@ -25,7 +25,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::device::primitives::device::Device;
 use crate::exec::blocking::blocking_task;
-use crate::exec::input::chunk::{InputChunk, InputStream};
+use crate::exec::input::chunk::{Input, InputChunk, InputStream};
 use crate::exec::join::semi_bitmap::BitmapSemiJoin;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
@@ -140,21 +140,22 @@ impl Grace {
             return Ok((left, right));
         }
         let right = Peek::of(right, LEAST_CHUNKS).await?;
-        if right.chunks.len() < LEAST_CHUNKS {
+        if right.known_chunks() < LEAST_CHUNKS {
             return Ok((left, right.all()));
         }
         let parts = self.parts(&left)?;
         self.metrics.in_partitions(parts);
         let rows: usize = left.iter().map(InputChunk::rows).sum();
-        let left = stream::iter(left.into_iter().map(Ok)).boxed();
-        let left = self.parting(Side::Left, parts, left).into_stream();
-        let left = left.try_collect().await?;
+        let left = stream::iter(left.into_iter().map(Input::Chunk).map(Ok)).boxed();
+        let left = self.partitioner(Side::Left, parts, left).into_stream();
+        let left: Vec<Input> = left.try_collect().await?;
+        let left = left.into_iter().filter_map(Input::into_chunk).collect();
         let most = match self.spec.fetch {
             Some(_) => rows,
             None => ROUND.saturating_mul(rows),
         };
         let most = most.min(self.memory_limits.round_rows(right.chunks.first())?);
-        let right = self.parting(Side::Right, parts, right.all());
+        let right = self.partitioner(Side::Right, parts, right.all());
         let right = right.in_rounds(most, rows / 2);
         Ok((left, right.into_stream()))
     }
@@ -175,7 +176,7 @@ impl Grace {
         }
     }
 
-    fn parting(&self, side: Side, parts: u32, chunks: InputStream) -> Partitioner {
+    fn partitioner(&self, side: Side, parts: u32, chunks: InputStream) -> Partitioner {
         let theta = &self.spec.theta;
         let columns = theta.equalities.iter().map(|(left, right)| match side {
             Side::Left => *left,

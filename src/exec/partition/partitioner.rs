@@ -22,7 +22,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use tokio::task::JoinError;
 
 use crate::exec::blocking::blocking_task;
-use crate::exec::input::chunk::{InputChunk, InputStream};
+use crate::exec::input::chunk::{Input, InputChunk, InputStream};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::partition::hash_partition::HashPartition;
 use crate::exec::partition::keys::Keys;
@@ -59,8 +59,8 @@ pub(crate) struct Partitioner {
     combines: bool,
     /// Chunks of the finished round that the reader has not read yet.
     ready: VecDeque<InputChunk>,
-    /// A signal of memory pressure that is passed on to the reader, after the round or within it.
-    memory_pressure: Option<InputChunk>,
+    /// Whether memory pressure is passed on to the reader, after the round or within it.
+    memory_pressure: bool,
     time: Time,
 }
 
@@ -91,7 +91,7 @@ impl Partitioner {
             is_last: false,
             combines: false,
             ready: VecDeque::new(),
-            memory_pressure: None,
+            memory_pressure: false,
         }
     }
 
@@ -118,9 +118,9 @@ impl Partitioner {
     }
 
     pub(crate) fn into_stream(self) -> InputStream {
-        let chunks = stream::try_unfold(self, |mut parting| async move {
-            let chunk = parting.next().await?;
-            Ok(chunk.map(|chunk| (chunk, parting)))
+        let chunks = stream::try_unfold(self, |mut partitioner| async move {
+            let input = partitioner.next().await?;
+            Ok(input.map(|input| (input, partitioner)))
         });
         chunks.boxed()
     }
@@ -136,16 +136,16 @@ impl Partitioner {
     }
 
     /// The next chunk: of the finished round, or after partitioning another one.
-    pub(crate) async fn next(&mut self) -> Result<Option<InputChunk>> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Input>> {
         loop {
             if let Some(chunk) = self.ready.pop_front() {
-                return Ok(Some(chunk));
+                return Ok(Some(Input::Chunk(chunk)));
             }
-            if let Some(memory_pressure) = self.memory_pressure.take() {
-                return Ok(Some(memory_pressure));
+            if std::mem::take(&mut self.memory_pressure) {
+                return Ok(Some(Input::MemoryPressure));
             }
             self.gather().await?;
-            if self.ready.is_empty() && self.memory_pressure.is_none() {
+            if self.ready.is_empty() && !self.memory_pressure {
                 return Ok(None);
             }
         }
@@ -156,7 +156,7 @@ impl Partitioner {
         loop {
             self.start_copies().await?;
             let Some(copied) = self.copied.pop_front() else {
-                if self.memory_pressure.is_some() && !self.is_long() {
+                if self.memory_pressure && !self.is_long() {
                     // The round continues once the reader has freed memory.
                     return self.spill().await;
                 }
@@ -185,18 +185,21 @@ impl Partitioner {
 
     /// Starts to copy the next chunks, unless the reader must free memory first.
     async fn start_copies(&mut self) -> Result<()> {
-        while self.copied.len() < self.tasks && self.memory_pressure.is_none() {
+        while self.copied.len() < self.tasks && !self.memory_pressure {
             let Some(chunks) = &mut self.chunks else {
                 return Ok(());
             };
-            let Some(chunk) = chunks.try_next().await? else {
-                self.chunks = None;
-                return Ok(());
+            let chunk = match chunks.try_next().await? {
+                Some(Input::Chunk(chunk)) => chunk,
+                Some(Input::MemoryPressure) => {
+                    self.memory_pressure = true;
+                    return Ok(());
+                }
+                None => {
+                    self.chunks = None;
+                    return Ok(());
+                }
             };
-            if chunk.is_memory_pressure() {
-                self.memory_pressure = Some(chunk);
-                return Ok(());
-            }
             let (scatter, time) = (Arc::clone(&self.scatter), self.time.clone());
             let memory_limits = Arc::clone(&self.memory_limits);
             self.copied.push_back(SpawnedTask::spawn_blocking(move || {

@@ -3,20 +3,23 @@
 use datafusion::error::Result;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::exec::input::chunk::{InputChunk, InputStream};
+use crate::exec::input::chunk::{Input, InputChunk, InputStream};
 
 /// The first chunks of an input, and the stream of the rest.
 pub(crate) struct Peek {
     pub chunks: Vec<InputChunk>,
+    /// Whether the memory pool refused the chunk after these. Nothing more is read ahead then.
+    pub memory_pressure: bool,
     /// `None` if the input has no more chunks.
     rest: Option<InputStream>,
 }
 
 impl Peek {
-    /// Reads at most `most` chunks. It stops early at the end of the input or at a chunk that signals memory pressure.
+    /// Reads at most `most` chunks. It stops early at the end of the input or at memory pressure.
     pub(crate) async fn of(input: InputStream, most: usize) -> Result<Self> {
         let first = Self {
             chunks: vec![],
+            memory_pressure: false,
             rest: Some(input),
         };
         first.up_to(most).await
@@ -24,22 +27,22 @@ impl Peek {
 
     /// Reads on until there are `most` chunks.
     pub(crate) async fn up_to(mut self, most: usize) -> Result<Self> {
-        while self.chunks.len() < most
+        while self.known_chunks() < most
+            && !self.memory_pressure
             && let Some(rest) = &mut self.rest
         {
             match rest.try_next().await? {
-                Some(chunk) => self.chunks.push(chunk),
+                Some(Input::Chunk(chunk)) => self.chunks.push(chunk),
+                Some(Input::MemoryPressure) => self.memory_pressure = true,
                 None => self.rest = None,
-            }
-            if self
-                .chunks
-                .last()
-                .is_some_and(InputChunk::is_memory_pressure)
-            {
-                break;
             }
         }
         Ok(self)
+    }
+
+    /// The number of chunks that were read, and of one that the memory pool refused.
+    pub(crate) fn known_chunks(&self) -> usize {
+        self.chunks.len() + usize::from(self.memory_pressure)
     }
 
     /// Whether these are all chunks of the input.
@@ -49,8 +52,10 @@ impl Peek {
 
     /// All chunks of the input, in their order.
     pub(crate) fn all(self) -> InputStream {
+        let chunks = self.chunks.into_iter().map(Input::Chunk);
+        let signal = self.memory_pressure.then_some(Input::MemoryPressure);
         let rest = self.rest.unwrap_or_else(|| stream::empty().boxed());
-        stream::iter(self.chunks.into_iter().map(Ok))
+        stream::iter(chunks.chain(signal).map(Ok))
             .chain(rest)
             .boxed()
     }

@@ -20,7 +20,7 @@ use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
 use crate::exec::blocking::blocking;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
-use crate::exec::input::chunk::InputChunk;
+use crate::exec::input::chunk::{Input, InputChunk};
 use crate::exec::input::coalesce::pieces;
 use crate::exec::memory::shrink::{Answer, Halving, Part, by_halves};
 use crate::exec::memory::spill::Spilling;
@@ -64,12 +64,11 @@ pub(crate) fn piecewise(execution: Execution<'_>, on_batch: OnBatch) -> Result<D
             return Ok::<_, DataFusionError>(None);
         };
         let chunk = match chunk {
-            // The signal is passed on to the reader.
-            InputChunk::Staged(staged) if staged.memory_pressure => {
-                let told = stream::iter(vec![Ok(DeviceChunk::Staged(staged))]);
+            Input::Chunk(chunk) => chunk,
+            Input::MemoryPressure => {
+                let told = stream::iter(vec![Ok(DeviceChunk::MemoryPressure)]);
                 return Ok(Some((told, (input, pieces))));
             }
-            chunk => chunk,
         };
         let metrics = pieces.metrics.clone();
         let (pieces, made) = blocking(&metrics, pieces, move |pieces| pieces.of(chunk)).await?;

@@ -106,8 +106,7 @@ fn project(
 fn select(chunk: DeviceChunk, columns: &[Projected]) -> Result<DeviceChunk> {
     let columns: Vec<usize> = columns.iter().filter_map(|column| column.input()).collect();
     Ok(match chunk {
-        // The chunk has no columns. Its signal is passed on to the reader.
-        DeviceChunk::Staged(chunk) if chunk.memory_pressure => DeviceChunk::Staged(chunk),
+        DeviceChunk::MemoryPressure => DeviceChunk::MemoryPressure,
         DeviceChunk::Staged(chunk) => DeviceChunk::Staged(chunk.select(&columns)?),
         DeviceChunk::Resident(batch) => DeviceChunk::Resident(batch.select(&columns)),
         DeviceChunk::LongRanges(_) => {

@@ -10,6 +10,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 
 use crate::device::primitives::device::Device;
+use crate::exec::chunk::DeviceChunk;
 use crate::exec::transfer::chunk_limits::ChunkLimits;
 use crate::exec::transfer::evaluator::{Evaluated, Evaluator, Layout, Place};
 use crate::exec::transfer::sizes::{batch_bytes, elements_of};
@@ -77,8 +78,7 @@ impl Chunker {
         }
     }
 
-    /// For a reader that frees memory, such as by spilling its chunks, when it gets a chunk that signals memory
-    /// pressure.
+    /// For a reader that frees memory, such as by spilling its chunks, when it is told of memory pressure.
     pub(crate) fn told_of_memory_pressure(self, told: bool) -> Self {
         Self { told, ..self }
     }
@@ -89,12 +89,12 @@ impl Chunker {
     }
 
     /// Adds a batch and returns the chunks that became full.
-    pub(crate) fn push(&mut self, evaluated: Evaluated) -> Result<Vec<StagedChunk>> {
+    pub(crate) fn push(&mut self, evaluated: Evaluated) -> Result<Vec<DeviceChunk>> {
         self.take(evaluated, 0)
     }
 
     /// Adds the rest of the last batch.
-    pub(crate) fn push_rest(&mut self) -> Result<Vec<StagedChunk>> {
+    pub(crate) fn push_rest(&mut self) -> Result<Vec<DeviceChunk>> {
         match self.rest.take() {
             Some((evaluated, from)) => self.take(evaluated, from),
             None => Ok(vec![]),
@@ -102,7 +102,7 @@ impl Chunker {
     }
 
     /// Adds the rows of a batch from row `from` on.
-    fn take(&mut self, evaluated: Evaluated, from: usize) -> Result<Vec<StagedChunk>> {
+    fn take(&mut self, evaluated: Evaluated, from: usize) -> Result<Vec<DeviceChunk>> {
         let Evaluated { batch, failures } = evaluated;
         let mut full = vec![];
         let mut from = from;
@@ -134,7 +134,7 @@ impl Chunker {
                     }
                     self.memory_pressure = true;
                     full.extend(self.flush()?);
-                    full.push(StagedChunk::memory_pressure(self.reservation.new_empty()));
+                    full.push(DeviceChunk::MemoryPressure);
                     self.rest = Some((Evaluated { batch, failures }, from));
                     return Ok(full);
                 }
@@ -163,7 +163,12 @@ impl Chunker {
     }
 
     /// Makes a chunk of the waiting rows. It makes several if the values of their dictionaries would overflow the keys.
-    pub(crate) fn flush(&mut self) -> Result<Vec<StagedChunk>> {
+    pub(crate) fn flush(&mut self) -> Result<Vec<DeviceChunk>> {
+        let chunks = self.staged_chunks()?.into_iter();
+        Ok(chunks.map(DeviceChunk::Staged).collect())
+    }
+
+    fn staged_chunks(&mut self) -> Result<Vec<StagedChunk>> {
         let waiting = std::mem::take(&mut self.waiting);
         if waiting.rows == 0 {
             return Ok(vec![]);

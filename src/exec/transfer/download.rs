@@ -140,6 +140,8 @@ impl Downloader {
         Ok(match chunk? {
             DeviceChunk::Staged(chunk) => HostChunk::Staged(chunk),
             DeviceChunk::LongRanges(runs) => HostChunk::LongRanges(runs),
+            // A download holds nothing that it could spill.
+            DeviceChunk::MemoryPressure => HostChunk::Rows(RecordBatch::new_empty(self.schema)),
             DeviceChunk::Resident(batch) => HostChunk::Rows(match batch.is_resident() {
                 false => self.download(&batch)?,
                 // Waiting for the device would block the other tasks of this thread.
@@ -164,8 +166,6 @@ impl Batches {
     fn push(&mut self, chunk: HostChunk) -> Result<()> {
         match chunk {
             HostChunk::Rows(batch) => self.push_rows(batch),
-            // A download holds nothing that it could spill.
-            HostChunk::Staged(chunk) if chunk.memory_pressure => Ok(()),
             HostChunk::Staged(chunk) => {
                 let batch = chunk.batch(&self.schema)?;
                 self.metrics.bytes.add(batch.get_array_memory_size());

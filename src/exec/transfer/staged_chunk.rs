@@ -38,9 +38,8 @@ pub(crate) struct StagedChunk {
     pub(crate) reservation: Arc<MemoryReservation>,
     /// The number of the hash partition of the rows (`exec/partition/partitioner.rs`); 0 without partitions.
     pub(crate) part: u32,
-    /// A signal that the memory pool refused more rows: chunks that were gathered so far should be spilled. The chunk
-    /// has no rows.
-    pub(crate) memory_pressure: bool,
+    /// The needed columns on the device, if they were prefetched (the copy may still run).
+    prefetched: Mutex<Option<DeviceBatch>>,
 }
 
 /// For each column: the source column and the target type if it is a cast, `None` if it is stored as arrays.
@@ -105,21 +104,13 @@ impl StagedChunk {
             failures,
             reservation: Arc::new(reservation),
             part: 0,
-            memory_pressure: false,
+            prefetched: Mutex::new(None),
         }
     }
 
     /// The chunk as a chunk of hash partition `part`.
     pub(crate) fn of_part(self, part: u32) -> Self {
         Self { part, ..self }
-    }
-
-    /// A chunk without rows that signals memory pressure.
-    pub(crate) fn memory_pressure(reservation: MemoryReservation) -> Self {
-        Self {
-            memory_pressure: true,
-            ..Self::new(0, vec![], vec![], reservation)
-        }
     }
 
     pub(crate) fn shape(&self) -> ChunkShape {
@@ -176,7 +167,7 @@ impl StagedChunk {
             failures: vec![],
             reservation,
             part: 0,
-            memory_pressure: false,
+            prefetched: Mutex::new(None),
         }
     }
 
@@ -258,6 +249,20 @@ impl StagedChunk {
         Ok(Self::of_parts(self.rows, parts, reservation))
     }
 
+    /// Begins the upload of all rows, according to `needs`, for [`Self::take_prefetched`]. Returns its bytes.
+    pub(crate) fn prefetch(&self, device: &dyn Device, needs: &[Need]) -> Result<u64> {
+        let batch = self.upload_async(device, &(0..self.rows), needs)?;
+        let bytes = batch.bytes();
+        *self.prefetched.lock() = Some(batch);
+        Ok(bytes)
+    }
+
+    /// The prefetched columns, if there are any. The chunk does not keep them.
+    pub(crate) fn take_prefetched(&self, device: &dyn Device) -> Result<Option<DeviceBatch>> {
+        let prefetched = self.prefetched.lock().take();
+        prefetched.map(|batch| batch.receive(device)).transpose()
+    }
+
     /// Uploads rows `rows` of the columns, according to `needs`.
     pub(crate) fn upload(
         &self,
@@ -269,7 +274,7 @@ impl StagedChunk {
     }
 
     /// Begins the upload for later work. The batch can be used after it was received.
-    pub(crate) fn upload_async(
+    fn upload_async(
         &self,
         device: &dyn Device,
         rows: &Range<usize>,

@@ -158,7 +158,7 @@ impl DeviceOperator for UploadOperator {
                     };
                     timer.done();
                     if !chunks.is_empty() {
-                        let rows: usize = chunks.iter().map(|chunk| chunk.rows()).sum();
+                        let rows: usize = chunks.iter().map(DeviceChunk::rows).sum();
                         metrics.record_output(rows);
                         let chunks = futures::stream::iter(chunks.into_iter().map(Ok));
                         return Ok::<_, DataFusionError>(Some((chunks, (input, chunker, metrics))));
@@ -168,6 +168,6 @@ impl DeviceOperator for UploadOperator {
                 Ok(None)
             },
         );
-        Ok(chunks.try_flatten().map_ok(DeviceChunk::Staged).boxed())
+        Ok(chunks.try_flatten().boxed())
     }
 }

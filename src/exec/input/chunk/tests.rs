@@ -62,6 +62,12 @@ fn gathering(
     }
 }
 
+/// The next chunk; `None` at the end.
+async fn next(gathering: &mut Gathering) -> Option<InputChunk> {
+    let input = gathering.next().await.unwrap()?;
+    Some(input.into_chunk().unwrap())
+}
+
 fn device(limit: u64) -> Arc<dyn Device> {
     Arc::new(HostDevice::new(Budget::new(limit)).unwrap())
 }
@@ -69,7 +75,7 @@ fn device(limit: u64) -> Arc<dyn Device> {
 /// The rows of each chunk, whether it is resident, and all values.
 async fn all(mut gathering: Gathering) -> (Vec<(usize, bool)>, Vec<i64>) {
     let (mut chunks, mut values) = (vec![], vec![]);
-    while let Some(chunk) = gathering.next().await.unwrap() {
+    while let Some(chunk) = next(&mut gathering).await {
         let resident = matches!(chunk, InputChunk::Resident(_));
         chunks.push((chunk.rows(), resident));
         let array = chunk.whole(0).unwrap();
@@ -152,7 +158,7 @@ async fn a_chunk_that_is_longer_than_its_pieces_leaves_half_of_the_budget() {
     )]);
     pieces.waiting.schema = Arc::new(schema);
     let held = device.budget().lease(1_000, "test").unwrap();
-    let chunk = pieces.next().await.unwrap().unwrap();
+    let chunk = next(&mut pieces).await.unwrap();
     assert!(matches!(chunk, InputChunk::Staged(_)));
     assert_eq!(device.budget().in_use(), 1_000);
     let array = cast(&chunk.whole(0).unwrap(), &DataType::Utf8).unwrap();
@@ -169,7 +175,7 @@ async fn a_chunk_that_is_longer_than_its_pieces_leaves_half_of_the_budget() {
 async fn an_evicted_chunk_is_the_same_rows_on_the_host() {
     let (device, pool) = (device(1 << 20), pool());
     let mut pieces = gathering(&device, &pool, &[50], 100);
-    let mut chunk = pieces.next().await.unwrap().unwrap();
+    let mut chunk = next(&mut pieces).await.unwrap();
     assert!(device.budget().in_use() > 0);
     assert_eq!(pool.reserved(), 0);
     assert!(chunk.evict(None));
@@ -197,10 +203,8 @@ fn spilling(pool: &Arc<dyn MemoryPool>) -> Spilling {
 async fn an_evicted_chunk_goes_to_a_file_where_the_pool_has_no_room() {
     let device = device(1 << 20);
     let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(300));
-    let mut chunk = gathering(&device, &pool, &[50], 100)
-        .next()
+    let mut chunk = next(&mut gathering(&device, &pool, &[50], 100))
         .await
-        .unwrap()
         .unwrap();
     assert!(!chunk.evict(None));
     assert!(chunk.evict(Some(&spilling(&pool))));
@@ -233,7 +237,7 @@ async fn pieces_for_which_the_pool_has_no_room_go_to_files() {
     let mut pieces = gathering(&device, &pool, &[10, 10, 10, 10, 10, 10], 25);
     pieces.waiting.spilling = Some(spilling(&pool));
     let mut chunks = vec![];
-    while let Some(chunk) = pieces.next().await.unwrap() {
+    while let Some(chunk) = next(&mut pieces).await {
         chunks.push(chunk);
     }
     other.free();
@@ -261,13 +265,14 @@ async fn rows_without_columns_are_not_spilled() {
     waiting.on_host.push(rows);
     waiting.rows = 7;
     // Another node found the memory pool full.
-    let mut pressure = StagedChunk::of_parts(0, vec![], Arc::new(waiting.reservation.new_empty()));
-    pressure.memory_pressure = true;
-    let chunks = vec![Ok(DeviceChunk::Staged(pressure))];
+    let chunks = vec![Ok(DeviceChunk::MemoryPressure)];
     pieces.chunks = Some(futures::stream::iter(chunks).boxed());
-    let mut rows = 0;
-    while let Some(chunk) = pieces.next().await.unwrap() {
-        rows += chunk.rows();
+    let (mut rows, mut signals) = (0, 0);
+    while let Some(input) = pieces.next().await.unwrap() {
+        match input {
+            Input::Chunk(chunk) => rows += chunk.rows(),
+            Input::MemoryPressure => signals += 1,
+        }
     }
-    assert_eq!(rows, 7);
+    assert_eq!((rows, signals), (7, 1));
 }

@@ -23,7 +23,6 @@ use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::exec::input::chunk::InputChunk;
-use crate::exec::input::prefetch::Prefetched;
 use crate::exec::join::needed_columns::NeededColumns;
 use crate::exec::join::single_pass::{PreparedBuild, SinglePassJoin};
 use crate::exec::join::tiles::probed_tile::{ProbedTile, TileStep};
@@ -175,8 +174,7 @@ impl Matrix {
     }
 
     /// Begins the next right chunk: lists its tiles, and takes over its prefetched columns.
-    pub(crate) fn push_right(&mut self, arriving: Prefetched) -> Result<()> {
-        let Prefetched { chunk, uploaded } = arriving;
+    pub(crate) fn push_right(&mut self, chunk: InputChunk) -> Result<()> {
         let tiles: Vec<Tile> = self
             .left
             .iter()
@@ -208,16 +206,14 @@ impl Matrix {
         }
         self.tiles = tiles;
         self.right_chunks += 1;
-        self.resident_right = match uploaded {
-            Some(batch) => Some(Resident {
-                chunk: self.right_chunks,
-                rows: 0..chunk.rows(),
-                batch: batch.receive(self.device.as_ref())?,
-                index: None,
-                prepared: PreparedBuild::NotYet,
-            }),
-            None => None,
-        };
+        let prefetched = chunk.take_prefetched(self.device.as_ref())?;
+        self.resident_right = prefetched.map(|batch| Resident {
+            chunk: self.right_chunks,
+            rows: 0..chunk.rows(),
+            batch,
+            index: None,
+            prepared: PreparedBuild::NotYet,
+        });
         self.right = Some(chunk);
         Ok(())
     }
