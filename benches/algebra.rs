@@ -11,7 +11,7 @@
 
 mod support;
 
-use datafusion_bowtie::rates::{AlgebraRows, BorderRows, Crossing, EquiCase, EquiSides, Operator};
+use datafusion_bowtie::rates::{AlgebraRows, BorderRows, EquiCase, EquiSides, Operator, Transfer};
 
 use support::Result;
 use support::arguments::Arguments;
@@ -114,15 +114,15 @@ fn joins(arguments: &Arguments, logs: &[u32], report: &mut Sweeps) {
 
 /// Uploads and downloads of a column.
 fn border(arguments: &Arguments, logs: &[u32], report: &mut Sweeps) -> Result<()> {
-    for crossing in Crossing::ALL {
-        let name = crossing.to_string();
+    for transfer in Transfer::ALL {
+        let name = transfer.to_string();
         if !arguments.selects(&name) {
             continue;
         }
-        let width = crossing.width();
+        let width = transfer.width();
         report.section(&format!("{name}: values of {width} bytes"), "rows");
         for log in logs {
-            let rows = BorderRows::new(&arguments.device, crossing, 1 << log)?;
+            let rows = BorderRows::new(&arguments.device, transfer, 1 << log)?;
             let rate = rows.measure(arguments.repeat)?;
             report.add(Measured {
                 sweep: "border".to_string(),

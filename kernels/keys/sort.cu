@@ -79,14 +79,14 @@ extern "C" __global__ void __launch_bounds__(ONESWEEP_THREADS, 2) sort_onesweep_
 }
 
 // Keys only: 16n bytes (u64) or 8n (u32), with the same tiles as pairs. Rows are neither read nor written.
-extern "C" __global__ void __launch_bounds__(ONESWEEP_THREADS, 2) sort_onesweep_u64_alone(
+extern "C" __global__ void __launch_bounds__(ONESWEEP_THREADS, 2) sort_onesweep_u64_keys_only(
     const u64* keys_in, const cub::NullType* rows_in, u32 first_row, u32 n, u64* keys_out, cub::NullType* rows_out,
     const u32* starts, u32* next_starts, u32 first_bit, u32 bits, i32* lookback, i32* next_tile) {
     onesweep(
         keys_in, rows_in, first_row, n, keys_out, rows_out, starts, next_starts, first_bit, bits, lookback, next_tile);
 }
 
-extern "C" __global__ void __launch_bounds__(ONESWEEP_THREADS, 2) sort_onesweep_u32_alone(
+extern "C" __global__ void __launch_bounds__(ONESWEEP_THREADS, 2) sort_onesweep_u32_keys_only(
     const u32* keys_in, const cub::NullType* rows_in, u32 first_row, u32 n, u32* keys_out, cub::NullType* rows_out,
     const u32* starts, u32* next_starts, u32 first_bit, u32 bits, i32* lookback, i32* next_tile) {
     onesweep(

@@ -35,8 +35,8 @@ expand_window(const u64* __restrict__ offsets, u32 positions, u64 from, u64 to, 
 template <bool SORTED>
 __device__ __forceinline__ void expand_one(const Window& window, const Tile& tile, Owners& owners,
                                            const u32* __restrict__ lo, const u32* __restrict__ searching_rows,
-                                           const u32* __restrict__ sorted_rows, u32* __restrict__ out_searching,
-                                           u32* __restrict__ out_sorted) {
+                                           const u32* __restrict__ sorted_rows, u32* __restrict__ out_probe,
+                                           u32* __restrict__ out_build) {
     const u32 aligned = tile.first_slot();
     mark_owners(window, tile, owners, [&](u32 position, u32 place, u32 shift) {
         owners.ids[place] = searching_rows[position];
@@ -51,10 +51,10 @@ __device__ __forceinline__ void expand_one(const Window& window, const Tile& til
         const u32 place[4] = {two.x & 0xFFFFu, two.x >> 16, two.y & 0xFFFFu, two.y >> 16};
         const bool whole = pair >= tile.pairs && pair + 4 <= tile.end_pairs;
         if (whole) {
-            __stcs(reinterpret_cast<uint4*>(out_searching + pair),
+            __stcs(reinterpret_cast<uint4*>(out_probe + pair),
                    make_uint4(owners.ids[place[0]], owners.ids[place[1]], owners.ids[place[2]], owners.ids[place[3]]));
             if (SORTED) {
-                __stcs(reinterpret_cast<uint4*>(out_sorted + pair),
+                __stcs(reinterpret_cast<uint4*>(out_build + pair),
                        make_uint4(sorted_rows[owners.bases[place[0]] + slot], sorted_rows[owners.bases[place[1]] + slot + 1],
                                   sorted_rows[owners.bases[place[2]] + slot + 2],
                                   sorted_rows[owners.bases[place[3]] + slot + 3]));
@@ -64,9 +64,9 @@ __device__ __forceinline__ void expand_one(const Window& window, const Tile& til
 #pragma unroll
         for (u32 i = 0; i < 4; i++) {
             if (pair + i >= tile.pairs && pair + i < tile.end_pairs) {
-                out_searching[pair + i] = owners.ids[place[i]];
+                out_probe[pair + i] = owners.ids[place[i]];
                 if (SORTED) {
-                    out_sorted[pair + i] = sorted_rows[owners.bases[place[i]] + slot + i];
+                    out_build[pair + i] = sorted_rows[owners.bases[place[i]] + slot + i];
                 }
             }
         }
@@ -78,11 +78,11 @@ __device__ __forceinline__ void expand_one(const Window& window, const Tile& til
 template <bool SORTED>
 __device__ __forceinline__ void expand_share(const Window& all, u32 positions, const u32* __restrict__ lo,
                                              const u32* __restrict__ searching_rows,
-                                             const u32* __restrict__ sorted_rows, u32* __restrict__ out_searching,
-                                             u32* __restrict__ out_sorted) {
+                                             const u32* __restrict__ sorted_rows, u32* __restrict__ out_probe,
+                                             u32* __restrict__ out_build) {
     __shared__ Owners owners;
     each_tile(all, positions, [&](const Window& window, const Tile& tile) {
-        expand_one<SORTED>(window, tile, owners, lo, searching_rows, sorted_rows, out_searching, out_sorted);
+        expand_one<SORTED>(window, tile, owners, lo, searching_rows, sorted_rows, out_probe, out_build);
     });
 }
 
@@ -93,17 +93,17 @@ __device__ __forceinline__ void expand_share(const Window& all, u32 positions, c
 // multiprocessor.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 expand_ranges(const u32* __restrict__ lo, const u32* __restrict__ searching_rows, const u32* __restrict__ sorted_rows,
-              const u64* __restrict__ offsets, u32 positions, u64 from, u32 len, u32* __restrict__ out_searching,
-              u32* __restrict__ out_sorted) {
-    expand_share<true>({offsets, from, from + len, 0, 0}, positions, lo, searching_rows, sorted_rows, out_searching,
-                       out_sorted);
+              const u64* __restrict__ offsets, u32 positions, u64 from, u32 len, u32* __restrict__ out_probe,
+              u32* __restrict__ out_build) {
+    expand_share<true>({offsets, from, from + len, 0, 0}, positions, lo, searching_rows, sorted_rows, out_probe,
+                       out_build);
 }
 
 // The probe row of each of the matches numbered `from .. from + len`.
 // Bound: 4 bytes written for each match, 12 bytes a position. Launch: as expand_ranges.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 expand_searching(const u32* __restrict__ searching_rows, const u64* __restrict__ offsets, u32 positions, u64 from, u32 len,
-                 u32* __restrict__ out_searching) {
-    expand_share<false>({offsets, from, from + len, 0, 0}, positions, nullptr, searching_rows, nullptr, out_searching,
+                 u32* __restrict__ out_probe) {
+    expand_share<false>({offsets, from, from + len, 0, 0}, positions, nullptr, searching_rows, nullptr, out_probe,
                         nullptr);
 }

@@ -11,47 +11,47 @@ use crate::rates::{Rate, numbers, open, scattered, timed};
 
 /// A kind of transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Crossing {
+pub enum Transfer {
     /// Upload of one array.
-    Up,
+    Upload,
     /// Upload of batches of 8192 rows, as in-memory tables have them.
-    UpOfBatches,
+    UploadOfBatches,
     /// The same with small values of 8 bytes.
-    UpOfWords,
+    UploadOfWords,
     /// The same with small decimals, of 16 bytes.
-    UpOfDecimals,
+    UploadOfDecimals,
     /// Download into untouched memory.
-    Down,
+    Download,
 }
 
-impl Crossing {
+impl Transfer {
     /// All kinds.
     pub const ALL: [Self; 5] = [
-        Self::Up,
-        Self::UpOfBatches,
-        Self::UpOfWords,
-        Self::UpOfDecimals,
-        Self::Down,
+        Self::Upload,
+        Self::UploadOfBatches,
+        Self::UploadOfWords,
+        Self::UploadOfDecimals,
+        Self::Download,
     ];
 
     /// The bytes of a value.
     pub fn width(self) -> usize {
         match self {
-            Self::Up | Self::UpOfBatches | Self::Down => 4,
-            Self::UpOfWords => 8,
-            Self::UpOfDecimals => 16,
+            Self::Upload | Self::UploadOfBatches | Self::Download => 4,
+            Self::UploadOfWords => 8,
+            Self::UploadOfDecimals => 16,
         }
     }
 }
 
-impl fmt::Display for Crossing {
+impl fmt::Display for Transfer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Up => "upload",
-            Self::UpOfBatches => "upload of batches",
-            Self::UpOfWords => "upload of small words",
-            Self::UpOfDecimals => "upload of small decimals",
-            Self::Down => "download",
+            Self::Upload => "upload",
+            Self::UploadOfBatches => "upload of batches",
+            Self::UploadOfWords => "upload of small words",
+            Self::UploadOfDecimals => "upload of small decimals",
+            Self::Download => "download",
         })
     }
 }
@@ -60,7 +60,7 @@ impl fmt::Display for Crossing {
 #[derive(Debug)]
 pub struct BorderRows {
     device: Arc<dyn Device>,
-    crossing: Crossing,
+    transfer: Transfer,
     rows: usize,
     parts: Vec<ArrayRef>,
 }
@@ -73,13 +73,13 @@ impl BorderRows {
     ///
     /// # Errors
     /// If there is no such device.
-    pub fn new(device: &str, crossing: Crossing, rows: usize) -> datafusion::error::Result<Self> {
+    pub fn new(device: &str, transfer: Transfer, rows: usize) -> datafusion::error::Result<Self> {
         let device = open(device)?;
         let batches = |rows_of: usize| {
             let rows_from = |from: usize| {
                 let rows = rows_of.min(rows - from);
                 let small = |i| scattered(from as u64 + i) >> 33;
-                match crossing.width() {
+                match transfer.width() {
                     16 => {
                         let values = (0..rows as u64).map(|i| i128::from(small(i)));
                         Arc::new(Decimal128Array::from_iter_values(values)) as ArrayRef
@@ -89,16 +89,16 @@ impl BorderRows {
             };
             (0..rows).step_by(rows_of).map(rows_from).collect()
         };
-        let parts = match crossing {
-            Crossing::Up => batches(rows.max(1)),
-            Crossing::UpOfBatches | Crossing::UpOfWords | Crossing::UpOfDecimals => {
+        let parts = match transfer {
+            Transfer::Upload => batches(rows.max(1)),
+            Transfer::UploadOfBatches | Transfer::UploadOfWords | Transfer::UploadOfDecimals => {
                 batches(BATCH_ROWS)
             }
-            Crossing::Down => vec![],
+            Transfer::Download => vec![],
         };
         Ok(Self {
             device,
-            crossing,
+            transfer,
             rows,
             parts,
         })
@@ -106,7 +106,7 @@ impl BorderRows {
 
     /// The bytes of all values; fewer may be transferred.
     pub fn bytes(&self) -> usize {
-        self.crossing.width() * self.rows
+        self.transfer.width() * self.rows
     }
 
     /// Transfers the column `runs` times.
@@ -115,16 +115,19 @@ impl BorderRows {
     /// If memory does not suffice, or other rows arrive.
     pub fn measure(&self, runs: usize) -> datafusion::error::Result<Rate> {
         let device = self.device.as_ref();
-        let (ms, rows) = match self.crossing {
-            Crossing::Up | Crossing::UpOfBatches | Crossing::UpOfWords | Crossing::UpOfDecimals => {
+        let (ms, rows) = match self.transfer {
+            Transfer::Upload
+            | Transfer::UploadOfBatches
+            | Transfer::UploadOfWords
+            | Transfer::UploadOfDecimals => {
                 timed(device, runs, || Ok(device.upload(&self.parts)?.rows()))?
             }
-            Crossing::Down => {
+            Transfer::Download => {
                 let words = device.sequence(0, self.rows)?;
                 timed(device, runs, || Ok(device.read(&words)?.len()))?
             }
         };
-        let strategy = self.crossing.to_string();
+        let strategy = self.transfer.to_string();
         match rows == self.rows {
             true => Ok(Rate { ms, rows, strategy }),
             false => Err(BowtieError::Internal(format!("{rows} rows of {}", self.rows)).into()),
@@ -138,9 +141,9 @@ mod tests {
 
     #[test]
     fn all_rows_cross() {
-        for crossing in Crossing::ALL {
-            let rows = BorderRows::new("host", crossing, 100_000).unwrap();
-            assert_eq!(rows.measure(1).unwrap().rows, 100_000, "{crossing}");
+        for transfer in Transfer::ALL {
+            let rows = BorderRows::new("host", transfer, 100_000).unwrap();
+            assert_eq!(rows.measure(1).unwrap().rows, 100_000, "{transfer}");
         }
     }
 }

@@ -121,7 +121,7 @@ struct WritePairs {
 extern "C" __global__ void __launch_bounds__(MOST_THREADS, BLOCKS)
 program_expand(const __grid_constant__ Program program, const u32* __restrict__ lo, const u32* __restrict__ hi,
                const u64* __restrict__ offsets, const u32* __restrict__ slice_offsets, const u32* __restrict__ sorted_rows,
-               u32 first, u32 positions, u64 from, u32 len, u32* __restrict__ out_sorted, u32* __restrict__ fault) {
+               u32 first, u32 positions, u64 from, u32 len, u32* __restrict__ out_build, u32* __restrict__ fault) {
     __shared__ Tape tape;
     translate(program, tape, true);
     const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -144,7 +144,7 @@ program_expand(const __grid_constant__ Program program, const u32* __restrict__ 
     }
     const u64 from_here = max(begin, from);
     const u64 to_here = min(after, from + len);
-    WritePairs write = {sorted_rows, out_sorted, 0, 0, 0};
+    WritePairs write = {sorted_rows, out_build, 0, 0, 0};
     if (from_here < to_here) {
         write.skip = u32(from_here - begin);
         write.at = u32(from_here - from);

@@ -19,7 +19,7 @@ use crate::error::{BowtieError, Result};
 #[derive(Debug)]
 pub(crate) struct CudaDevice {
     pub(crate) name: String,
-    pub(crate) queue: Arc<Stream>,
+    pub(crate) stream: Arc<Stream>,
     /// The host's primitives, as the fallback for work without a kernel. Host memory is not counted.
     pub(crate) fallback: HostDevice,
     pub(crate) cancelled: Arc<AtomicBool>,
@@ -47,7 +47,7 @@ impl CudaDevice {
     pub(crate) fn under(gpu: Arc<Gpu>, ordinal: u32, budget: Arc<Budget>) -> Result<Self> {
         Ok(Self {
             name: format!("cuda:{ordinal}"),
-            queue: Stream::new(gpu, budget)?,
+            stream: Stream::new(gpu, budget)?,
             fallback: HostDevice::new(Budget::new(u64::MAX))?,
             cancelled: Arc::default(),
             profile: Arc::new(DeviceProfile::of_gpu()),
@@ -63,13 +63,13 @@ impl Device for CudaDevice {
     }
 
     fn budget(&self) -> &Arc<Budget> {
-        &self.queue.budget
+        &self.stream.budget
     }
 
     fn attach(&self, budget: Arc<Budget>, cancelled: Arc<AtomicBool>) -> Result<Arc<dyn Device>> {
         Ok(Arc::new(Self {
             name: self.name.clone(),
-            queue: Stream::new(Arc::clone(&self.queue.gpu), budget)?,
+            stream: Stream::new(Arc::clone(&self.stream.gpu), budget)?,
             fallback: self.fallback.cancelled_by(Arc::clone(&cancelled)),
             cancelled,
             profile: Arc::clone(&self.profile),

@@ -32,7 +32,7 @@ impl CudaDevice {
             None => Ok(words.on_host()?.clone()),
             Some(memory) => {
                 let bytes =
-                    self.queue
+                    self.stream
                         .download_bytes(memory, words.len() * size_of::<T>(), None)?;
                 Ok(ScalarBuffer::new(bytes, 0, words.len()))
             }
@@ -55,13 +55,13 @@ impl CudaDevice {
     ) -> Result<Buffer<T>> {
         let words = words.on_host()?;
         let bytes = words.inner().as_slice();
-        let memory = self.queue.send(bytes, what)?;
+        let memory = self.stream.send(bytes, what)?;
         Ok(Buffer::cuda(memory, words.len()))
     }
 
     /// Downloads a column; a column in host memory is shared.
     pub(crate) fn column_to_host(&self, column: &Column) -> Result<Column> {
-        let array = self.queue.download(column)?;
+        let array = self.stream.download(column)?;
         Ok(Column::host(
             array,
             self.fallback.budget().lease(0, "host fallback")?,
@@ -72,7 +72,7 @@ impl CudaDevice {
     pub(crate) fn column_from_host(&self, column: &Column) -> Result<Column> {
         let array = column.on_host()?;
         let column = self
-            .queue
+            .stream
             .upload(std::slice::from_ref(array), array.data_type())?;
         self.receive(&column)?;
         Ok(column)
@@ -82,7 +82,7 @@ impl CudaDevice {
     pub(crate) fn bits_to_host(&self, bits: &Bits, len: usize) -> Result<Bits> {
         Ok(Bits::Host(match bits {
             Bits::Host(bits) => bits.clone(),
-            Bits::Device(memory) => self.queue.download_bits(memory.get()?, len, None)?,
+            Bits::Device(memory) => self.stream.download_bits(memory.get()?, len, None)?,
         }))
     }
 
@@ -104,7 +104,7 @@ impl CudaDevice {
             values: self.words_from_host(&keys.values, "order keys")?,
             valid: match &keys.valid {
                 Some(bits) => Some(Bits::cuda(
-                    self.queue.upload_bits(bits.on_host()?, "validity")?,
+                    self.stream.upload_bits(bits.on_host()?, "validity")?,
                 )),
                 None => None,
             },
@@ -210,12 +210,12 @@ impl CudaDevice {
             .map(|i| (i as u128 * rows as u128 / count as u128) as u32)
             .collect();
         let bytes: Vec<u8> = spread.iter().flat_map(|row| row.to_le_bytes()).collect();
-        let ids = self.queue.send(&bytes, "a sample")?;
+        let ids = self.stream.send(&bytes, "a sample")?;
         let words = self
-            .queue
+            .stream
             .gather_values(memory(&keys.values)?, &ids, count, 8)?;
         let valid = match valid_memory(keys.valid.as_ref())? {
-            Some(valid) => Some(Bits::cuda(self.queue.gather_bits(valid, &ids, count)?)),
+            Some(valid) => Some(Bits::cuda(self.stream.gather_bits(valid, &ids, count)?)),
             None => None,
         };
         self.keys_to_host(&Keys {

@@ -24,7 +24,7 @@ pub(crate) fn fmt_join(spec: &JoinSpec, device: &str, f: &mut fmt::Formatter<'_>
         write!(f, ", theta=[{}]", spec.display.theta.join(", "))?;
     }
     if let Some(program) = &spec.display.program {
-        write!(f, ", program={program}")?;
+        write!(f, ", compiled_filter={program}")?;
     }
     if let Some(residual) = &spec.display.residual {
         write!(f, ", residual={residual}")?;
@@ -32,7 +32,7 @@ pub(crate) fn fmt_join(spec: &JoinSpec, device: &str, f: &mut fmt::Formatter<'_>
     Ok(())
 }
 
-/// The same without the build side, one property a line.
+/// The same, one property a line.
 pub(crate) fn fmt_join_tree(
     spec: &JoinSpec,
     device: &str,
@@ -41,6 +41,7 @@ pub(crate) fn fmt_join_tree(
     writeln!(f, "device={device}")?;
     writeln!(f, "join_type={}", spec.kind)?;
     writeln!(f, "strategy={}", spec.theta.strategy)?;
+    writeln!(f, "build={}", spec.theta.build)?;
     if !spec.display.keys.is_empty() {
         writeln!(f, "on={}", spec.display.keys.join(", "))?;
     }
@@ -54,7 +55,7 @@ pub(crate) fn fmt_join_tree(
         writeln!(f, "theta={}", spec.display.theta.join(", "))?;
     }
     if let Some(program) = &spec.display.program {
-        writeln!(f, "program={program}")?;
+        writeln!(f, "compiled_filter={program}")?;
     }
     match &spec.display.residual {
         Some(residual) => writeln!(f, "residual={residual}"),

@@ -103,9 +103,9 @@ impl JoinRun {
             }
         };
         match self.begin(step, &tile) {
-            Ok(StepResult::Done) => Ok(vec![]),
-            Ok(StepResult::LongRanges(runs)) => Ok(vec![DeviceChunk::LongRanges(runs)]),
-            Ok(StepResult::Pairs(pairs)) => {
+            Ok(TileResult::Done) => Ok(vec![]),
+            Ok(TileResult::LongRanges(runs)) => Ok(vec![DeviceChunk::LongRanges(runs)]),
+            Ok(TileResult::Pairs(pairs)) => {
                 if emits_pairs && matches!(theta.strategy, Strategy::Equi(_)) {
                     self.metrics.materialized_by(Materialization::Gfur);
                 }
@@ -120,7 +120,7 @@ impl JoinRun {
     }
 
     /// Sets the flags that need no expanded pairs, and chooses how the tile's candidates are emitted.
-    fn begin(&self, step: &Step<'_>, tile: &Arc<ProbedTile>) -> Result<StepResult> {
+    fn begin(&self, step: &Step<'_>, tile: &Arc<ProbedTile>) -> Result<TileResult> {
         let emits_pairs = self.spec.emits_pairs();
         let has_residual = !tile.filters(&self.spec).is_empty();
         let device = self.device.as_ref();
@@ -137,7 +137,7 @@ impl JoinRun {
         }
         let [flag_left, flag_right] = by_pairs;
         if !emits_pairs && !flag_left && !flag_right {
-            return Ok(StepResult::Done);
+            return Ok(TileResult::Done);
         }
         let offsets = tile.search.offsets(device)?;
         let total = device.total(&offsets)?;
@@ -145,19 +145,19 @@ impl JoinRun {
             .candidate_pairs
             .add(usize::try_from(total).unwrap_or(usize::MAX));
         if total == 0 {
-            return Ok(StepResult::Done);
+            return Ok(TileResult::Done);
         }
         let plain = !flag_left && !flag_right && !has_residual && !self.spec.output_on_device;
         if plain && LongRanges::pay(device, tile, total) {
             match LongRanges::new(device, &self.spec, tile, total) {
-                Ok(runs) => return Ok(StepResult::LongRanges(Box::new(runs))),
+                Ok(runs) => return Ok(TileResult::LongRanges(Box::new(runs))),
                 // Without memory for the build columns in sorted order, matches are expanded and gathered piece by
                 // piece.
                 Err(error) if step.may_shrink(&error) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(StepResult::Pairs(Box::new(PairsOfTile {
+        Ok(TileResult::Pairs(Box::new(PairsOfTile {
             tile: Arc::clone(tile),
             offsets,
             total,
@@ -253,7 +253,7 @@ impl MatchSink for RowSink {
 }
 
 /// How a tile goes on once its flags are set.
-enum StepResult {
+enum TileResult {
     /// It emits nothing.
     Done,
     /// Its matches are emitted as slices of the build columns.

@@ -114,20 +114,20 @@ impl AggregateRun {
             // Without aggregates it must still be known which rows have a match.
             || matches!(self.sink.spec.group_side, GroupSide::Side(side) if !tile.search.counts_side(side));
         let begun = match by_pairs {
-            true => self.begin_pairs(&tile).map(StepResult::Pairs),
+            true => self.begin_pairs(&tile).map(TileResult::Pairs),
             false => self
                 .states_of_tile(&tile, &methods, flagged)
-                .map(StepResult::States),
+                .map(TileResult::States),
         };
         match begun {
-            Ok(StepResult::States(states)) => {
+            Ok(TileResult::States(states)) => {
                 // After a failure some states are merged and others are not, so it cannot be retried.
                 self.state = State::Done;
                 self.merge_states(&tile, states)?;
                 self.state = State::Tiles;
                 Ok(())
             }
-            Ok(StepResult::Pairs(Some((offsets, total, lease)))) => {
+            Ok(TileResult::Pairs(Some((offsets, total, lease)))) => {
                 let rows = self.grouped_rows(&tile);
                 self.state = State::Pairs(Box::new(PairsOfTile {
                     tile,
@@ -139,7 +139,7 @@ impl AggregateRun {
                 }));
                 Ok(())
             }
-            Ok(StepResult::Pairs(None)) => Ok(()),
+            Ok(TileResult::Pairs(None)) => Ok(()),
             Err(error) => self.matrix.put_back(step, &tile.tile, error),
         }
     }
@@ -274,7 +274,7 @@ impl MatchSink for GroupSink {
 }
 
 /// What the first step of a tile made.
-enum StepResult {
+enum TileResult {
     States(Vec<SideStates>),
     /// The offsets, the number and the reservation of its candidates; `None` if it has none.
     Pairs(Option<(Buffer<u64>, u64, Lease)>),

@@ -133,7 +133,7 @@ async fn a_forced_strategy() {
 #[tokio::test]
 async fn keys_theta_and_residual_are_told_apart() {
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.k = s.k AND r.a > s.a AND r.b * s.b > 3";
-    assert_snapshot!(forced_nodes(sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=left, on=[left.k = right.k], theta=[left.a < right.a], program=right.b * left.b > 3, output=[a, a]");
+    assert_snapshot!(forced_nodes(sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=left, on=[left.k = right.k], theta=[left.a < right.a], compiled_filter=right.b * left.b > 3, output=[a, a]");
 }
 
 /// An expression of one side is evaluated by the upload, once a row.

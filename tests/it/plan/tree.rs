@@ -32,13 +32,14 @@ async fn a_join() {
     ┌─────────────┴─────────────┐
     │       BowtieJoinExec      │
     │    --------------------   │
-    │        device: host       │
-    │      join_type: Inner     │
-    │    on: left.k = right.k   │
+    │        build: left        │
     │                           │
-    │          program:         ├──────────────┐
-    │    right.b * left.b > 3   │              │
-    │                           │              │
+    │      compiled_filter:     │
+    │    right.b * left.b > 3   │
+    │                           │
+    │        device: host       ├──────────────┐
+    │      join_type: Inner     │              │
+    │    on: left.k = right.k   │              │
     │      strategy: range      │              │
     │                           │              │
     │           theta:          │              │
@@ -65,9 +66,10 @@ async fn a_join_with_a_limit_and_an_evaluated_expression() {
     ┌─────────────┴─────────────┐
     │       BowtieJoinExec      │
     │    --------------------   │
+    │        build: left        │
     │        device: host       │
-    │      join_type: Inner     │
-    │      strategy: range      ├──────────────┐
+    │      join_type: Inner     ├──────────────┐
+    │      strategy: range      │              │
     │                           │              │
     │           theta:          │              │
     │    left.a > right.a + 1   │              │
@@ -100,9 +102,10 @@ async fn a_fused_aggregation() {
     │  BowtieJoinAggregateExec  │
     │    --------------------   │
     │   aggr: count(Int64(1))   │
+    │        build: right       │
     │        device: host       │
-    │        group_by: a        │
-    │      join_type: Inner     ├──────────────┐
+    │        group_by: a        ├──────────────┐
+    │      join_type: Inner     │              │
     │      strategy: range      │              │
     │                           │              │
     │           theta:          │              │

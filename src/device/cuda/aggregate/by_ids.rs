@@ -11,9 +11,9 @@ use crate::ir::strategies::GroupStrategy;
 impl StrategyRun<'_> {
     /// Adds rows to accumulators by id. `shared`: in shared memory, if it holds the accumulators of most ids.
     pub(crate) fn by_ids(&self, ids: Ids<'_>, groups: usize, shared: bool) -> Result<Folded> {
-        let outs = self.queue.outs(self.all, groups)?;
+        let outs = self.stream.outs(self.all, groups)?;
         let inside = self
-            .queue
+            .stream
             .accumulate_dense(ids, self.rows, groups, self.all, &outs, shared)?
             .inside;
         Ok(Folded::of(outs, groups).by(match shared && inside {
@@ -29,12 +29,12 @@ impl StrategyRun<'_> {
         groups: usize,
         strategy: GroupStrategy,
     ) -> Result<Option<Folded>> {
-        let (queue, rows) = (self.queue, self.rows);
-        let Some(clusters) = queue.clusters(rows, groups, self.all)? else {
+        let (stream, rows) = (self.stream, self.rows);
+        let Some(clusters) = stream.clusters(rows, groups, self.all)? else {
             return Ok(None);
         };
-        let outs = queue.outs(self.all, groups)?;
-        let added = queue.accumulate_in_clusters(clusters, ids, rows, groups, self.all, &outs)?;
+        let outs = stream.outs(self.all, groups)?;
+        let added = stream.accumulate_in_clusters(clusters, ids, rows, groups, self.all, &outs)?;
         Ok(Some(Folded {
             added: Some(added),
             ..Folded::of(outs, groups).by(strategy)
@@ -52,9 +52,9 @@ impl StrategyRun<'_> {
         {
             return Ok(folded);
         }
-        let outs = self.queue.outs(self.all, groups)?;
+        let outs = self.stream.outs(self.all, groups)?;
         let added = self
-            .queue
+            .stream
             .accumulate_in_global(ids, self.rows, groups, self.all, &outs)?;
         Ok(Folded {
             added: Some(added),
@@ -64,19 +64,21 @@ impl StrategyRun<'_> {
 
     /// Partitions rows by id, and adds them partition by partition to accumulators in global memory.
     pub(crate) fn by_partitioned_ids(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
-        let (words, order) = self.queue.partition_ids(ids, groups, self.rows, self.all)?;
+        let (words, order) = self
+            .stream
+            .partition_ids(ids, groups, self.rows, self.all)?;
         let there = Ids {
             words: &words,
             ..ids
         };
-        let outs = self.queue.outs(self.all, groups)?;
+        let outs = self.stream.outs(self.all, groups)?;
         let mut added = AddedInGlobal::new(groups);
-        order.fold(self.queue, groups, self.all, &outs, &mut |all, outs| {
-            let (queue, rows) = (self.queue, self.rows);
+        order.fold(self.stream, groups, self.all, &outs, &mut |all, outs| {
+            let (stream, rows) = (self.stream, self.rows);
             if groups > FEW_PARTITIONED {
-                added.extend(queue.accumulate_in_global(there, rows, groups, all, outs)?);
+                added.extend(stream.accumulate_in_global(there, rows, groups, all, outs)?);
             } else {
-                queue.accumulate_dense(there, rows, groups, all, outs, false)?;
+                stream.accumulate_dense(there, rows, groups, all, outs, false)?;
             }
             Ok(())
         })?;
@@ -94,11 +96,11 @@ impl StrategyRun<'_> {
         groups: usize,
         strategy: GroupStrategy,
     ) -> Result<Folded> {
-        let (sorted, order) = self.queue.order_of_ids(ids, groups, self.rows)?;
+        let (sorted, order) = self.stream.order_of_ids(ids, groups, self.rows)?;
         let sorted = sorted.as_ref().unwrap_or(ids);
-        let outs = self.queue.outs(self.all, groups)?;
-        order.fold(self.queue, groups, self.all, &outs, &mut |all, outs| {
-            self.queue
+        let outs = self.stream.outs(self.all, groups)?;
+        order.fold(self.stream, groups, self.all, &outs, &mut |all, outs| {
+            self.stream
                 .accumulate_sorted(sorted, self.rows, groups, all, outs)
         })?;
         Ok(Folded::of(outs, groups).by(strategy))

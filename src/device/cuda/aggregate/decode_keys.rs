@@ -129,18 +129,18 @@ impl Digit {
     /// The values, and their validity.
     fn decode<N: EitherWidth>(
         &self,
-        queue: &Arc<Stream>,
+        stream: &Arc<Stream>,
         number: Number<'_>,
         numbers: Option<&Memory>,
         decoders: &Decoders<N>,
     ) -> Result<(Memory, Option<Memory>)> {
         let null = self.digits.values;
         let values = match number.sign {
-            None => self.bits(queue, numbers, decoders, (1, false))?,
+            None => self.bits(stream, numbers, decoders, (1, false))?,
             Some(sign) => {
                 let kernel = number.kernel(decoders.keys)?;
                 let bytes = width(&number.values.data_type).unwrap_or_default() * self.groups;
-                let values = queue.alloc(bytes, "group keys")?;
+                let values = stream.alloc(bytes, "group keys")?;
                 let args = (
                     numbers.into(),
                     (self.groups as u32).into(),
@@ -153,12 +153,12 @@ impl Digit {
                 );
                 // SAFETY: `numbers`, if there are any, holds a number of the kernel's width for each group, and
                 // `values` a value of the kernel's width for each.
-                unsafe { queue.launch(kernel, Shape::rows(self.groups), &args)? };
+                unsafe { stream.launch(kernel, Shape::rows(self.groups), &args)? };
                 values
             }
         };
         let valid = match self.digits.nullable {
-            true => Some(self.bits(queue, numbers, decoders, (null, true))?),
+            true => Some(self.bits(stream, numbers, decoders, (null, true))?),
             false => None,
         };
         Ok((values, valid))
@@ -167,12 +167,12 @@ impl Digit {
     /// A bitmap of the groups with this digit, or with `invert` of those without it.
     fn bits<N: EitherWidth>(
         &self,
-        queue: &Arc<Stream>,
+        stream: &Arc<Stream>,
         numbers: Option<&Memory>,
         decoders: &Decoders<N>,
         (digit, invert): (u64, bool),
     ) -> Result<Memory> {
-        let bits = queue.alloc(bitmap_bytes(self.groups), "group keys")?;
+        let bits = stream.alloc(bitmap_bytes(self.groups), "group keys")?;
         let args = (
             numbers.into(),
             (self.groups as u32).into(),
@@ -184,7 +184,7 @@ impl Digit {
         );
         // SAFETY: `numbers`, if there are any, holds a number of the kernel's width for each group, and `bits` a bit for
         // each.
-        unsafe { queue.launch(decoders.bits, Shape::rows(self.groups), &args)? };
+        unsafe { stream.launch(decoders.bits, Shape::rows(self.groups), &args)? };
         Ok(bits)
     }
 }

@@ -213,7 +213,7 @@ impl Stream {
         Ok(Some((self.numbers_of(of, rows, bits)?, bits)))
     }
 
-    /// Ids by direct address of one key of 32 bits, with a guessed range: that of a sample, or a little wider where the
+    /// Ids by direct address of one key of 32 bits, with a assumed range: that of a sample, or a little wider where the
     /// sample's range is wide. `None` where the range is neither very narrow nor at most `widest`. The ids' words are
     /// those of the sample; the second result are the words of all rows.
     pub(crate) fn assumed_ids<'a>(
@@ -246,14 +246,14 @@ impl Stream {
                 return Ok(None);
             }
         }
-        let guess = DirectIds {
+        let assumed = DirectIds {
             words: Words::Made(sample.values),
             first: number.value_of(digits.least),
             range: digits.values as usize,
             is_wider,
             of: DirectKeys(vec![(number, digits)]),
         };
-        Ok(Some((guess, &values.values)))
+        Ok(Some((assumed, &values.values)))
     }
 
     /// Sets the bits of the ids that some row has. `bits` holds a bit for each id.

@@ -84,7 +84,7 @@ fn is_expensive(column: &Column) -> bool {
 impl CudaDevice {
     /// Groups `rows` > 0 rows by their integer keys; `None` where other keys are not dependent on these, or are as fast
     /// to group by.
-    pub(crate) fn ids_by_numbers(
+    pub(crate) fn ids_by_integer_keys(
         &self,
         keys: &[&Column],
         rows: usize,
@@ -103,7 +103,7 @@ impl CudaDevice {
             Other::Words { .. } => None,
         });
         let texts: Vec<_> = texts.collect();
-        let longest = self.queue.longest_of(texts.into_iter())?;
+        let longest = self.stream.longest_of(texts.into_iter())?;
         if longest.into_iter().any(|longest| longest > LONG) {
             return Ok(None);
         }
@@ -120,11 +120,11 @@ impl CudaDevice {
 
     /// Whether other keys are dependent on the integers in a sample of `rows` > 0 rows.
     pub(crate) fn may_depend(&self, keys: &[&Column], rows: usize) -> Result<bool> {
-        let sample = self.queue.runs_of_rows(rows, (SAMPLES, RUN))?;
+        let sample = self.stream.runs_of_rows(rows, (SAMPLES, RUN))?;
         let sampled = keys.iter().map(|column| self.gather(column, &sample));
         let sampled: Vec<Column> = sampled.collect::<Result<_>>()?;
         let sampled: Vec<&Column> = sampled.iter().collect();
-        Ok(self.ids_by_numbers(&sampled, SAMPLES)?.is_some())
+        Ok(self.ids_by_integer_keys(&sampled, SAMPLES)?.is_some())
     }
 
     /// Groups by integers; `None` if some of `others` is not dependent on them.
@@ -134,18 +134,18 @@ impl CudaDevice {
         others: &[Other<'_>],
         rows: usize,
     ) -> Result<Option<ByIntegerKeys>> {
-        let (ids, groups) = self.numbered_by_all(rows, numbers)?;
+        let (ids, groups) = self.ids_by_all_keys(rows, numbers)?;
         let Members::Rows(firsts) = self.accumulated_by(rows, &ids, groups, &[])?.members else {
             return Err(BowtieError::Internal("groups without first rows".into()));
         };
-        let follow = self.queue.follow(others, &ids, &firsts, rows)?;
+        let follow = self.stream.follow(others, &ids, &firsts, rows)?;
         Ok(follow.then_some(ByIntegerKeys { ids, groups }))
     }
 }
 
 impl StrategyRun<'_> {
     /// Aggregates by the ids of all groups.
-    pub(crate) fn by_numbers(
+    pub(crate) fn aggregate_by_integer_keys(
         &self,
         of: &ByIntegerKeys,
         strategy: Option<GroupStrategy>,
@@ -156,7 +156,7 @@ impl StrategyRun<'_> {
         let strategy = match strategy {
             Some(strategy) => strategy,
             None => {
-                let profile = self.queue.profile_of_ids(ids.into(), groups, self.rows)?;
+                let profile = self.stream.profile_of_ids(ids.into(), groups, self.rows)?;
                 choose(&self.choice_input(&keys, &profile, Some(groups))).strategy
             }
         };

@@ -66,8 +66,8 @@ impl StrategyRun<'_> {
             None => {
                 let keys = GroupKeys::Plain(ids.words, KeyWidth::B32);
                 let profile = match range <= FEW_IDS {
-                    true => self.queue.profile_of_ids(ids, range, self.rows)?,
-                    false => self.queue.profile(&keys, self.rows)?,
+                    true => self.stream.profile_of_ids(ids, range, self.rows)?,
+                    false => self.stream.profile(&keys, self.rows)?,
                 };
                 let choice = choose(&direct_run.choice_input(&keys, &profile, Some(range)));
                 if !choice.direct {
@@ -92,8 +92,8 @@ impl StrategyRun<'_> {
         direct_run.of_ids(folded, direct.into_keys(), kept)
     }
 
-    /// Aggregates by a guessed range: that of a sample, or a little more at both ends. `None` where a key is outside of
-    /// it, or another path is better. The guess saves a pass over the keys.
+    /// Aggregates by a assumed range: that of a sample, or a little more at both ends. `None` where a key is outside of
+    /// it, or another path is better. The assumption saves a pass over the keys.
     pub(crate) fn by_assumed_range<'k>(
         &self,
         keys: &[&'k Column],
@@ -103,10 +103,10 @@ impl StrategyRun<'_> {
             strategy,
             None | Some(GroupStrategy::HashShared | GroupStrategy::HashGlobal)
         );
-        let queue = self.queue;
+        let stream = self.stream;
         if self.rows < FEW_ROWS
             || !(is_hash || strategy == Some(GroupStrategy::Partition))
-            || queue.assumed_range_missed.load(Relaxed)
+            || stream.assumed_range_missed.load(Relaxed)
         {
             return Ok(None);
         }
@@ -115,19 +115,19 @@ impl StrategyRun<'_> {
             1 => 0,
             _ => ForEach::Accumulators.widest(self.rows),
         };
-        let Some((guess, words)) = queue.assumed_ids(keys, self.rows, widest)? else {
+        let Some((assumed, words)) = stream.assumed_ids(keys, self.rows, widest)? else {
             return Ok(None);
         };
         let run = self.without_rows();
-        let range = guess.range;
+        let range = assumed.range;
         let strategy = match strategy {
             Some(strategy) => strategy,
             None if run.needs_no_sample(range) => GroupStrategy::HashShared,
             None => {
                 let keys = GroupKeys::Plain(words, KeyWidth::B32);
                 let profile = match range <= FEW_IDS {
-                    true => queue.profile_of_sampled_ids(guess.ids(), range, self.rows)?,
-                    false => queue.profile(&keys, self.rows)?,
+                    true => stream.profile_of_sampled_ids(assumed.ids(), range, self.rows)?,
+                    false => stream.profile(&keys, self.rows)?,
                 };
                 let choice = choose(&run.choice_input(&keys, &profile, Some(range)));
                 if !choice.direct {
@@ -138,7 +138,7 @@ impl StrategyRun<'_> {
         };
         let ids = Ids {
             words,
-            ..guess.ids()
+            ..assumed.ids()
         };
         let in_teams = match strategy {
             GroupStrategy::HashShared => run.by_ids_in_teams(ids, range)?,
@@ -147,14 +147,14 @@ impl StrategyRun<'_> {
         let folded = match strategy {
             _ if let Some(folded) = in_teams => folded,
             // A pass that finds ids without rows takes as long as one that finds the range.
-            GroupStrategy::HashShared if !run.fits_shared(range) || guess.is_wider => {
+            GroupStrategy::HashShared if !run.fits_shared(range) || assumed.is_wider => {
                 return Ok(None);
             }
             GroupStrategy::HashShared => {
-                let outs = queue.outs(run.all, range)?;
-                let added = queue.accumulate_dense(ids, self.rows, range, run.all, &outs, true)?;
-                if added.left_out(queue)? {
-                    queue.assumed_range_missed.store(true, Relaxed);
+                let outs = stream.outs(run.all, range)?;
+                let added = stream.accumulate_dense(ids, self.rows, range, run.all, &outs, true)?;
+                if added.left_out(stream)? {
+                    stream.assumed_range_missed.store(true, Relaxed);
                     return Ok(None);
                 }
                 Folded::of(outs, range).by(GroupStrategy::HashShared)
@@ -169,21 +169,21 @@ impl StrategyRun<'_> {
             _ => return Ok(None),
         };
         if let Some(added) = &folded.added
-            && added.found(queue)?.left_out
+            && added.found(stream)?.left_out
         {
-            queue.assumed_range_missed.store(true, Relaxed);
+            stream.assumed_range_missed.store(true, Relaxed);
             return Ok(None);
         }
         let kept = run.kept(&folded, ids)?;
-        Ok(Some(run.of_ids(folded, guess.into_keys(), kept)?))
+        Ok(Some(run.of_ids(folded, assumed.into_keys(), kept)?))
     }
 
     /// The distinct ids, where there are no aggregates: a bitmap with a bit for each id.
     pub(crate) fn distinct<'k>(&self, direct: DirectIds<'k>) -> Result<GroupResults<'k>> {
-        let (queue, range) = (self.queue, direct.range);
-        let some = queue.zeroed(bitmap_bytes(range), "groups")?;
-        queue.set_present(direct.ids(), self.rows, &some)?;
-        let kept = queue.select(&some, range, None)?;
+        let (stream, range) = (self.stream, direct.range);
+        let some = stream.zeroed(bitmap_bytes(range), "groups")?;
+        stream.set_present(direct.ids(), self.rows, &some)?;
+        let kept = stream.select(&some, range, None)?;
         let groups = kept.len();
         let kept = (groups < range).then_some(kept);
         let kept = kept.map(numbers).transpose()?;
@@ -220,7 +220,7 @@ impl StrategyRun<'_> {
 
     /// The ids that have rows; `None` if all do.
     fn kept(&self, folded: &Folded, ids: Ids<'_>) -> Result<Option<KeptIds>> {
-        let (queue, range) = (self.queue, folded.groups);
+        let (stream, range) = (self.stream, folded.groups);
         let surely =
             |of: &Accumulator<'_>| shows_rows(of) && of.update.shows_rows() == Presence::Surely;
         let at = self.all.iter().position(surely);
@@ -231,12 +231,12 @@ impl StrategyRun<'_> {
         };
         let (of, out) = (&self.all[at], &folded.outs[at]);
         let some = match of.update.is_row() {
-            true => queue.bits_of_groups(out, range)?,
-            false => queue.nonzero_bits(out, range)?,
+            true => stream.bits_of_groups(out, range)?,
+            false => stream.nonzero_bits(out, range)?,
         };
-        let (mut offsets, mut kept) = queue.select_offsets(&some, range)?;
+        let (mut offsets, mut kept) = stream.select_offsets(&some, range)?;
         if kept < range && !surely(of) {
-            let found = folded.added.as_ref().map(|added| added.found(queue));
+            let found = folded.added.as_ref().map(|added| added.found(stream));
             let all_known = match found.transpose()? {
                 Some(found) => found.shows_rows(at) || found.span == kept,
                 None => false,
@@ -246,14 +246,14 @@ impl StrategyRun<'_> {
                     Some((words, parts_from)) => (Ids { words, ..ids }, *parts_from),
                     None => (ids, None),
                 };
-                queue.set_other_present(ids, parts_from, self.rows, (&some, range))?;
-                (offsets, kept) = queue.select_offsets(&some, range)?;
+                stream.set_other_present(ids, parts_from, self.rows, (&some, range))?;
+                (offsets, kept) = stream.select_offsets(&some, range)?;
             }
         }
         if kept == range {
             return Ok(None);
         }
-        let ids = queue.select_at(&some, range, &offsets, kept, None)?;
+        let ids = stream.select_at(&some, range, &offsets, kept, None)?;
         Ok(Some(KeptIds {
             ids,
             bits: some,
@@ -268,7 +268,7 @@ impl StrategyRun<'_> {
         keys: DirectKeys<'k>,
         kept: Option<KeptIds>,
     ) -> Result<GroupResults<'k>> {
-        let queue = self.queue;
+        let stream = self.stream;
         let capacity = folded.capacity;
         if let Some(kept) = &kept {
             let groups = kept.ids.len();
@@ -279,15 +279,15 @@ impl StrategyRun<'_> {
                 let word = bytes.min(8);
                 if word == bytes {
                     let selected = (offsets, groups);
-                    return queue.select_values(bits, capacity, selected, out, word);
+                    return stream.select_values(bits, capacity, selected, out, word);
                 }
-                let here = queue.alloc(groups * bytes, "aggregates")?;
+                let here = stream.alloc(groups * bytes, "aggregates")?;
                 for j in 0..bytes / word {
                     let (from, to) = (
                         out.part(j * capacity * word)?,
                         here.part(j * groups * word)?,
                     );
-                    queue.gather_into(from, kept, to, groups, word)?;
+                    stream.gather_into(from, kept, to, groups, word)?;
                 }
                 Ok(here)
             });

@@ -38,20 +38,20 @@ impl<'a> From<&'a Memory> for Ids<'a> {
 impl<'a> GroupKeys<'a> {
     /// Keys of one or more columns: plain where one column has 32 or 64 bits without NULLs and without a second zero,
     /// otherwise packed tuples.
-    pub(crate) fn of(queue: &Arc<Stream>, columns: &[KeyValues<'a>], rows: usize) -> Result<Self> {
+    pub(crate) fn of(stream: &Arc<Stream>, columns: &[KeyValues<'a>], rows: usize) -> Result<Self> {
         match columns {
             [column] => match column.plain() {
                 Some((values, 32)) => Ok(Self::Plain(values, KeyWidth::B32)),
                 Some((values, _)) => Ok(Self::Plain(values, KeyWidth::B64)),
-                None => Self::tuples(queue, columns, rows),
+                None => Self::tuples(stream, columns, rows),
             },
-            _ => Self::tuples(queue, columns, rows),
+            _ => Self::tuples(stream, columns, rows),
         }
     }
 
-    fn tuples(queue: &Arc<Stream>, columns: &[KeyValues<'_>], rows: usize) -> Result<Self> {
+    fn tuples(stream: &Arc<Stream>, columns: &[KeyValues<'_>], rows: usize) -> Result<Self> {
         let layout = Layout::of(columns, true);
-        Ok(Self::Tuples(queue.pack(&layout, columns, rows)?))
+        Ok(Self::Tuples(stream.pack(&layout, columns, rows)?))
     }
 
     /// The keys and their width, where a key is one word.
@@ -102,13 +102,13 @@ pub(crate) struct Directory {
 
 impl Directory {
     /// A directory for at most `limit` groups.
-    pub(crate) fn new(queue: &Arc<Stream>, keys: &GroupKeys<'_>, limit: usize) -> Result<Self> {
+    pub(crate) fn new(stream: &Arc<Stream>, keys: &GroupKeys<'_>, limit: usize) -> Result<Self> {
         let slots = (2 * limit).max(64);
         let what = "group table";
         Ok(Self {
-            entries: queue.filled((slots + 1) * keys.entry_bytes(), 0xFF, what)?,
-            members: queue.alloc(limit * keys.member_bytes(), what)?,
-            state: queue.zeroed(STATE_WORDS * 4, what)?,
+            entries: stream.filled((slots + 1) * keys.entry_bytes(), 0xFF, what)?,
+            members: stream.alloc(limit * keys.member_bytes(), what)?,
+            state: stream.zeroed(STATE_WORDS * 4, what)?,
             slots,
             limit,
         })
@@ -130,9 +130,9 @@ impl Directory {
     }
 
     /// The number of groups; `None` when there are more than the limit. Waits for the kernel.
-    pub(crate) fn groups(&self, queue: &Stream) -> Result<Option<usize>> {
+    pub(crate) fn groups(&self, stream: &Stream) -> Result<Option<usize>> {
         let mut bytes = [0; (FULL + 1) * 4];
-        queue.read_few(&mut bytes, &self.state, 0)?;
+        stream.read_few(&mut bytes, &self.state, 0)?;
         let word = |at: usize| {
             let word = bytes[at * 4..][..4].try_into();
             u32::from_le_bytes(word.unwrap_or_default())

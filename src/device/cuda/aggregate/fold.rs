@@ -167,7 +167,7 @@ impl CudaDevice {
                 }
             };
             let valid = match counted {
-                Some(counted) => Some(self.queue.nonzero_bits(&take(counted)?, groups)?),
+                Some(counted) => Some(self.stream.nonzero_bits(&take(counted)?, groups)?),
                 None => None,
             };
             states.push(self.state(*fold, *values, take(at)?, valid, (groups, capacity))?);
@@ -178,8 +178,8 @@ impl CudaDevice {
                 let keys = keys.iter().map(|key| self.gather(key, &firsts));
                 keys.collect::<Result<_>>()?
             }
-            Members::Ids(of, numbers) => self.queue.direct_keys(&of, numbers.as_ref(), groups)?,
-            Members::Values(of, values) => vec![self.queue.found_keys(of, values, groups)?],
+            Members::Ids(of, numbers) => self.stream.direct_keys(&of, numbers.as_ref(), groups)?,
+            Members::Values(of, values) => vec![self.stream.found_keys(of, values, groups)?],
         };
         Ok(Some(Aggregated {
             groups,
@@ -213,7 +213,7 @@ impl CudaDevice {
             (Fold::Min | Fold::Max, Storage::Fixed(values)) => match Kind::of(&values.data_type) {
                 Some(kind) => Some(Source::Values(values, kind)),
                 None => Some(Source::Keys(
-                    match self.queue.total_keys(values, column.rows())? {
+                    match self.stream.total_keys(values, column.rows())? {
                         Some(floats) => floats,
                         None => self.order_keys(column)?.0,
                     },
@@ -236,7 +236,7 @@ impl CudaDevice {
         valid: Option<Memory>,
         (groups, capacity): (usize, usize),
     ) -> Result<Column> {
-        let queue = &self.queue;
+        let stream = &self.stream;
         let (data_type, values) = match (fold, values) {
             (Fold::Count, _) => (DataType::Int64, out),
             (Fold::Min | Fold::Max, Some(values)) => {
@@ -248,7 +248,7 @@ impl CudaDevice {
                 };
                 (
                     of.data_type.clone(),
-                    queue.of_words(&of.data_type, out, capacity)?,
+                    stream.of_words(&of.data_type, out, capacity)?,
                 )
             }
             (_, None) => return Err(BowtieError::Internal("a fold without a column".into())),
@@ -260,10 +260,10 @@ impl CudaDevice {
         let values = Values {
             data_type,
             // The allocation was for the capacity, not for the groups found.
-            values: queue.shrunk(values, bytes)?,
+            values: stream.shrunk(values, bytes)?,
             valid,
             original: None,
-            made: Some(queue.mark()?),
+            made: Some(stream.mark()?),
         };
         Ok(Column::cuda(values, groups))
     }

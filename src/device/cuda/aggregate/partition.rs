@@ -27,7 +27,7 @@ pub(crate) struct Order<'a> {
     /// The row id at each position. `None` where no column needs it.
     rows: Option<Buffer<u32>>,
     /// Columns in this order, each with the pointer of its original.
-    there: Vec<(u64, Memory)>,
+    moved_columns: Vec<(u64, Memory)>,
     movement: Movement<'a>,
     n: usize,
 }
@@ -94,7 +94,7 @@ impl Order<'_> {
     /// positions of this order are then replaced by row ids, for `groups` groups.
     pub(crate) fn fold(
         &self,
-        queue: &Arc<Stream>,
+        stream: &Arc<Stream>,
         groups: usize,
         all: &[Accumulator<'_>],
         outs: &[Memory],
@@ -104,7 +104,7 @@ impl Order<'_> {
             return fold(all, outs);
         }
         if let Movement::Spread(_) = self.movement {
-            return fold(&self.here(&self.there, all), outs);
+            return fold(&self.with_moved_columns(&self.moved_columns, all), outs);
         }
         let outs = outs.chunks(MOST_ACCUMULATORS);
         for (all, outs) in all.chunks(MOST_ACCUMULATORS).zip(outs) {
@@ -112,18 +112,18 @@ impl Order<'_> {
             for of in all {
                 for (column, width) in reads(of) {
                     if self.of(&columns, column).is_none() {
-                        let there = self.moved(queue, column, width)?;
-                        columns.push((column.pointer(), there));
+                        let copy = self.moved(stream, column, width)?;
+                        columns.push((column.pointer(), copy));
                     }
                 }
             }
-            fold(&self.here(&columns, all), outs)?;
+            fold(&self.with_moved_columns(&columns, all), outs)?;
             for (of, out) in all.iter().zip(outs) {
                 if of.update.is_row() {
                     let args = (self.rows()?.into(), out.into(), (groups as u32).into());
                     // SAFETY: `rows` holds the row ids of all positions; `out` holds positions or no row for `groups`
                     // groups.
-                    unsafe { queue.launch(kernels::GROUP_OUT_ROWS, Shape::rows(groups), &args)? };
+                    unsafe { stream.launch(kernels::GROUP_OUT_ROWS, Shape::rows(groups), &args)? };
                 }
             }
         }
@@ -136,7 +136,7 @@ impl Order<'_> {
     }
 
     /// The accumulators with their columns replaced by those in this order.
-    fn here<'c>(
+    fn with_moved_columns<'c>(
         &'c self,
         columns: &'c [(u64, Memory)],
         all: &[Accumulator<'c>],
@@ -151,16 +151,16 @@ impl Order<'_> {
 
     /// The copy of a column in this order, if there is one.
     fn of<'c>(&'c self, columns: &'c [(u64, Memory)], column: &Memory) -> Option<&'c Memory> {
-        let mut all = self.there.iter().chain(columns);
+        let mut all = self.moved_columns.iter().chain(columns);
         let moved = all.find(|(at, _)| *at == column.pointer());
-        moved.map(|(_, there)| there)
+        moved.map(|(_, copy)| copy)
     }
 
     /// Moves or gathers a column into this order. `width` is the bytes of a value, 0 for bits.
-    fn moved(&self, queue: &Arc<Stream>, column: &Memory, width: usize) -> Result<Memory> {
+    fn moved(&self, stream: &Arc<Stream>, column: &Memory, width: usize) -> Result<Memory> {
         match (&self.movement, width) {
-            (Movement::ToParts(parting), 4 | 8) => {
-                Ok(queue.to_partitions(parting, column, width, self.n)?.1)
+            (Movement::ToParts(partitioner), 4 | 8) => {
+                Ok(stream.to_partitions(partitioner, column, width, self.n)?.1)
             }
             (Movement::OrderedRows(ids, varying), 4 | 8) => {
                 let pairs = match width {
@@ -168,13 +168,13 @@ impl Order<'_> {
                     _ => NARROW_WITH_WORDS,
                 };
                 let ids = Part::from(*ids);
-                match queue.sort_pairs(pairs, ids, Some(column), self.n, *varying)? {
+                match stream.sort_pairs(pairs, ids, Some(column), self.n, *varying)? {
                     Some((_, column)) => Ok(column),
-                    None => queue.gather_values(column, self.rows()?, self.n, width),
+                    None => stream.gather_values(column, self.rows()?, self.n, width),
                 }
             }
-            (_, 0) => queue.gather_bits(column, self.rows()?, self.n),
-            (_, width) => queue.gather_values(column, self.rows()?, self.n, width),
+            (_, 0) => stream.gather_bits(column, self.rows()?, self.n),
+            (_, width) => stream.gather_values(column, self.rows()?, self.n, width),
         }
     }
 }
@@ -257,14 +257,13 @@ impl Stream {
         let starts = self.group_partition_starts((ids.words.into(), KeyWidth::B32), &digits, n)?;
         let keys = self.alloc(n * 4, "partitions")?;
         let moved = columns.iter().map(|(column, width)| {
-            let there = self.alloc(n * width, "partitions")?;
-            Ok((column.pointer(), there))
+            let copy = self.alloc(n * width, "partitions")?;
+            Ok((column.pointer(), copy))
         });
-        let there: Vec<(u64, Memory)> = moved.collect::<Result<_>>()?;
-        let described = columns.iter().zip(&there);
-        let described = described.map(|((column, width), (_, there))| {
-            [column.pointer(), there.pointer(), *width as u64]
-        });
+        let moved_columns: Vec<(u64, Memory)> = moved.collect::<Result<_>>()?;
+        let described = columns.iter().zip(&moved_columns);
+        let described = described
+            .map(|((column, width), (_, copy))| [column.pointer(), copy.pointer(), *width as u64]);
         let described = match columns.is_empty() {
             true => None,
             false => Some(self.descriptors(&described.collect::<Vec<_>>())?),
@@ -288,7 +287,7 @@ impl Stream {
         unsafe { self.launch(kernels::GROUP_SPREAD, shape, &args)? };
         let order = Order {
             rows: None,
-            there,
+            moved_columns,
             movement: Movement::Spread(first_bit),
             n,
         };
@@ -305,7 +304,7 @@ impl Stream {
         check_sortable(n)?;
         let digits = digits.map(U32::from);
         let starts = self.group_partition_starts((keys, bits), &digits, n)?;
-        let parting = Partitioner {
+        let partitioner = Partitioner {
             keys,
             bits,
             digits,
@@ -313,25 +312,25 @@ impl Stream {
         };
         let mut order = Order {
             rows: None,
-            there: vec![],
+            moved_columns: vec![],
             movement: Movement::None,
             n,
         };
         let movable = are_movable(all).then(|| all.iter().flat_map(reads).next());
         let keys = match movable.flatten() {
             Some((column, width)) => {
-                let (keys, there) = self.to_partitions(&parting, column, width, n)?;
-                order.there.push((column.pointer(), there));
+                let (keys, copy) = self.to_partitions(&partitioner, column, width, n)?;
+                order.moved_columns.push((column.pointer(), copy));
                 keys
             }
             None => {
                 let rows = self.sequence(0, n)?;
-                let (keys, rows) = self.to_partitions(&parting, memory(&rows)?, 4, n)?;
+                let (keys, rows) = self.to_partitions(&partitioner, memory(&rows)?, 4, n)?;
                 order.rows = Some(Buffer::cuda(rows, n));
                 keys
             }
         };
-        order.movement = Movement::ToParts(parting);
+        order.movement = Movement::ToParts(partitioner);
         Ok((keys, order))
     }
 
@@ -366,25 +365,25 @@ impl Stream {
     /// Moves n keys and a column of 4 or 8 bytes into partition order. Returns both.
     fn to_partitions(
         self: &Arc<Self>,
-        parting: &Partitioner<'_>,
+        partitioner: &Partitioner<'_>,
         column: &Memory,
         width: usize,
         n: usize,
     ) -> Result<(Memory, Memory)> {
         const THREADS: u32 = 384;
-        let (kernel, tile) = match (parting.bits, width) {
+        let (kernel, tile) = match (partitioner.bits, width) {
             (KeyWidth::B32, 4) => (kernels::GROUP_PART_U32_U32, 8832),
             (KeyWidth::B32, _) => (kernels::GROUP_PART_U32_U64, 5760),
             (KeyWidth::B64, 4) => (kernels::GROUP_PART_U64_U32, 5760),
             (KeyWidth::B64, _) => (kernels::GROUP_PART_U64_U64, 5760),
         };
         let tiles = n.div_ceil(tile);
-        let keys = self.alloc(n * parting.bits.bytes(), "partitions")?;
+        let keys = self.alloc(n * partitioner.bits.bytes(), "partitions")?;
         let values = self.alloc(n * width, "partitions")?;
         let lookback = self.zeroed((tiles * PARTITIONS + 1) * 4, "partitions")?;
-        let [hashed, first, first_bit] = parting.digits;
+        let [hashed, first, first_bit] = partitioner.digits;
         let args = (
-            parting.keys.into(),
+            partitioner.keys.into(),
             column.into(),
             (n as u32).into(),
             hashed,
@@ -392,7 +391,7 @@ impl Stream {
             first_bit,
             (&keys).into(),
             (&values).into(),
-            (&parting.starts).into(),
+            (&partitioner.starts).into(),
             (&lookback).into(),
             lookback.word(tiles * PARTITIONS)?.into(),
         );
@@ -428,7 +427,7 @@ impl Stream {
         };
         let order = Order {
             rows,
-            there: vec![],
+            moved_columns: vec![],
             movement,
             n,
         };
@@ -442,7 +441,7 @@ impl Stream {
                 None => Movement::None,
                 Some(_) => Movement::Gathered,
             },
-            there: vec![],
+            moved_columns: vec![],
             rows,
             n,
         }

@@ -33,7 +33,7 @@ const GUESS: usize = 1 << 12;
 
 impl Profile {
     /// Without a sample, for few rows.
-    fn guess(rows: usize) -> Self {
+    fn of_unsampled(rows: usize) -> Self {
         Self {
             groups: rows.min(GUESS),
             largest: 0.0,
@@ -73,7 +73,7 @@ impl Stream {
     /// The profile of the keys of `rows` > 0 rows.
     pub(crate) fn profile(self: &Arc<Self>, keys: &GroupKeys<'_>, rows: usize) -> Result<Profile> {
         if rows <= SAMPLES {
-            return Ok(Profile::guess(rows));
+            return Ok(Profile::of_unsampled(rows));
         }
         match keys {
             GroupKeys::Plain(values, bits) => {
@@ -99,7 +99,7 @@ impl Stream {
         rows: usize,
     ) -> Result<Profile> {
         if rows <= SAMPLES {
-            return Ok(Profile::guess(rows));
+            return Ok(Profile::of_unsampled(rows));
         }
         let words = self.sampled_words(ids.words, rows)?;
         let words = &words;

@@ -117,7 +117,7 @@ impl CudaDevice {
         let texts = candidates.iter().flatten();
         let texts = texts.map(|text| Ok((text.bytes()?, text.rows)));
         let texts = texts.collect::<Result<Vec<_>>>()?;
-        let mut longest = self.queue.longest_of(texts.into_iter())?.into_iter();
+        let mut longest = self.stream.longest_of(texts.into_iter())?.into_iter();
         let numbers = candidates.iter().map(|candidate| {
             let Some(candidate) = candidate else {
                 return Ok(None);
@@ -147,7 +147,7 @@ impl CudaDevice {
                 return Ok(None);
             }
             let values = self
-                .queue
+                .stream
                 .upload(std::slice::from_ref(values), values.data_type())?;
             self.receive(&values)?;
             let is_here = values.stored().and_then(KeyBytes::of_text).is_some();
@@ -170,19 +170,19 @@ impl CudaDevice {
         longest: usize,
         rows: usize,
     ) -> Result<Column> {
-        let queue = &self.queue;
-        let numbers = queue.text_numbers(candidate.bytes()?, longest.max(1), candidate.rows)?;
+        let stream = &self.stream;
+        let numbers = stream.text_numbers(candidate.bytes()?, longest.max(1), candidate.rows)?;
         let Some(keys) = candidate.keys else {
             return Ok(Column::cuda(numbers, rows));
         };
-        let named = queue.dictionary_rows(keys, rows)?;
-        let mut numbers = queue
+        let named = stream.dictionary_rows(keys, rows)?;
+        let mut numbers = stream
             .gather(&numbers, &named)?
             .into_cuda()
             .ok_or_else(|| BowtieError::Internal("gathered numbers on the host".into()))?;
         // Nullable values gave gathered bits, which are not set for NULL keys.
         if numbers.valid.is_none() {
-            numbers.valid = queue.own_bits(keys.valid.as_ref(), rows)?;
+            numbers.valid = stream.own_bits(keys.valid.as_ref(), rows)?;
         }
         Ok(Column::cuda(numbers, rows))
     }

@@ -53,7 +53,7 @@ type FoldKeys<'f> = dyn FnMut(&Directory, usize, &[Memory]) -> Result<()> + 'f;
 
 /// A grouped aggregation: the rows and their accumulators.
 pub(crate) struct StrategyRun<'a> {
-    pub(crate) queue: &'a Arc<Stream>,
+    pub(crate) stream: &'a Arc<Stream>,
     /// At least one.
     pub(crate) rows: usize,
     /// The accumulators; the first one may find the first row of each group.
@@ -73,17 +73,17 @@ impl CudaDevice {
         all: &[Accumulator<'_>],
         strategy: Option<GroupStrategy>,
     ) -> Result<GroupResults<'k>> {
-        let queue = &self.queue;
+        let stream = &self.stream;
         let with_first = with_first_row(all);
         let run = StrategyRun {
-            queue,
+            stream,
             rows,
             all: &with_first,
             ids_say_keys: keys.are_keys,
         };
         let keys = &keys.columns[..];
         if keys.is_empty() {
-            let ids = queue.zeroed(rows * 4, "group ids")?;
+            let ids = stream.zeroed(rows * 4, "group ids")?;
             let results = run.by_ids((&ids).into(), 1, true)?.with_rows();
             return Ok(GroupResults {
                 strategy: None,
@@ -91,10 +91,10 @@ impl CudaDevice {
             });
         }
         match run.by_assumed_range(keys, strategy) {
-            // A guess needs memory for its whole range, which may be more than the keys themselves need.
+            // An assumed range needs memory for its whole range, which may be more than the keys themselves need.
             Err(error) if error.is_divisible() => {}
-            guessed => {
-                if let Some(results) = guessed? {
+            assumed => {
+                if let Some(results) = assumed? {
                     return Ok(results);
                 }
             }
@@ -102,7 +102,7 @@ impl CudaDevice {
         let digits = match strategy {
             // Numbers from hashing have fewer bits where the range has gaps.
             Some(GroupStrategy::SortDictionary) => None,
-            _ => queue.key_digits(keys, rows)?,
+            _ => stream.key_digits(keys, rows)?,
         };
         let made = match all.is_empty() && strategy.is_none() && run.ids_say_keys {
             true => ForEach::Bit,
@@ -112,7 +112,7 @@ impl CudaDevice {
             Some(of) => match of.range(made.widest(rows)) {
                 Some(range) => {
                     let from_0 = strategy == Some(GroupStrategy::Sort);
-                    let direct = queue.direct_ids(of, range, rows, from_0)?;
+                    let direct = stream.direct_ids(of, range, rows, from_0)?;
                     return match made {
                         ForEach::Bit => run.distinct(direct),
                         ForEach::Accumulators => run.by_direct(direct, strategy),
@@ -132,16 +132,16 @@ impl CudaDevice {
         }
         if strategy != Some(GroupStrategy::Sort)
             && let Some(of) = digits
-            && let Some((word, bits)) = queue.packed(&of, rows)?
+            && let Some((word, bits)) = stream.packed(&of, rows)?
         {
             return Ok(run
                 .by_words(&GroupKeys::Plain(&word, bits), strategy)?
                 .with_words(|words| Members::Ids(of, Some((words, bits)))));
         }
         if strategy != Some(GroupStrategy::Sort)
-            && let Some(of) = self.ids_by_numbers(keys, rows)?
+            && let Some(of) = self.ids_by_integer_keys(keys, rows)?
         {
-            return Ok(run.by_numbers(&of, strategy)?.with_rows());
+            return Ok(run.aggregate_by_integer_keys(&of, strategy)?.with_rows());
         }
         let base = self.base_keys(keys, true)?;
         let columns = base.values()?;
@@ -149,7 +149,7 @@ impl CudaDevice {
             let layout = Layout::of(&columns, true);
             return Ok(run.by_sorted_tuples(&layout, &columns)?.with_rows());
         }
-        let keys = GroupKeys::of(queue, &columns, rows)?;
+        let keys = GroupKeys::of(stream, &columns, rows)?;
         let run = StrategyRun {
             ids_say_keys: false,
             ..run
@@ -165,10 +165,10 @@ impl CudaDevice {
         groups: usize,
         all: &[Accumulator<'_>],
     ) -> Result<GroupResults<'k>> {
-        let queue = &self.queue;
+        let stream = &self.stream;
         let all = &with_first_row(all);
         let run = StrategyRun {
-            queue,
+            stream,
             rows,
             all,
             ids_say_keys: false,
@@ -179,7 +179,7 @@ impl CudaDevice {
 
 impl StrategyRun<'_> {
     fn shared_bytes(&self) -> usize {
-        self.queue.gpu.shared_bytes as usize
+        self.stream.gpu.shared_bytes as usize
     }
 
     /// The keys' word, where rows can be added by keys, without ids.
@@ -231,7 +231,7 @@ impl StrategyRun<'_> {
 
     /// By the given strategy, or by the one chosen from a sample of the keys.
     fn by_words(&self, keys: &GroupKeys<'_>, strategy: Option<GroupStrategy>) -> Result<Folded> {
-        let profile = self.queue.profile(keys, self.rows)?;
+        let profile = self.stream.profile(keys, self.rows)?;
         let run = self.by_directory();
         let choose = || match choose(&run.choice_input(keys, &profile, None)).strategy {
             // Without accumulators there is no contention.
@@ -298,7 +298,7 @@ impl StrategyRun<'_> {
             }
             _ => {
                 let (ids, groups, words) =
-                    self.queue.hashed_groups(keys, self.rows, profile.limit)?;
+                    self.stream.hashed_groups(keys, self.rows, profile.limit)?;
                 let folded = match strategy {
                     GroupStrategy::HashShared => self.by_ids((&ids).into(), groups, true)?,
                     GroupStrategy::HashGlobal => self.by_ids((&ids).into(), groups, false)?,
@@ -334,7 +334,7 @@ impl StrategyRun<'_> {
     ) -> Result<Folded> {
         let fold = &mut |directory: &Directory, limit, outs: &[Memory]| {
             let table = (directory, limit);
-            self.queue
+            self.stream
                 .accumulate_table(word, self.rows, table, self.all, outs, slots)
         };
         Ok(self
@@ -348,13 +348,13 @@ impl StrategyRun<'_> {
         word: (Part<'_>, KeyWidth),
         limit: usize,
     ) -> Result<Folded> {
-        let (there, order) = self.queue.partition_keys(word, self.rows, self.all)?;
+        let (there, order) = self.stream.partition_keys(word, self.rows, self.all)?;
         let bits = word.1;
         let fold = &mut |directory: &Directory, limit, outs: &[Memory]| {
-            order.fold(self.queue, limit, self.all, outs, &mut |all, outs| {
+            order.fold(self.stream, limit, self.all, outs, &mut |all, outs| {
                 let table = (directory, limit);
                 let word = (Part::from(&there), bits);
-                self.queue
+                self.stream
                     .accumulate_table(word, self.rows, table, all, outs, &Slots::NONE)
             })
         };
@@ -371,10 +371,10 @@ impl StrategyRun<'_> {
         fold: &mut FoldKeys<'_>,
     ) -> Result<Folded> {
         with_capacity(self.rows, limit, |limit| {
-            let directory = Directory::new(self.queue, keys, limit)?;
-            let outs = self.queue.outs(self.all, limit)?;
+            let directory = Directory::new(self.stream, keys, limit)?;
+            let outs = self.stream.outs(self.all, limit)?;
             fold(&directory, limit, &outs)?;
-            let groups = directory.groups(self.queue)?;
+            let groups = directory.groups(self.stream)?;
             Ok(groups.map(|groups| Folded {
                 capacity: limit,
                 words: Some(directory.into_members()),
@@ -384,18 +384,18 @@ impl StrategyRun<'_> {
     }
 
     fn by_sorted_tuples(&self, layout: &Layout, columns: &[KeyValues<'_>]) -> Result<Folded> {
-        let queue = self.queue;
-        let tuples = queue.pack(layout, columns, self.rows)?;
-        let (runs, distinct) = queue
+        let stream = self.stream;
+        let tuples = stream.pack(layout, columns, self.rows)?;
+        let (runs, distinct) = stream
             .runs(&tuples, None, Significance::MostVarying)?
             .ok_or_else(|| BowtieError::Internal("rows without groups".into()))?;
         let groups = distinct.len();
         drop((tuples, distinct));
-        let (sorted, rows) = queue.runs_in_order(runs)?;
+        let (sorted, rows) = stream.runs_in_order(runs)?;
         let order = Stream::order_of_rows(rows, self.rows);
-        let outs = queue.outs(self.all, groups)?;
-        order.fold(queue, groups, self.all, &outs, &mut |all, outs| {
-            queue.accumulate_sorted(&sorted, self.rows, groups, all, outs)
+        let outs = stream.outs(self.all, groups)?;
+        order.fold(stream, groups, self.all, &outs, &mut |all, outs| {
+            stream.accumulate_sorted(&sorted, self.rows, groups, all, outs)
         })?;
         Ok(Folded::of(outs, groups).by(GroupStrategy::Sort))
     }

@@ -69,27 +69,27 @@ impl CudaDevice {
     /// The group id of each row, and the number of groups. Keys that depend on others are skipped.
     pub(crate) fn numbered(&self, rows: usize, keys: &[&Column]) -> Result<(Memory, usize)> {
         if keys.is_empty() {
-            return Ok((self.queue.zeroed(rows * 4, "group ids")?, 1));
+            return Ok((self.stream.zeroed(rows * 4, "group ids")?, 1));
         }
-        match self.ids_by_numbers(keys, rows)? {
+        match self.ids_by_integer_keys(keys, rows)? {
             Some(ByIntegerKeys { ids, groups }) => Ok((ids, groups)),
-            None => self.numbered_by_all(rows, keys),
+            None => self.ids_by_all_keys(rows, keys),
         }
     }
 
     /// The same by all keys.
-    pub(crate) fn numbered_by_all(&self, rows: usize, keys: &[&Column]) -> Result<(Memory, usize)> {
+    pub(crate) fn ids_by_all_keys(&self, rows: usize, keys: &[&Column]) -> Result<(Memory, usize)> {
         let numbered = |keys: &GroupKeys<'_>| {
-            let profile = self.queue.profile(keys, rows)?;
-            self.queue.hashed_ids(keys, rows, profile.limit)
+            let profile = self.stream.profile(keys, rows)?;
+            self.stream.hashed_ids(keys, rows, profile.limit)
         };
-        if let Some(of) = self.queue.key_digits(keys, rows)?
-            && let Some((word, bits)) = self.queue.packed(&of, rows)?
+        if let Some(of) = self.stream.key_digits(keys, rows)?
+            && let Some((word, bits)) = self.stream.packed(&of, rows)?
         {
             return numbered(&GroupKeys::Plain(&word, bits));
         }
         let base = self.base_keys(keys, true)?;
-        numbered(&GroupKeys::of(&self.queue, &base.values()?, rows)?)
+        numbered(&GroupKeys::of(&self.stream, &base.values()?, rows)?)
     }
 
     /// The means and the sums of squared deviations of each group's values; NULL for groups without values. `outs`:
@@ -101,7 +101,7 @@ impl CudaDevice {
         (ids, groups): (&Memory, usize),
         outs: &[Memory],
     ) -> Result<[Option<Column>; 2]> {
-        let queue = &self.queue;
+        let stream = &self.stream;
         let counts: ScalarBuffer<i64> = self.numbers(&outs[of.count], groups)?;
         let sums: ScalarBuffer<f64> = self.numbers(&outs[of.sum], groups)?;
         let means: Vec<f64> = sums
@@ -110,11 +110,11 @@ impl CudaDevice {
             .map(|(sum, count)| sum / *count as f64)
             .collect();
         let means = ScalarBuffer::from(means);
-        let centers = queue.send(means.inner().as_slice(), "means")?;
+        let centers = stream.send(means.inner().as_slice(), "means")?;
         let all = [Update::Deviation, Update::SquaredDeviation]
             .map(|update| wanted(update, of.values, Some(&centers)));
-        let outs = queue.outs(&all, groups)?;
-        queue.accumulate_dense(ids.into(), rows, groups, &all, &outs, true)?;
+        let outs = stream.outs(&all, groups)?;
+        stream.accumulate_dense(ids.into(), rows, groups, &all, &outs, true)?;
 
         let deviations: ScalarBuffer<f64> = self.numbers(&outs[0], groups)?;
         let squares: ScalarBuffer<f64> = self.numbers(&outs[1], groups)?;
@@ -134,7 +134,7 @@ impl CudaDevice {
         len: usize,
     ) -> Result<ScalarBuffer<T>> {
         let bytes = self
-            .queue
+            .stream
             .download_bytes(words, len * size_of::<T>(), None)?;
         Ok(ScalarBuffer::new(bytes, 0, len))
     }
@@ -142,7 +142,7 @@ impl CudaDevice {
     fn sent(&self, array: Float64Array) -> Result<Column> {
         let array: ArrayRef = Arc::new(array);
         let column = self
-            .queue
+            .stream
             .upload(std::slice::from_ref(&array), array.data_type())?;
         self.receive(&column)?;
         Ok(column)

@@ -27,7 +27,7 @@ impl Machine<'_> {
             kind: RowKind::Plain(Kind::I64),
             rows: Rows::Longs(made.collect()),
             null: None,
-            host: None,
+            fault: None,
         };
         Some(made.with_states(text, &a, None, None))
     }
@@ -61,7 +61,7 @@ impl Machine<'_> {
             kind: RowKind::Plain(Kind::I32),
             rows,
             null: None,
-            host: None,
+            fault: None,
         };
         Some(made.with_states(text, &a, None, Some(faults)))
     }

@@ -62,9 +62,9 @@ pub(crate) fn generate(shape: &Shape<'_>) -> Option<Generated> {
             return None;
         }
     }
-    if let Some(left) = machine.left {
-        let flag = machine.pointer(Parameter::Left);
-        let any = machine.text.predicate("setp.ne.u32", &[&left, &0]);
+    if let Some(faults) = machine.faults {
+        let flag = machine.pointer(Parameter::Faults);
+        let any = machine.text.predicate("setp.ne.u32", &[&faults, &0]);
         machine
             .text
             .line(format_args!("@{any} st.global.u32 [{flag}], 1;"));

@@ -39,7 +39,7 @@ struct KernelArguments<'a> {
     kept: &'a [Memory],
     test: FilterTest<'a>,
     /// The flag of faults, or the counts.
-    left: Option<&'a Memory>,
+    faults: Option<&'a Memory>,
 }
 
 impl KernelArguments<'_> {
@@ -54,7 +54,7 @@ impl KernelArguments<'_> {
             Parameter::ConstantUpper(at) => {
                 ((program.instructions[at].constant >> 64) as u64).into()
             }
-            Parameter::Left | Parameter::Counts => self.left.into(),
+            Parameter::Faults | Parameter::Counts => self.faults.into(),
             Parameter::Moved(at) => (&self.moved[at].values).into(),
             Parameter::Kept(at) => (&self.kept[at]).into(),
             Parameter::Bits
@@ -81,7 +81,7 @@ impl CudaDevice {
         program: &RowProgram,
         columns: &[&Values],
     ) -> Result<Option<Vec<Column>>> {
-        let queue = &self.queue;
+        let stream = &self.stream;
         let kinds = kinds(columns)?;
         let Some(kernel) = self.compiled(rows, program, &kinds, None)? else {
             return Ok(None);
@@ -93,26 +93,26 @@ impl CudaDevice {
                 Some(width) => rows * width,
                 None => return Err(BowtieError::Internal("an output has no width".into())),
             };
-            let valid = nullable.then(|| queue.alloc(bitmap_bytes(rows), "validity"));
-            Ok((queue.alloc(bytes, "columns")?, valid.transpose()?))
+            let valid = nullable.then(|| stream.alloc(bitmap_bytes(rows), "validity"));
+            Ok((stream.alloc(bytes, "columns")?, valid.transpose()?))
         });
         let outputs = outputs.collect::<Result<Vec<_>>>()?;
-        let left = match kernel.parameters.contains(&Parameter::Left) {
-            true => Some(queue.zeroed(4, "a program")?),
+        let faults = match kernel.parameters.contains(&Parameter::Faults) {
+            true => Some(stream.zeroed(4, "a program")?),
             false => None,
         };
         let given = KernelArguments {
             rows,
             columns,
             outputs: &outputs,
-            left: left.as_ref(),
+            faults: faults.as_ref(),
             ..KernelArguments::default()
         };
         // SAFETY: columns have `rows` values and outputs hold as many, in whole vectors; bitmaps have whole words.
         unsafe { self.launch_generated(&kernel, program, &given)? };
-        if let Some(left) = &left {
+        if let Some(faults) = &faults {
             let mut any = [0; 4];
-            queue.read_few(&mut any, left, 0)?;
+            stream.read_few(&mut any, faults, 0)?;
             if any != [0; 4] {
                 return Err(BowtieError::NeedsDataFusion);
             }
@@ -151,7 +151,7 @@ impl CudaDevice {
         (columns, values, kinds): (&[&Column], &[&Values], &[(RowKind, bool)]),
         kept: &[&Column],
     ) -> Result<Option<Kept>> {
-        let queue = &self.queue;
+        let stream = &self.stream;
         let moving: Option<Vec<&Values>> = kept.iter().map(|column| moving(column)).collect();
         let (Some(moving), 1..) = (moving, rows) else {
             return Ok(None);
@@ -176,20 +176,20 @@ impl CudaDevice {
         // All rows may pass.
         let moved = selection.moved.iter();
         let room = moved
-            .map(|moved| queue.alloc(rows * moved.bytes as usize, "kept rows"))
+            .map(|moved| stream.alloc(rows * moved.bytes as usize, "kept rows"))
             .collect::<Result<Vec<_>>>();
         let room = match room {
             Err(error) if error.is_divisible() => return Ok(None),
             room => room?,
         };
         let tiles = rows.div_ceil(kernel.layout.tile() as usize);
-        let counts = queue.zeroed(HEADER + tiles * 4, "counts of tiles")?;
+        let counts = stream.zeroed(HEADER + tiles * 4, "counts of tiles")?;
         let given = KernelArguments {
             rows,
             columns: values,
             moved: &moving,
             kept: &room,
-            left: Some(&counts),
+            faults: Some(&counts),
             test,
             ..KernelArguments::default()
         };
@@ -197,15 +197,15 @@ impl CudaDevice {
         // bitmap has a bit for each place that the digits define.
         unsafe { self.launch_generated(&kernel, program, &given)? };
         let mut header = [0; 24];
-        queue.read_few(&mut header, &counts, 0)?;
+        stream.read_few(&mut header, &counts, 0)?;
         let word = |at: usize| {
             header[at * 8..][..8]
                 .iter()
                 .rev()
                 .fold(0, |w, b| w << 8 | usize::from(*b))
         };
-        let (selected, left) = (word(1), word(2));
-        match (left, test) {
+        let (selected, faults) = (word(1), word(2));
+        match (faults, test) {
             (0, _) => {}
             (_, FilterTest::Run) => return Ok(None),
             _ => return Err(BowtieError::NeedsDataFusion),
@@ -233,7 +233,7 @@ impl CudaDevice {
         if rows == 0 || rows > MOST_ROWS {
             return Ok(None);
         }
-        let gpu = &self.queue.gpu;
+        let gpu = &self.stream.gpu;
         let key = Key::new(program, columns, selection);
         let asked = (rows, self.rows_before_compiling);
         let shape = Shape { program, columns };
@@ -262,11 +262,11 @@ impl CudaDevice {
         let layout = kernel.layout;
         let mut grid = Grid::blocks_of(given.rows, layout.tile() as usize, layout.threads);
         if let Some(PersistentGrid { blocks, shared }) = kernel.persistent {
-            grid.blocks = grid.blocks.min(blocks * self.queue.gpu.multiprocessors);
+            grid.blocks = grid.blocks.min(blocks * self.stream.gpu.multiprocessors);
             grid.shared = shared;
         }
         // SAFETY: the caller's promise; the arguments match the parameters that the kernel was generated with.
-        unsafe { self.queue.launch_generated(&kernel.generated, grid, &args) }
+        unsafe { self.stream.launch_generated(&kernel.generated, grid, &args) }
     }
 
     fn column(
@@ -281,7 +281,7 @@ impl CudaDevice {
             values,
             valid,
             original: None,
-            made: Some(self.queue.mark()?),
+            made: Some(self.stream.mark()?),
         };
         Ok(Column::cuda(values, rows))
     }
@@ -299,7 +299,7 @@ impl CudaDevice {
             return Ok(memory);
         }
         match self
-            .queue
+            .stream
             .copy_of((&memory).into(), selected * bytes, "kept rows")
         {
             Err(error) if error.is_divisible() => Ok(memory),

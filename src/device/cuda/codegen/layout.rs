@@ -100,10 +100,10 @@ impl Place {
         let unit = self.layout.unit;
         let mut inside = None;
         for (group, first) in (0..).zip(&self.first) {
-            let left = text.word("sub.s32", &[&self.rows, first]);
-            let left = text.word("max.s32", &[&left, &0]);
-            let left = text.word("min.s32", &[&left, &unit]);
-            let above = text.word("shl.b32", &[&1, &left]);
+            let remaining = text.word("sub.s32", &[&self.rows, first]);
+            let remaining = text.word("max.s32", &[&remaining, &0]);
+            let remaining = text.word("min.s32", &[&remaining, &unit]);
+            let above = text.word("shl.b32", &[&1, &remaining]);
             let mask = text.word("sub.u32", &[&above, &1]);
             let mask = text.word("shl.b32", &[&mask, &(group * unit)]);
             inside = text.or(inside, Some(mask));

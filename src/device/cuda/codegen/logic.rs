@@ -14,27 +14,30 @@ impl Machine<'_> {
         let (mask_a, mask_b) = (a.as_bools()?, b.as_bools()?);
         let name = if decides { "or.b32" } else { "and.b32" };
         let mask = text.word(name, &[&mask_a, &mask_b]);
-        if [a.null, a.host, b.null, b.host].iter().all(Option::is_none) {
+        if [a.null, a.fault, b.null, b.fault]
+            .iter()
+            .all(Option::is_none)
+        {
             return Some(Register::bools(mask));
         }
         let mut decided = [mask_a, mask_b].map(|mask| if decides { mask } else { text.not(mask) });
         for (decided, of) in decided.iter_mut().zip([a, b]) {
             *decided = text.without(Some(*decided), of.null)?;
-            *decided = text.without(Some(*decided), of.host)?;
+            *decided = text.without(Some(*decided), of.fault)?;
         }
         let [by_a, by_b] = decided;
-        let host = text.or(a.host, b.host);
-        let host = text.without(host, Some(by_a));
-        let by_b = text.without(Some(by_b), host);
+        let fault = text.or(a.fault, b.fault);
+        let fault = text.without(fault, Some(by_a));
+        let by_b = text.without(Some(by_b), fault);
         let decided = text.or(Some(by_a), by_b)?;
         let null = text.or(a.null, b.null);
         let null = text.without(null, Some(decided));
-        let null = text.without(null, host);
+        let null = text.without(null, fault);
         // Where no operand decides, the result is the other value.
         let mask = if decides { decided } else { text.not(decided) };
         Some(Register {
             null,
-            host,
+            fault,
             ..Register::bools(mask)
         })
     }
@@ -79,15 +82,15 @@ impl Machine<'_> {
             }
             _ => return None,
         };
-        let host = text.choose(taken, b.host, c.host);
-        let host = text.or(a.host, host);
+        let fault = text.choose(taken, b.fault, c.fault);
+        let fault = text.or(a.fault, fault);
         let null = text.choose(taken, b.null, c.null);
-        let null = text.without(null, a.host);
+        let null = text.without(null, a.fault);
         Some(Register {
             kind,
             rows,
             null,
-            host,
+            fault,
         })
     }
 
@@ -102,7 +105,7 @@ impl Machine<'_> {
             _ => self.text.not(null),
         };
         Register {
-            host: a.host,
+            fault: a.fault,
             ..Register::bools(mask)
         }
     }
@@ -126,9 +129,9 @@ impl Machine<'_> {
             Op::NotDistinct => same,
             _ => text.not(same),
         };
-        let host = text.or(a.host, b.host);
+        let fault = text.or(a.fault, b.fault);
         Some(Register {
-            host,
+            fault,
             ..Register::bools(mask)
         })
     }

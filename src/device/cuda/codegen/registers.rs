@@ -25,7 +25,7 @@ pub(crate) struct Register {
     pub rows: Rows,
     pub null: Mask,
     /// Faults: rows that DataFusion has to evaluate.
-    pub host: Mask,
+    pub fault: Mask,
 }
 
 impl Register {
@@ -34,7 +34,7 @@ impl Register {
             kind: RowKind::Plain(Kind::Bool),
             rows: Rows::Bools(mask),
             null: None,
-            host: None,
+            fault: None,
         }
     }
 
@@ -49,7 +49,7 @@ impl Register {
     /// The rows that are TRUE.
     pub(crate) fn is_true(&self, text: &mut Text) -> Option<Word> {
         let mask = text.without(Some(self.as_bools()?), self.null);
-        text.without(mask, self.host)
+        text.without(mask, self.fault)
     }
 
     /// The same values with the merged states of operands, where a fault takes precedence over NULL, and with further
@@ -61,14 +61,18 @@ impl Register {
         b: Option<&Register>,
         faults: Mask,
     ) -> Self {
-        let mut host = text.or(a.host, b.and_then(|b| b.host));
+        let mut fault = text.or(a.fault, b.and_then(|b| b.fault));
         let null = text.or(a.null, b.and_then(|b| b.null));
-        let null = text.without(null, host);
+        let null = text.without(null, fault);
         if faults.is_some() {
             let faults = text.without(faults, null);
-            host = text.or(host, faults);
+            fault = text.or(fault, faults);
         }
-        Self { null, host, ..self }
+        Self {
+            null,
+            fault,
+            ..self
+        }
     }
 }
 

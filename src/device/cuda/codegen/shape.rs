@@ -22,7 +22,7 @@ pub(crate) enum Parameter {
     Constant(usize),
     ConstantUpper(usize),
     /// A word that is set if a row is a fault.
-    Left,
+    Faults,
     /// Of `filter/one_pass.rs`: its counts, and each column that it moves, as input and output.
     Counts,
     Moved(usize),

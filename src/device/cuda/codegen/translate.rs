@@ -25,7 +25,7 @@ pub(crate) struct Machine<'a> {
     /// The rows before the end.
     inside: Mask,
     /// Faults that reach an output.
-    pub left: Mask,
+    pub faults: Mask,
     /// Whether each output may have NULLs.
     pub nullable: Vec<bool>,
 }
@@ -81,7 +81,7 @@ impl<'a> Machine<'a> {
             columns: vec![None; shape.columns.len()],
             registers: vec![None; program.registers()],
             inside: None,
-            left: None,
+            faults: None,
             nullable: vec![false; program.outputs.len()],
         };
         let loads = loads(program);
@@ -139,7 +139,7 @@ impl<'a> Machine<'a> {
                     Some(Rows::Bools(valid)) => Some(text.not(valid)),
                     _ => None,
                 },
-                host: None,
+                fault: None,
             });
         }
         self.place = place;
@@ -205,7 +205,7 @@ impl<'a> Machine<'a> {
             kind,
             rows,
             null,
-            host: None,
+            fault: None,
         }
     }
 
@@ -239,7 +239,7 @@ impl<'a> Machine<'a> {
                     kind,
                     rows,
                     null: None,
-                    host: None,
+                    fault: None,
                 };
                 return Some(made.with_states(&mut self.text, &a, None, faults));
             }
@@ -284,7 +284,7 @@ impl<'a> Machine<'a> {
             kind,
             rows,
             null: None,
-            host: None,
+            fault: None,
         };
         Some(made.with_states(text, a, Some(b), faults))
     }
@@ -324,7 +324,7 @@ impl<'a> Machine<'a> {
             kind: RowKind::Decimal,
             rows: Rows::Decimals(made),
             null: None,
-            host: None,
+            fault: None,
         };
         Some(made.with_states(text, &a, None, Some(faults)))
     }
@@ -376,13 +376,13 @@ impl<'a> Machine<'a> {
     }
 
     fn add_faults(&mut self, register: &Register) {
-        self.add_faulty_rows(register.host);
+        self.add_faulty_rows(register.fault);
     }
 
     /// Marks rows as faults that reach an output or its predicate.
     pub(crate) fn add_faulty_rows(&mut self, rows: Mask) {
-        let left = self.text.and(rows, self.inside);
-        self.left = self.text.or(self.left, left);
+        let faults = self.text.and(rows, self.inside);
+        self.faults = self.text.or(self.faults, faults);
     }
 }
 

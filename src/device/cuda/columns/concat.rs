@@ -29,7 +29,7 @@ impl CudaDevice {
         check_chunk_rows(all)?;
         let stored: Vec<&Storage> = parts.iter().filter_map(|part| part.stored()).collect();
         if stored.len() == parts.len()
-            && let Some(together) = self.queue.concat(&stored, &rows)?
+            && let Some(together) = self.stream.concat(&stored, &rows)?
         {
             return Ok(Column::cuda(together, all));
         }
@@ -37,7 +37,7 @@ impl CudaDevice {
             .iter()
             .map(|part| self.download(part))
             .collect::<Result<_>>()?;
-        let column = self.queue.upload(&arrays, arrays[0].data_type())?;
+        let column = self.stream.upload(&arrays, arrays[0].data_type())?;
         self.receive(&column)?;
         Ok(column)
     }

@@ -27,14 +27,14 @@ impl CudaDevice {
             None => {
                 drop(resident);
                 let ids = rows.read_once(|| self.words_to_host(rows))?;
-                gather_parts(&self.queue.budget, &late.parts, ids)
+                gather_parts(&self.stream.budget, &late.parts, ids)
             }
         }
     }
 
     /// Uploads the column, unless it needs more than half of the free budget, which the output needs too.
     fn upload_if_it_fits(&self, late: &LazyColumn) -> Result<Option<Arc<Column>>> {
-        let budget = &self.queue.budget;
+        let budget = &self.stream.budget;
         let room = budget.available() / 2;
         if bytes_of(&late.parts)? > room {
             return Ok(None);
@@ -56,13 +56,13 @@ impl CudaDevice {
     /// Gathers rows of a column in any storage.
     pub(crate) fn gather_stored(&self, column: &Storage, rows: &Buffer<u32>) -> Result<Column> {
         match column {
-            Storage::Fixed(values) => self.queue.gather(values, rows),
+            Storage::Fixed(values) => self.stream.gather(values, rows),
             Storage::Text(text) => {
-                let gathered = self.queue.gather_text(text, rows)?;
+                let gathered = self.stream.gather_text(text, rows)?;
                 Ok(Column::cuda(gathered, rows.len()))
             }
             Storage::Indirect(indirect) => {
-                let gathered = self.queue.gather_indirect(indirect, rows)?;
+                let gathered = self.stream.gather_indirect(indirect, rows)?;
                 Ok(Column::cuda(gathered, rows.len()))
             }
             Storage::LazyColumn(late) => self.gather_lazy(late, rows),

@@ -70,7 +70,7 @@ impl Indirect {
         // SAFETY: there are `rows` views, and two words in the table for each part, of which the first begins at row 0.
         unsafe {
             views
-                .queue
+                .stream
                 .launch(kernels::TEXT_NUMBER_BUFFERS, Shape::each(rows), &args)
         }
     }

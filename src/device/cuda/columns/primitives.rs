@@ -28,7 +28,7 @@ impl TransferPrimitives for CudaDevice {
     }
 
     fn upload(&self, parts: &[ArrayRef]) -> Result<Arc<Column>> {
-        let column = self.queue.upload(parts, parts[0].data_type())?;
+        let column = self.stream.upload(parts, parts[0].data_type())?;
         self.receive(&column)?;
         Ok(Arc::new(column))
     }
@@ -38,7 +38,7 @@ impl TransferPrimitives for CudaDevice {
     }
 
     fn upload_async(&self, parts: &[ArrayRef], wanted: &DataType) -> Result<Arc<Column>> {
-        self.queue.upload(parts, wanted).map(Arc::new)
+        self.stream.upload(parts, wanted).map(Arc::new)
     }
 
     fn upload_lazy(&self, parts: &[ArrayRef], payload: &Arc<Payload>) -> Result<Arc<Column>> {
@@ -52,7 +52,7 @@ impl TransferPrimitives for CudaDevice {
     }
 
     fn download(&self, column: &Column) -> Result<ArrayRef> {
-        self.queue.download(column)
+        self.stream.download(column)
     }
 
     fn read(&self, words: &Buffer<u32>) -> Result<ScalarBuffer<u32>> {
@@ -68,7 +68,7 @@ impl RowPrimitives for CudaDevice {
                 let gathered = self.fallback.gather(column, &self.host_words(rows)?)?;
                 // The result is read by the output or by an expression, and both are on the host.
                 let lease = self
-                    .queue
+                    .stream
                     .budget
                     .lease(gathered.bytes(), "output columns")?;
                 Ok(Column::host(Arc::clone(gathered.on_host()?), lease))
@@ -81,30 +81,30 @@ impl RowPrimitives for CudaDevice {
     }
 
     fn nulls(&self, data_type: &DataType, rows: usize) -> Result<Column> {
-        self.queue.nulls(data_type, rows)
+        self.stream.nulls(data_type, rows)
     }
 
     fn compact(&self, rows: &Buffer<u32>, keep: &BooleanArray) -> Result<Buffer<u32>> {
         let keep = kept(rows.len(), keep)?;
-        let bits = self.queue.upload_bits(&keep, "compacted rows")?;
-        self.queue.select(&bits, keep.len(), Some(memory(rows)?))
+        let bits = self.stream.upload_bits(&keep, "compacted rows")?;
+        self.stream.select(&bits, keep.len(), Some(memory(rows)?))
     }
 
     fn sequence(&self, from: u32, len: usize) -> Result<Buffer<u32>> {
-        self.queue.sequence(from, len)
+        self.stream.sequence(from, len)
     }
 
     fn flags(&self, rows: usize) -> Result<Flags> {
         let bytes = crate::device::cuda::columns::layout::bitmap_bytes(rows);
-        self.queue.zeroed(bytes, "match flags").map(Flags::cuda)
+        self.stream.zeroed(bytes, "match flags").map(Flags::cuda)
     }
 
     fn set_flags(&self, flags: &Flags, first: usize, rows: &Buffer<u32>) -> Result<()> {
-        self.queue.set_flags(flag_words(flags)?, first, rows)
+        self.stream.set_flags(flag_words(flags)?, first, rows)
     }
 
     fn set_flags_counted(&self, flags: &Flags, first: usize, counts: &Buffer<u32>) -> Result<()> {
-        self.queue
+        self.stream
             .set_flags_counted(flag_words(flags)?, first, counts)
     }
 
@@ -115,17 +115,21 @@ impl RowPrimitives for CudaDevice {
         len: usize,
         set: bool,
     ) -> Result<Buffer<u32>> {
-        let bits = self.queue.bits_slice(flag_words(flags)?, from, len, !set)?;
-        self.queue.select(&bits, len, None)
+        let bits = self
+            .stream
+            .bits_slice(flag_words(flags)?, from, len, !set)?;
+        self.stream.select(&bits, len, None)
     }
 
     fn flag_column(&self, flags: &Flags, from: usize, len: usize, set: bool) -> Result<Column> {
         let values = Values {
             data_type: DataType::Boolean,
-            values: self.queue.bits_slice(flag_words(flags)?, from, len, !set)?,
+            values: self
+                .stream
+                .bits_slice(flag_words(flags)?, from, len, !set)?,
             valid: None,
             original: None,
-            made: Some(self.queue.mark()?),
+            made: Some(self.stream.mark()?),
         };
         Ok(Column::cuda(values, len))
     }

@@ -72,23 +72,23 @@ impl CudaDevice {
         let rows = base.first().map_or(0, |column| column.rows());
         check_chunk_rows(rows)?;
         let (keys, keying, addresses, strategy) = self.keys_for(base, null_equal, wanted)?;
-        let queue = &self.queue;
+        let stream = &self.stream;
         let (rows, finder) = match rows {
-            0 => (queue.sequence(0, 0)?, Finder::Nothing),
+            0 => (stream.sequence(0, 0)?, Finder::Nothing),
             _ => match strategy {
                 EquiStrategy::Direct => {
-                    let (table, unique) = queue.direct_table(&keys, addresses)?;
-                    let (rows, grouped) = queue.group_rows(table, unique, &keys)?;
+                    let (table, unique) = stream.direct_table(&keys, addresses)?;
+                    let (rows, grouped) = stream.group_rows(table, unique, &keys)?;
                     (rows, Finder::Direct(grouped))
                 }
                 EquiStrategy::Hash => {
-                    let (table, unique) = queue.hash_table(&keys)?;
-                    let (rows, grouped) = queue.group_rows(table, unique, &keys)?;
+                    let (table, unique) = stream.hash_table(&keys)?;
+                    let (rows, grouped) = stream.group_rows(table, unique, &keys)?;
                     (rows, Finder::Hash(grouped))
                 }
-                EquiStrategy::PartitionedHash => queue.partitioned_index(&keys)?,
-                EquiStrategy::SortMerge => match queue.by_all_bits(&keys)? {
-                    None => (queue.sequence(0, 0)?, Finder::Nothing),
+                EquiStrategy::PartitionedHash => stream.partitioned_index(&keys)?,
+                EquiStrategy::SortMerge => match stream.by_all_bits(&keys)? {
+                    None => (stream.sequence(0, 0)?, Finder::Nothing),
                     Some((rows, sorted)) => (rows, Finder::SortMerge(sorted)),
                 },
             },
@@ -113,8 +113,8 @@ impl CudaDevice {
             rows: keys.rows,
             width: keys.width,
             numbered: matches!(keying, KeyEncoding::Groups(_)),
-            cache_bytes: self.queue.gpu.cache_bytes,
-            table_bytes: self.queue.budget.limit() / MEMORY_SHARE,
+            cache_bytes: self.stream.gpu.cache_bytes,
+            table_bytes: self.stream.budget.limit() / MEMORY_SHARE,
         };
         let addresses = match build.may_be_direct(wanted) {
             true => self.addresses(base, &keying)?,
@@ -141,15 +141,15 @@ impl CudaDevice {
         columns: &[&Column],
     ) -> Result<(OrderedRows, Ranges)> {
         let table: &EquiTable = index.table.get()?;
-        let queue = &self.queue;
+        let stream = &self.stream;
         let keys = self.equi_keys_in(&table.keying, columns)?;
         if keys.rows == 0 || matches!(table.finder, Finder::Nothing) {
-            return Ok((by_rows(queue.sequence(0, 0)?), queue.no_ranges()?));
+            return Ok((by_rows(stream.sequence(0, 0)?), stream.no_ranges()?));
         }
         match &table.finder {
-            Finder::Nothing => Ok((by_rows(queue.sequence(0, 0)?), queue.no_ranges()?)),
-            Finder::Direct(grouped) => queue.look_up(grouped, &keys),
-            Finder::Hash(grouped) => queue.look_up(grouped, &keys),
+            Finder::Nothing => Ok((by_rows(stream.sequence(0, 0)?), stream.no_ranges()?)),
+            Finder::Direct(grouped) => stream.look_up(grouped, &keys),
+            Finder::Hash(grouped) => stream.look_up(grouped, &keys),
             Finder::Partitioned {
                 keys: distinct,
                 width,
@@ -157,12 +157,12 @@ impl CudaDevice {
                 starts,
                 bits,
             } => {
-                let Some((rows, probe)) = queue.in_partitions(&keys, Depth::Bits(*bits))? else {
-                    return Ok((by_rows(queue.sequence(0, 0)?), queue.no_ranges()?));
+                let Some((rows, probe)) = stream.in_partitions(&keys, Depth::Bits(*bits))? else {
+                    return Ok((by_rows(stream.sequence(0, 0)?), stream.no_ranges()?));
                 };
-                let (pieces, count, mut shape) = queue.pieces(&probe, starts, *bits, true)?;
-                let groups = queue.alloc(probe.rows * 4, "groups")?;
-                let status = queue.zeroed(4, "groups")?;
+                let (pieces, count, mut shape) = stream.pieces(&probe, starts, *bits, true)?;
+                let groups = stream.alloc(probe.rows * 4, "groups")?;
+                let status = stream.zeroed(4, "groups")?;
                 shape.shared = (4 * SLOTS + width.bytes() * CAPACITY) as u32;
                 let kernel = match width {
                     Width::Four => kernels::EQUI_PART_FIND_U32,
@@ -180,15 +180,15 @@ impl CudaDevice {
                 );
                 // SAFETY: pieces name rows of both sides' keys, which are mixed and partitioned by the same bits;
                 // `groups` holds a word for each probe row; the shared memory has room for the table.
-                unsafe { queue.launch(kernel, shape, &args)? };
-                let ranges = queue.ranges_of_groups(&groups, probe.rows, segments)?;
+                unsafe { stream.launch(kernel, shape, &args)? };
+                let ranges = stream.ranges_of_groups(&groups, probe.rows, segments)?;
                 Ok((by_rows(rows), ranges))
             }
             Finder::SortMerge(build) => {
-                let Some((rows, probe)) = queue.in_partitions(&keys, Depth::Whole)? else {
-                    return Ok((by_rows(queue.sequence(0, 0)?), queue.no_ranges()?));
+                let Some((rows, probe)) = stream.in_partitions(&keys, Depth::Whole)? else {
+                    return Ok((by_rows(stream.sequence(0, 0)?), stream.no_ranges()?));
                 };
-                let ranges = queue.merge_ranges(build, &probe)?;
+                let ranges = stream.merge_ranges(build, &probe)?;
                 Ok((by_rows(rows), ranges))
             }
         }

@@ -124,12 +124,12 @@ impl CudaDevice {
             let columns = keys.values()?;
             let layout = Layout::of(&columns, null_equal);
             if layout.words() == 1 {
-                let tuples = self.queue.pack(&layout, &columns, rows)?;
+                let tuples = self.stream.pack(&layout, &columns, rows)?;
                 let valid = match null_equal {
                     true => None,
                     false => {
                         let bitmaps = columns.iter().filter_map(|c| c.valid);
-                        self.queue.all_valid(bitmaps, rows, None)?
+                        self.stream.all_valid(bitmaps, rows, None)?
                     }
                 };
                 let keys = EquiKeys {
@@ -158,7 +158,7 @@ impl CudaDevice {
     /// Group ids as words; a row in no group cannot match.
     fn of_ids(&self, ids: Buffer<u32>) -> Result<EquiKeys<'static>> {
         let rows = ids.len();
-        let valid = self.queue.bits_of_groups(memory(&ids)?, rows)?;
+        let valid = self.stream.bits_of_groups(memory(&ids)?, rows)?;
         Ok(EquiKeys {
             words: Words::Ids(ids),
             valid: Some(Valid::Made(valid)),
@@ -199,9 +199,9 @@ impl CudaDevice {
                         "key columns of different types".into(),
                     ));
                 }
-                let tuples = self.queue.pack(layout, &columns, rows)?;
+                let tuples = self.stream.pack(layout, &columns, rows)?;
                 let valid =
-                    self.queue
+                    self.stream
                         .all_valid(layout.unmatched_validity(&columns), rows, None)?;
                 Ok(EquiKeys {
                     words: Words::Made(tuples.into_words()),
@@ -236,7 +236,7 @@ impl CudaDevice {
         let extremes = self.aggregate(rows, &[], &folds, None)?;
         let mut words = vec![];
         for column in &extremes.states {
-            let array = self.queue.download(column)?;
+            let array = self.stream.download(column)?;
             if array.is_empty() || array.is_null(0) {
                 return Ok(None);
             }

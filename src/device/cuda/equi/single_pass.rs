@@ -99,29 +99,29 @@ impl CudaDevice {
         let skip_presorted = sampled == EquiStrategy::SortMerge && strategy != sampled;
         let strategy = sampled;
         let origins = ColumnSources::of(payload, None, materialization);
-        let queue = &self.queue;
+        let stream = &self.stream;
         let table = match strategy {
             EquiStrategy::Direct => {
-                let (table, unique) = queue.direct_table(&keys, addresses)?;
+                let (table, unique) = stream.direct_table(&keys, addresses)?;
                 unique.then_some(Table::Direct(table))
             }
             EquiStrategy::Hash => {
-                let (table, unique) = queue.hash_table(&keys)?;
+                let (table, unique) = stream.hash_table(&keys)?;
                 unique.then_some(Table::Hash(table))
             }
             EquiStrategy::PartitionedHash => {
                 let bits = partition_bits(rows);
                 let depth = Depth::Bits(bits);
-                match queue.partition_side(&keys, &origins, payload, depth)? {
+                match stream.partition_side(&keys, &origins, payload, depth)? {
                     None => None,
                     Some(side) => {
                         let starts =
-                            queue.partition_starts(&side.keys, side.width, side.rows, bits)?;
+                            stream.partition_starts(&side.keys, side.width, side.rows, bits)?;
                         Some(Table::Partitioned { side, starts, bits })
                     }
                 }
             }
-            EquiStrategy::SortMerge => queue
+            EquiStrategy::SortMerge => stream
                 .partition_side(&keys, &origins, payload, Depth::Whole)?
                 .map(Table::SortMerge),
         };
@@ -152,7 +152,7 @@ impl CudaDevice {
             return Ok(by_default);
         };
         let probe = self.equi_keys_in(keying, first.keys)?;
-        let sampled = match self.queue.sample_keys(keys, &probe) {
+        let sampled = match self.stream.sample_keys(keys, &probe) {
             Ok(Some(sampled)) => sampled,
             Ok(None) => return Ok(by_default),
             // Every choice is correct, so a lack of memory for the sample is no error.
@@ -169,7 +169,7 @@ impl CudaDevice {
             (None, Some(matches)) => {
                 let build = carried(payload, None, keys.rows);
                 let probe = carried(first.payload, Some(*key), probe.rows);
-                let rates = self.queue.memory_rates()?;
+                let rates = self.stream.memory_rates()?;
                 let how = materialization(build, probe, matches, rates);
                 Ok((by_default.0, how))
             }
@@ -186,7 +186,7 @@ impl CudaDevice {
         probe_keys: &[&Column],
         payload: &[&Column],
     ) -> Result<Paired> {
-        let queue = &self.queue;
+        let stream = &self.stream;
         let keys = self.equi_keys_in(&build.keying, probe_keys)?;
         let key = match (&build.keying, &build.table, probe_keys) {
             (_, Table::SortMerge(_), _) => None,
@@ -203,13 +203,13 @@ impl CudaDevice {
             return materialize_output(None, 0);
         }
         if let Table::SortMerge(side) = &build.table {
-            let Some(probe) = queue.partition_side(&keys, &origins, payload, Depth::Whole)? else {
+            let Some(probe) = stream.partition_side(&keys, &origins, payload, Depth::Whole)? else {
                 return materialize_output(None, 0);
             };
             // Buffers for one match per probe row may not fit device memory, even where those of the actual matches do.
             if !build.skip_presorted.load(Ordering::Relaxed) {
                 let (of_build, of_probe) = ((&build.origins, build_payload), (&origins, payload));
-                let pairs = queue.unique_pairs((side, &probe), of_build, of_probe);
+                let pairs = stream.unique_pairs((side, &probe), of_build, of_probe);
                 let joined = pairs.and_then(|pairs| match pairs {
                     Some((output, rows)) => materialize_output(Some(output), rows).map(Some),
                     None => Ok(None),
@@ -222,12 +222,12 @@ impl CudaDevice {
                     Err(_) => {}
                 }
             }
-            return match queue.merge_join(side, &probe)? {
+            return match stream.merge_join(side, &probe)? {
                 Some((output, rows)) => materialize_output(Some(output), rows),
                 None => Ok(Paired::TooMany),
             };
         }
-        let output = queue.allocate_matches(
+        let output = stream.allocate_matches(
             &build.origins,
             build_payload,
             &origins,
@@ -246,12 +246,12 @@ impl CudaDevice {
                     Width::Four => {
                         let table = (&table.rows, U32::from(least as u32), count);
                         let kernel = kernels::EQUI_DIRECT_JOIN_U32;
-                        queue.join_by_index(kernel, table, &keys, sources, &output)?;
+                        stream.join_by_index(kernel, table, &keys, sources, &output)?;
                     }
                     Width::Eight => {
                         let table = (&table.rows, U64::from(least), count);
                         let kernel = kernels::EQUI_DIRECT_JOIN_U64;
-                        queue.join_by_index(kernel, table, &keys, sources, &output)?;
+                        stream.join_by_index(kernel, table, &keys, sources, &output)?;
                     }
                 }
             }
@@ -265,21 +265,21 @@ impl CudaDevice {
                     sources(&build.origins, build_payload),
                     sources(&origins, payload),
                 );
-                queue.join_by_index(kernel, table, &keys, sources, &output)?;
+                stream.join_by_index(kernel, table, &keys, sources, &output)?;
             }
             Table::Partitioned { side, starts, bits } => {
                 let depth = Depth::Bits(*bits);
-                if let Some(probe) = queue.partition_side(&keys, &origins, payload, depth)? {
-                    queue.join_partitions(side, starts, *bits, &probe, &output)?;
+                if let Some(probe) = stream.partition_side(&keys, &origins, payload, depth)? {
+                    stream.join_partitions(side, starts, *bits, &probe, &output)?;
                 }
             }
             Table::SortMerge(_) => {}
         }
         // The status word is set: not all matches were written.
-        if queue.read_word32(&output.state, 2)? != 0 {
+        if stream.read_word32(&output.state, 2)? != 0 {
             return Ok(Paired::SharedKeys);
         }
-        let rows = queue.read_word(&output.state, 0)? as usize;
+        let rows = stream.read_word(&output.state, 0)? as usize;
         materialize_output(Some(output), rows)
     }
 
@@ -292,7 +292,7 @@ impl CudaDevice {
         rows: usize,
     ) -> Result<Joined> {
         let Some(mut output) = output else {
-            let none = self.queue.sequence(0, 0)?;
+            let none = self.stream.sequence(0, 0)?;
             let of_none = |columns: &[&Column]| -> Result<Vec<Column>> {
                 columns
                     .iter()
@@ -345,10 +345,10 @@ impl CudaDevice {
                         Ok(Column::cuda(
                             Values {
                                 data_type: like.data_type.clone(),
-                                values: self.queue.shrunk(values, bytes)?,
+                                values: self.stream.shrunk(values, bytes)?,
                                 valid: None,
                                 original: None,
-                                made: Some(self.queue.mark()?),
+                                made: Some(self.stream.mark()?),
                             },
                             rows,
                         ))

@@ -53,8 +53,13 @@ pub(crate) enum Wanted {
 pub(crate) trait Lookup {
     /// Writes what is wanted of each key to `out`; none where the key is not in the table. Keys are of the table's width,
     /// and `out` holds a word for each.
-    fn find(&self, queue: &Stream, keys: &EquiKeys<'_>, wanted: Wanted, out: &Memory)
-    -> Result<()>;
+    fn find(
+        &self,
+        stream: &Stream,
+        keys: &EquiKeys<'_>,
+        wanted: Wanted,
+        out: &Memory,
+    ) -> Result<()>;
     /// Group numbers are below this.
     fn groups(&self) -> usize;
 }
@@ -85,7 +90,7 @@ impl DirectTable {
     fn find_by<N: EitherWidth>(
         &self,
         kernels: &DirectKernels<N>,
-        (queue, keys): (&Stream, &EquiKeys<'_>),
+        (stream, keys): (&Stream, &EquiKeys<'_>),
         wanted: Wanted,
         out: &Memory,
     ) -> Result<()> {
@@ -100,25 +105,25 @@ impl DirectTable {
             let args = ((&self.rows).into(), least, count, words, valid, n, out);
             // SAFETY: the table has a word for each address; keys and their validity have `keys.rows` rows, and `out`
             // holds a word for each.
-            return unsafe { queue.launch(kernels.rows, shape, &args) };
+            return unsafe { stream.launch(kernels.rows, shape, &args) };
         }
         let args = (least, count, words, valid, n, out);
         // SAFETY: the same.
-        unsafe { queue.launch(kernels.places, shape, &args) }
+        unsafe { stream.launch(kernels.places, shape, &args) }
     }
 }
 
 impl Lookup for DirectTable {
     fn find(
         &self,
-        queue: &Stream,
+        stream: &Stream,
         keys: &EquiKeys<'_>,
         wanted: Wanted,
         out: &Memory,
     ) -> Result<()> {
         match keys.width {
-            Width::Four => self.find_by(&DIRECT_4, (queue, keys), wanted, out),
-            Width::Eight => self.find_by(&DIRECT_8, (queue, keys), wanted, out),
+            Width::Four => self.find_by(&DIRECT_4, (stream, keys), wanted, out),
+            Width::Eight => self.find_by(&DIRECT_8, (stream, keys), wanted, out),
         }
     }
 
@@ -130,7 +135,7 @@ impl Lookup for DirectTable {
 impl Lookup for HashTable {
     fn find(
         &self,
-        queue: &Stream,
+        stream: &Stream,
         keys: &EquiKeys<'_>,
         wanted: Wanted,
         out: &Memory,
@@ -152,7 +157,7 @@ impl Lookup for HashTable {
         );
         // SAFETY: the table is one of keys of this width; keys and their validity have `keys.rows` rows, and `out` holds a
         // word for each.
-        unsafe { queue.launch(kernel, Shape::rows(keys.rows), &args) }
+        unsafe { stream.launch(kernel, Shape::rows(keys.rows), &args) }
     }
 
     fn groups(&self) -> usize {

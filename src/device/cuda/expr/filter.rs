@@ -22,7 +22,7 @@ impl CudaDevice {
         flags: &Column,
         columns: &[&Column],
     ) -> Result<Option<(usize, Vec<Column>)>> {
-        let queue = &self.queue;
+        let stream = &self.stream;
         let rows = flags.rows();
         if rows == 0 {
             return Ok(None);
@@ -35,11 +35,11 @@ impl CudaDevice {
             return Err(BowtieError::Internal("flags without bits".into()));
         };
         let both = match &flags.valid {
-            Some(valid) => Some(queue.bits_and(&flags.values, valid, rows)?),
+            Some(valid) => Some(stream.bits_and(&flags.values, valid, rows)?),
             None => None,
         };
         let bits = both.as_ref().unwrap_or(&flags.values);
-        let (offsets, selected) = queue.select_offsets(bits, rows)?;
+        let (offsets, selected) = stream.select_offsets(bits, rows)?;
         if selected == rows {
             return Ok(None);
         }
@@ -55,16 +55,16 @@ impl CudaDevice {
                     let at = (&offsets, selected);
                     let compact = Values {
                         data_type: values.data_type.clone(),
-                        values: queue.select_values(bits, rows, at, &values.values, width)?,
+                        values: stream.select_values(bits, rows, at, &values.values, width)?,
                         valid: match &values.valid {
                             None => None,
                             Some(valid) => {
                                 let ids = self.ids(&mut ids, (bits, rows), at)?;
-                                Some(queue.gather_bits(valid, memory(ids)?, selected)?)
+                                Some(stream.gather_bits(valid, memory(ids)?, selected)?)
                             }
                         },
                         original: None,
-                        made: Some(queue.mark()?),
+                        made: Some(stream.mark()?),
                     };
                     Column::cuda(compact, selected)
                 }
@@ -86,7 +86,7 @@ impl CudaDevice {
     ) -> Result<&'i Buffer<u32>> {
         let made = match ids.take() {
             Some(made) => made,
-            None => self.queue.select_at(bits, rows, offsets, selected, None)?,
+            None => self.stream.select_at(bits, rows, offsets, selected, None)?,
         };
         Ok(ids.insert(made))
     }

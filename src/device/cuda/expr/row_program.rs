@@ -28,7 +28,7 @@ impl CudaDevice {
         program: &RowProgram,
         columns: &[&Column],
     ) -> Result<Vec<Column>> {
-        let queue = &self.queue;
+        let stream = &self.stream;
         let mut here = Vec::with_capacity(columns.len());
         for column in columns {
             here.push(match column.on_cuda() {
@@ -57,8 +57,8 @@ impl CudaDevice {
                 };
                 Ok(Output {
                     data_type: data_type.clone(),
-                    values: queue.alloc(bytes, "columns")?,
-                    valid: queue.alloc(bitmap_bytes(rows), "validity")?,
+                    values: stream.alloc(bytes, "columns")?,
+                    valid: stream.alloc(bitmap_bytes(rows), "validity")?,
                 })
             })
             .collect::<Result<Vec<_>>>()?;
@@ -76,9 +76,9 @@ impl CudaDevice {
             }
             table.extend(program.instructions.iter().flat_map(words));
             let bytes: Vec<u8> = table.iter().flat_map(|word| word.to_le_bytes()).collect();
-            let table = queue.send(&bytes, "a program")?;
+            let table = stream.send(&bytes, "a program")?;
             // Set if DataFusion has to evaluate a row.
-            let left = queue.zeroed(4, "a program")?;
+            let left = stream.zeroed(4, "a program")?;
             let args = (
                 (&table).into(),
                 (values.len() as u32).into(),
@@ -94,9 +94,9 @@ impl CudaDevice {
             // SAFETY: the table has three words for each column and each output, with addresses of this stream's
             // memory, which holds as many values as there are rows, and bitmaps in whole words. It has six words for
             // each instruction, which names columns, outputs and registers below their numbers.
-            unsafe { queue.launch(kernel, Shape::rows(rows), &args)? };
+            unsafe { stream.launch(kernel, Shape::rows(rows), &args)? };
             let mut any = [0; 4];
-            queue.read_few(&mut any, &left, 0)?;
+            stream.read_few(&mut any, &left, 0)?;
             if any != [0; 4] {
                 return Err(BowtieError::NeedsDataFusion);
             }
@@ -109,7 +109,7 @@ impl CudaDevice {
                     values: output.values,
                     valid: Some(output.valid),
                     original: None,
-                    made: Some(queue.mark()?),
+                    made: Some(stream.mark()?),
                 };
                 Ok(Column::cuda(values, rows))
             })

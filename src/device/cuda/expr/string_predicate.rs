@@ -57,12 +57,12 @@ impl CudaDevice {
         let rows = column.rows();
         let tested = match (column.stored(), other.map(Column::stored)) {
             _ if rows == 0 => None,
-            (Some(Storage::Text(text)), None) => self.queue.text_truths(text, test, rows)?,
+            (Some(Storage::Text(text)), None) => self.stream.text_truths(text, test, rows)?,
             (Some(Storage::Text(text)), Some(Some(Storage::Text(other)))) => {
-                self.queue.compared_text(text, other, test, rows)?
+                self.stream.compared_text(text, other, test, rows)?
             }
             (Some(Storage::Indirect(indirect)), None) => match &indirect.to {
-                IndirectData::Buffers(_) => self.queue.view_truths(indirect, test, rows)?,
+                IndirectData::Buffers(_) => self.stream.view_truths(indirect, test, rows)?,
                 IndirectData::Values(values) => {
                     let values = Column::host(
                         Arc::clone(values),
@@ -70,13 +70,13 @@ impl CudaDevice {
                     );
                     let truths = self.fallback.test_text(&values, None, test)?;
                     let truths = self.column_from_host(&truths)?;
-                    self.queue.of_keys(&indirect.words, &truths, rows)?
+                    self.stream.of_keys(&indirect.words, &truths, rows)?
                 }
             },
             (Some(Storage::Indirect(left)), Some(Some(Storage::Indirect(right)))) => {
                 match (&left.to, &right.to) {
                     (IndirectData::Buffers(_), IndirectData::Buffers(_)) => {
-                        self.queue.compared_views(left, right, test, rows)?
+                        self.stream.compared_views(left, right, test, rows)?
                     }
                     _ => None,
                 }
@@ -98,12 +98,12 @@ impl CudaDevice {
             _ if rows == 0 => {}
             Some(Storage::Text(text)) => {
                 return Ok(Column::cuda(
-                    self.queue.sliced_text(text, slice, rows)?,
+                    self.stream.sliced_text(text, slice, rows)?,
                     rows,
                 ));
             }
             Some(Storage::Indirect(views)) if matches!(views.to, IndirectData::Buffers(_)) => {
-                if let Some(sliced) = self.queue.sliced_views(views, slice, rows)? {
+                if let Some(sliced) = self.stream.sliced_views(views, slice, rows)? {
                     return Ok(Column::cuda(sliced, rows));
                 }
             }
@@ -140,9 +140,9 @@ fn bounds(slice: Option<TextSlice>) -> [U32; 2] {
     [slice.skip.into(), slice.take.into()]
 }
 
-fn is_set(flag: &Memory, queue: &Stream) -> Result<bool> {
+fn is_set(flag: &Memory, stream: &Stream) -> Result<bool> {
     let mut any = [0; 4];
-    queue.read_few(&mut any, flag, 0)?;
+    stream.read_few(&mut any, flag, 0)?;
     Ok(any != [0; 4])
 }
 

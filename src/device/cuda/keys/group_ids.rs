@@ -81,11 +81,13 @@ impl CudaDevice {
         }
         let rows = base.first().map_or(0, |column| column.rows());
         let grouped = match keys.ids()? {
-            Some(ids) if !null_equal => Some(self.queue.bits_of_groups(ids, rows)?),
+            Some(ids) if !null_equal => Some(self.stream.bits_of_groups(ids, rows)?),
             _ => None,
         };
         let columns = keys.values()?;
-        let (ids, mut groups) = self.queue.group_keys(&columns, rows, null_equal, grouped)?;
+        let (ids, mut groups) = self
+            .stream
+            .group_keys(&columns, rows, null_equal, grouped)?;
         groups.on_host = keys.twins.map(|(_, domain)| Box::new(domain));
         groups.by_twin = keys.by_twin;
         let groups = GroupDomain {
@@ -167,7 +169,7 @@ impl CudaDevice {
         let rows = columns.first().map_or(0, |column| column.rows());
         let words = vec![0; here.len()];
         let columns = key_values(ids.as_ref().map(memory).transpose()?, &here, &words)?;
-        self.queue.group_keys_in(groups, &columns, rows)
+        self.stream.group_keys_in(groups, &columns, rows)
     }
 }
 

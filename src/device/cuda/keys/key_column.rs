@@ -167,7 +167,7 @@ impl CudaDevice {
     ) -> Result<Option<(KeyColumn<'a>, usize)>> {
         let rows = column.rows();
         if let Some(views) = views(column) {
-            let longest = self.queue.longest(views, rows)?;
+            let longest = self.stream.longest(views, rows)?;
             return Ok(match longest <= MOST_KEY_BYTES {
                 true => Some((
                     self.key_of_views(column, views, longest)?,
@@ -180,7 +180,7 @@ impl CudaDevice {
             return Ok(None);
         };
         let words = match key.source()?.bytes() {
-            Some(bytes) => words_of(self.queue.longest(bytes, rows)?),
+            Some(bytes) => words_of(self.stream.longest(bytes, rows)?),
             None => 0,
         };
         Ok((words <= MOST_WORDS).then_some((key, words)))
@@ -190,7 +190,7 @@ impl CudaDevice {
     pub(crate) fn key_column<'a>(&self, column: &'a Column) -> Result<Option<KeyColumn<'a>>> {
         let rows = column.rows();
         if let Some(views) = views(column) {
-            let longest = self.queue.longest(views, rows)?;
+            let longest = self.stream.longest(views, rows)?;
             return self.key_of_views(column, views, longest).map(Some);
         }
         let stored = match column.stored() {
@@ -231,13 +231,13 @@ impl CudaDevice {
         }
         match column.stored().and_then(Storage::original) {
             Some(parts) => self.of_views(parts),
-            None => self.of_views(&[self.queue.download(column)?]),
+            None => self.of_views(&[self.stream.download(column)?]),
         }
     }
 
     /// Uploads the bytes of views.
     fn of_views(&self, parts: &[ArrayRef]) -> Result<KeyColumn<'static>> {
-        let text = self.queue.send_views(parts, ENOUGH_KEY_BYTES)?;
+        let text = self.stream.send_views(parts, ENOUGH_KEY_BYTES)?;
         text.receive()?;
         Ok(KeyColumn::Made(Box::new(text.into())))
     }
@@ -250,7 +250,7 @@ impl CudaDevice {
         rows: usize,
     ) -> Result<Option<KeyColumn<'static>>> {
         let values = self
-            .queue
+            .stream
             .upload(std::slice::from_ref(values), values.data_type())?;
         self.receive(&values)?;
         let made;
@@ -265,7 +265,7 @@ impl CudaDevice {
             },
             None => return Ok(None),
         };
-        let named = self.queue.dictionary_rows(keys, rows)?;
+        let named = self.stream.dictionary_rows(keys, rows)?;
         let mut plain = self
             .gather_stored(values, &named)?
             .into_stored()
@@ -278,7 +278,7 @@ impl CudaDevice {
         };
         // Nullable values gave gathered bits, which are not set for NULL keys.
         if let (None, Some(of_keys)) = (&valid, &keys.valid) {
-            *valid = Some(self.queue.bits_and(of_keys, of_keys, rows)?);
+            *valid = Some(self.stream.bits_and(of_keys, of_keys, rows)?);
         }
         Ok(Some(KeyColumn::Made(Box::new(plain))))
     }

@@ -229,7 +229,7 @@ impl Stream {
         rows: usize,
     ) -> Result<Tuples> {
         let mut packing = Packing {
-            queue: self,
+            stream: self,
             tuples: self.tuples(rows, layout.places.len())?,
             places: &layout.places,
             begun: vec![false; layout.places.len()],
@@ -279,7 +279,7 @@ impl Stream {
 
 /// Tuples in construction, one column after the other.
 struct Packing<'a> {
-    queue: &'a Arc<Stream>,
+    stream: &'a Arc<Stream>,
     tuples: Tuples,
     places: &'a [usize],
     /// Whether a word holds a field already.
@@ -297,7 +297,7 @@ impl Packing<'_> {
 
     /// A field of one bit per row: the conjunction of two bitmaps.
     fn bits(&mut self, bits: &Memory, valid: Option<&Memory>, at: FirstBit) -> Result<()> {
-        let (queue, rows) = (self.queue, self.tuples.rows());
+        let (stream, rows) = (self.stream, self.tuples.rows());
         let (first_bit, add, word) = self.place(at)?;
         let args = (
             bits.into(),
@@ -308,7 +308,7 @@ impl Packing<'_> {
             (rows as u32).into(),
         );
         // SAFETY: bitmaps hold a bit for each row of the tuples, and so does a word of the tuples.
-        unsafe { queue.launch(kernels::GROUPS_PACK_BOOL, Shape::rows(rows), &args) }
+        unsafe { stream.launch(kernels::GROUPS_PACK_BOOL, Shape::rows(rows), &args) }
     }
 
     /// A field of values of `bits` bits; `negative_zero` is a bit pattern that equals 0.
@@ -325,7 +325,7 @@ impl Packing<'_> {
             32 => kernels::GROUPS_PACK32,
             _ => kernels::GROUPS_PACK64,
         };
-        let (queue, rows) = (self.queue, self.tuples.rows());
+        let (stream, rows) = (self.stream, self.tuples.rows());
         let (first_bit, add, word) = self.place(at)?;
         let args = (
             values.into(),
@@ -338,7 +338,7 @@ impl Packing<'_> {
         );
         // SAFETY: a column holds a value of the kernel's width, and its bitmap a bit, for each row of the tuples; so
         // does a word of the tuples.
-        unsafe { queue.launch(kernel, Shape::rows(rows), &args) }
+        unsafe { stream.launch(kernel, Shape::rows(rows), &args) }
     }
 
     /// Writes values of whole words.
@@ -358,12 +358,12 @@ impl Packing<'_> {
             let args = (values, valid, word(0)?.into(), word(1)?.into(), n);
             // SAFETY: `values` holds a value of two words, and `valid` a bit, for each row of the tuples; so does each
             // word of the tuples.
-            return unsafe { self.queue.launch(kernels::GROUPS_SPLIT128, shape, &args) };
+            return unsafe { self.stream.launch(kernels::GROUPS_SPLIT128, shape, &args) };
         }
         let [low, second, third, high] = [word(0)?, word(1)?, word(2)?, word(3)?].map(U64::from);
         let args = (values, valid, low, second, third, high, n);
         // SAFETY: as above, with values of four words.
-        unsafe { self.queue.launch(kernels::GROUPS_SPLIT256, shape, &args) }
+        unsafe { self.stream.launch(kernels::GROUPS_SPLIT256, shape, &args) }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::error::Result;
 impl KeyPrimitives for CudaDevice {
     fn order_keys(&self, base: &Column) -> Result<(Keys, KeyDomain)> {
         if let Some((key, words)) = self.base_key(base)? {
-            return self.queue.order_keys(key.source()?, words, base.rows());
+            return self.stream.order_keys(key.source()?, words, base.rows());
         }
         let (keys, domain) = self.fallback.order_keys(&self.column_to_host(base)?)?;
         Ok((self.keys_from_host(&keys)?, domain))
@@ -28,7 +28,7 @@ impl KeyPrimitives for CudaDevice {
         };
         if !of_the_host && let Some(key) = self.key_column(column)? {
             return self
-                .queue
+                .stream
                 .order_keys_in(domain, key.source()?, column.rows());
         }
         let keys = self
@@ -52,6 +52,6 @@ impl KeyPrimitives for CudaDevice {
         groups: Option<(&Buffer<u32>, u32)>,
         not_null: &[&Keys],
     ) -> Result<OrderedRows> {
-        self.queue.sort(rows, key, groups, not_null)
+        self.stream.sort(rows, key, groups, not_null)
     }
 }

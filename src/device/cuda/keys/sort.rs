@@ -78,15 +78,15 @@ pub(crate) const NARROW_WITH_WORDS: KeyWidth = KeyWidth {
     tile: 5760,
 };
 /// Keys of 64 bits without values.
-pub(crate) const WIDE_ALONE: KeyWidth = KeyWidth {
+pub(crate) const WIDE_KEYS_ONLY: KeyWidth = KeyWidth {
     value_bytes: 0,
-    onesweep: kernels::SORT_ONESWEEP_U64_ALONE,
+    onesweep: kernels::SORT_ONESWEEP_U64_KEYS_ONLY,
     ..WIDE
 };
 /// Keys of 32 bits without values.
-pub(crate) const NARROW_ALONE: KeyWidth = KeyWidth {
+pub(crate) const NARROW_KEYS_ONLY: KeyWidth = KeyWidth {
     value_bytes: 0,
-    onesweep: kernels::SORT_ONESWEEP_U32_ALONE,
+    onesweep: kernels::SORT_ONESWEEP_U32_KEYS_ONLY,
     ..NARROW
 };
 const ONESWEEP_THREADS: u32 = 384;

@@ -25,13 +25,13 @@ pub(crate) trait Tester {
     ///
     /// # Safety
     /// As of [`Stream::launch`].
-    unsafe fn count(&self, queue: &Stream, shape: Shape, args: CountArgs) -> Result<()>;
+    unsafe fn count(&self, stream: &Stream, shape: Shape, args: CountArgs) -> Result<()>;
 
     /// Launches the kernel that writes the build rows of the candidates that pass.
     ///
     /// # Safety
     /// As of [`Stream::launch`].
-    unsafe fn expand(&self, queue: &Stream, shape: Shape, args: ExpandArgs) -> Result<()>;
+    unsafe fn expand(&self, stream: &Stream, shape: Shape, args: ExpandArgs) -> Result<()>;
 }
 
 /// Bounds of ranges by probe position, the first position and their number, whether one match is enough, whether each

@@ -66,7 +66,7 @@ impl Stream {
             blockDimY: 1,
             blockDimZ: 1,
             sharedMemBytes: shape.shared,
-            hStream: self.stream.cu_stream(),
+            hStream: self.cuda_stream.cu_stream(),
             attrs: attribute,
             numAttrs: 1,
         }

@@ -43,8 +43,8 @@ pub(crate) struct Gpu {
     kernels: [OnceLock<CudaFunction>; ENTRIES],
     /// Row programs that were compiled.
     pub(crate) compiled: Compiled,
-    pub(crate) up: Mutex<Option<Arc<Ring>>>,
-    pub(crate) down: Mutex<Option<Arc<Ring>>>,
+    pub(crate) upload_ring: Mutex<Option<Arc<Ring>>>,
+    pub(crate) download_ring: Mutex<Option<Arc<Ring>>>,
     pub(crate) pinned_words: Words,
     /// Rates of the memory, once they were measured.
     pub(crate) memory_rates: OnceLock<MemoryRates>,
@@ -175,8 +175,8 @@ impl Gpu {
             modules: [const { Mutex::new(None) }; FAMILIES],
             kernels: [const { OnceLock::new() }; ENTRIES],
             compiled: Compiled::default(),
-            up: Mutex::new(None),
-            down: Mutex::new(None),
+            upload_ring: Mutex::new(None),
+            download_ring: Mutex::new(None),
             pinned_words: Words::default(),
             memory_rates: OnceLock::new(),
             refuses_clusters: AtomicBool::new(false),

@@ -108,7 +108,7 @@ impl Stream {
                 (blocks, slices, 1),
                 (threads, 1, 1),
                 shared,
-                self.stream.cu_stream(),
+                self.cuda_stream.cu_stream(),
                 args,
             )
         }

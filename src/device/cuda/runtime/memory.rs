@@ -19,7 +19,7 @@ use crate::error::{BowtieError, Result};
 pub(crate) struct Memory {
     pub(crate) pointer: u64,
     pub(crate) bytes: usize,
-    pub(crate) queue: Arc<Stream>,
+    pub(crate) stream: Arc<Stream>,
     /// The upload into it, until the stream is ordered after that.
     arriving: Mutex<Option<Box<UploadState>>>,
     _lease: Lease,
@@ -71,7 +71,7 @@ impl Memory {
             return Ok(());
         };
         match *arriving {
-            UploadState::Copied(copied) => self.queue.after(&copied),
+            UploadState::Copied(copied) => self.stream.after(&copied),
             UploadState::Widened {
                 narrow,
                 kernel,
@@ -80,7 +80,7 @@ impl Memory {
                 narrow.receive()?;
                 let args = ((&narrow).into(), self.into(), (rows as u32).into());
                 // SAFETY: the promise of `sent_as`.
-                unsafe { self.queue.launch(kernel, Shape::rows(rows), &args) }
+                unsafe { self.stream.launch(kernel, Shape::rows(rows), &args) }
             }
         }
     }
@@ -89,7 +89,7 @@ impl Memory {
     fn abandon(&self) -> Result<()> {
         match self.arriving.lock().take().as_deref() {
             None | Some(UploadState::Widened { .. }) => Ok(()),
-            Some(UploadState::Copied(copied)) => self.queue.after(copied),
+            Some(UploadState::Copied(copied)) => self.stream.after(copied),
         }
     }
 
@@ -104,8 +104,8 @@ impl Memory {
         if bytes == 0 {
             return Ok(());
         }
-        to.queue.bind()?;
-        let (from, to, stream) = (self.pointer, to.pointer + at as u64, &to.queue.stream);
+        to.stream.bind()?;
+        let (from, to, stream) = (self.pointer, to.pointer + at as u64, &to.stream.cuda_stream);
         // SAFETY: both have `bytes` bytes there, as was just checked.
         unsafe { result::memcpy_dtod_async(to, from, bytes, stream.cu_stream()) }
             .map_err(|e| failed("copying on the GPU", e))
@@ -181,8 +181,8 @@ impl<'a> From<&'a Memory> for Part<'a> {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        let stream = self.queue.stream.cu_stream();
-        let context = &self.queue.gpu.context;
+        let stream = self.stream.cuda_stream.cu_stream();
+        let context = &self.stream.gpu.context;
         // The first call may report the error of an earlier launch instead of binding.
         if context.bind_to_thread().is_err() {
             let _ = context.bind_to_thread();
@@ -199,7 +199,7 @@ impl Drop for Memory {
 impl Stream {
     /// `bytes` of memory for `what`, not initialised.
     pub(crate) fn alloc(self: &Arc<Self>, bytes: usize, what: &'static str) -> Result<Memory> {
-        self.alloc_on(&self.stream, bytes, what)
+        self.alloc_on(&self.cuda_stream, bytes, what)
     }
 
     /// The same in the order of another stream. This stream must be ordered after that one before it uses or frees the
@@ -227,7 +227,7 @@ impl Stream {
             Ok(pointer) => Ok(Memory {
                 pointer,
                 bytes,
-                queue: Arc::clone(self),
+                stream: Arc::clone(self),
                 arriving: Mutex::new(None),
                 _lease: lease,
             }),
@@ -257,8 +257,10 @@ impl Stream {
         let memory = self.alloc(bytes, what)?;
         let padded = bytes.max(1).next_multiple_of(32);
         // SAFETY: `padded` bytes were allocated.
-        unsafe { result::memset_d8_async(memory.pointer, byte, padded, self.stream.cu_stream()) }
-            .map_err(|e| failed("clearing memory", e))?;
+        unsafe {
+            result::memset_d8_async(memory.pointer, byte, padded, self.cuda_stream.cu_stream())
+        }
+        .map_err(|e| failed("clearing memory", e))?;
         Ok(memory)
     }
 
@@ -285,7 +287,7 @@ impl Stream {
         self.bind()?;
         let begin = from.pointer();
         // SAFETY: both are long enough, as was just checked, and of this stream.
-        unsafe { result::memcpy_dtod_async(to.pointer, begin, bytes, self.stream.cu_stream()) }
+        unsafe { result::memcpy_dtod_async(to.pointer, begin, bytes, self.cuda_stream.cu_stream()) }
             .map_err(|e| failed("a copy on the GPU", e))
     }
 }

@@ -77,9 +77,9 @@ impl Stream {
         };
         let (begun, done) = (event()?, event()?);
         let mark = |e| failed("recording an event", e);
-        begun.record(&self.stream).map_err(mark)?;
+        begun.record(&self.cuda_stream).map_err(mark)?;
         work()?;
-        done.record(&self.stream).map_err(mark)?;
+        done.record(&self.cuda_stream).map_err(mark)?;
         let elapsed = begun.elapsed_ms(&done);
         Ok(elapsed.map_err(|e| failed("a kernel", e))?.into())
     }

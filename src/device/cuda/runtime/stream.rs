@@ -14,18 +14,18 @@ use crate::error::Result;
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) gpu: Arc<Gpu>,
-    pub(crate) stream: Arc<CudaStream>,
+    pub(crate) cuda_stream: Arc<CudaStream>,
     pub(crate) budget: Arc<Budget>,
-    /// Whether keys were outside of a guessed range: then those of later chunks are likely to be, too.
+    /// Whether keys were outside of a assumed range: then those of later chunks are likely to be, too.
     pub(crate) assumed_range_missed: AtomicBool,
 }
 
 impl Stream {
     pub(crate) fn new(gpu: Arc<Gpu>, budget: Arc<Budget>) -> Result<Arc<Self>> {
-        let stream = gpu.stream()?;
+        let cuda_stream = gpu.stream()?;
         Ok(Arc::new(Self {
             gpu,
-            stream,
+            cuda_stream,
             budget,
             assumed_range_missed: AtomicBool::new(false),
         }))
@@ -33,19 +33,21 @@ impl Stream {
 
     /// Orders all later launches after `event`.
     pub(crate) fn after(&self, event: &CudaEvent) -> Result<()> {
-        self.stream
+        self.cuda_stream
             .wait(event)
             .map_err(|e| failed("ordering two streams", e))
     }
 
     /// An event behind all work launched so far.
     pub(crate) fn mark(&self) -> Result<CudaEvent> {
-        self.gpu.mark(&self.stream)
+        self.gpu.mark(&self.cuda_stream)
     }
 
     /// Waits until all work is done.
     pub(crate) fn wait(&self) -> Result<()> {
-        self.stream.synchronize().map_err(|e| failed("a kernel", e))
+        self.cuda_stream
+            .synchronize()
+            .map_err(|e| failed("a kernel", e))
     }
 
     pub(crate) fn bind(&self) -> Result<()> {

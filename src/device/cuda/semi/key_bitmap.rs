@@ -70,7 +70,7 @@ impl CudaDevice {
         }
         let keys = self.keys(columns)?;
         let numbers = keys.iter().map(Key::number).collect::<Result<Vec<_>>>()?;
-        self.queue.extents(&numbers, rows).map(KeyRange)
+        self.stream.extents(&numbers, rows).map(KeyRange)
     }
 
     /// The range of one integer column by a sample, with a margin at both ends. `None` for several columns, and where
@@ -81,7 +81,7 @@ impl CudaDevice {
         let Some(number) = number else {
             return Ok(None);
         };
-        let extents = self.queue.sampled_extents(&[number], column.rows())?;
+        let extents = self.stream.sampled_extents(&[number], column.rows())?;
         let Some([extent]) = extents.as_deref() else {
             return Ok(None);
         };
@@ -101,11 +101,11 @@ impl CudaDevice {
         if rows == 0 {
             return Ok(None);
         }
-        let queue = &self.queue;
+        let stream = &self.stream;
         let keys = self.keys(columns)?;
-        let keys = queue.keys(bits, &keys, rows)?;
+        let keys = stream.keys(bits, &keys, rows)?;
         let extents = match (asked, &keys) {
-            (true, Keys::Values(..)) => Some(queue.no_extents(1)?),
+            (true, Keys::Values(..)) => Some(stream.no_extents(1)?),
             _ => None,
         };
         let kernel = keys.kernel([
@@ -118,11 +118,11 @@ impl CudaDevice {
         let bits = flag_words(&bits.bits)?.into();
         let extent = extents.as_ref().into();
         let args = (values, valid, n, sign, least, count, null, bits, extent);
-        let shape = queue.at_once(kernel, rows, SET_TILE)?;
+        let shape = stream.at_once(kernel, rows, SET_TILE)?;
         // SAFETY: keys hold as many values of the kernel's width as there are rows, in whole vectors, and as many valid
         // bits; bit positions are below the number of bits; an extent is two words.
-        unsafe { queue.launch(kernel, shape, &args)? };
-        let found = extents.map(|extents| queue.read_extents(&extents, 1));
+        unsafe { stream.launch(kernel, shape, &args)? };
+        let found = extents.map(|extents| stream.read_extents(&extents, 1));
         Ok(found.transpose()?.map(KeyRange))
     }
 
@@ -143,7 +143,7 @@ impl CudaDevice {
             return Err(BowtieError::Internal("flags of other rows".into()));
         }
         let keys = self.keys(columns)?;
-        let keys = self.queue.keys(bits, &keys, rows)?;
+        let keys = self.stream.keys(bits, &keys, rows)?;
         let kernel = keys.kernel([
             kernels::KEY_BITS_TEST8,
             kernels::KEY_BITS_TEST16,
@@ -155,7 +155,7 @@ impl CudaDevice {
         let flags = flags.part(first / 8)?.into();
         let args = (values, valid, n, sign, least, count, null, bits, flags);
         // SAFETY: as for setting them; there is a word of flags for each 32 rows from `first` on, as was just checked.
-        unsafe { self.queue.launch(kernel, Shape::rows(rows), &args) }
+        unsafe { self.stream.launch(kernel, Shape::rows(rows), &args) }
     }
 }
 

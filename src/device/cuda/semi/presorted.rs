@@ -177,12 +177,12 @@ impl CudaDevice {
         build_payload: &[&Column],
         payload: &[&Column],
     ) -> Result<Option<Joined>> {
-        let queue = &self.queue;
+        let stream = &self.stream;
         let Some(sides) = self.merged_sides(keys)? else {
             return Ok(None);
         };
-        let sample = queue.sample_order(&sides, keys.known)?;
-        let cuts = queue.cuts(&sides)?;
+        let sample = stream.sample_order(&sides, keys.known)?;
+        let cuts = stream.cuts(&sides)?;
         if !ascend_in_sample(sample)? {
             return Ok(None);
         }
@@ -191,7 +191,7 @@ impl CudaDevice {
         let origins = ColumnSources::of(payload, Some(keys.probe), how);
         let capacity = (sides.probe_rows, sides.width);
         let output =
-            queue.allocate_matches(&build_origins, build_payload, &origins, payload, capacity)?;
+            stream.allocate_matches(&build_origins, build_payload, &origins, payload, capacity)?;
         let of_build = sources(&build_origins, build_payload);
         let of_build = of_build.into_iter().map(|(values, bytes)| {
             // Row ids are counted from the offset by the kernel.
@@ -200,7 +200,7 @@ impl CudaDevice {
         });
         let of_build: Sources<'_> = of_build.collect::<Result<_>>()?;
         let of_probe = sources(&origins, payload);
-        let pairs = queue.walk_to_join(&sides, &cuts, (&of_build, &of_probe), &output)?;
+        let pairs = stream.walk_to_join(&sides, &cuts, (&of_build, &of_probe), &output)?;
         let Some(pairs) = pairs else {
             return Ok(None);
         };
@@ -218,20 +218,21 @@ impl CudaDevice {
         matched: bool,
         kept: &[&Column],
     ) -> Result<Option<Kept>> {
-        let queue = &self.queue;
+        let stream = &self.stream;
         let Some(sides) = self.merged_sides(keys)? else {
             return Ok(None);
         };
-        let sample = queue.sample_order(&sides, keys.known)?;
-        let cuts = queue.cuts(&sides)?;
+        let sample = stream.sample_order(&sides, keys.known)?;
+        let cuts = stream.cuts(&sides)?;
         if !ascend_in_sample(sample)? {
             return Ok(None);
         }
         let origins = ColumnSources::of(kept, Some(keys.probe), Materialization::Gftr);
         let none = ColumnSources::of(&[], None, Materialization::Gftr);
         let capacity = (sides.probe_rows, sides.width);
-        let output = queue.allocate_matches(&none, &[], &origins, kept, capacity)?;
-        let rows = queue.walk_to_keep(&sides, &cuts, matched, &sources(&origins, kept), &output)?;
+        let output = stream.allocate_matches(&none, &[], &origins, kept, capacity)?;
+        let rows =
+            stream.walk_to_keep(&sides, &cuts, matched, &sources(&origins, kept), &output)?;
         let Some(rows) = rows else {
             return Ok(None);
         };
@@ -276,7 +277,7 @@ impl CudaDevice {
             return Ok(None);
         }
         if keys.known {
-            let (first, end) = self.queue.matching(&sides)?;
+            let (first, end) = self.stream.matching(&sides)?;
             // From the start of the unit of 16 bytes that holds the first of them.
             sides.offset = first * width.bytes() / 16 * 16 / width.bytes();
             sides.build_rows = end.max(sides.offset) - sides.offset;

@@ -71,7 +71,7 @@ enum Finder {
 impl Finder {
     /// Builds the index of `technique` over encoded sets with ranks below `universe`.
     fn new(
-        queue: &Arc<Stream>,
+        stream: &Arc<Stream>,
         technique: SetTechnique,
         sets: &Sets,
         universe: usize,
@@ -80,16 +80,16 @@ impl Finder {
         Ok(match technique {
             // If the indexed set is contained in the probe set, a prefix of one element is its rarest element.
             SetTechnique::Rarest if !measure.is_contained() => {
-                Self::Prefix(Prefix::new(queue, sets, universe, measure)?)
+                Self::Prefix(Prefix::new(stream, sets, universe, measure)?)
             }
-            SetTechnique::Prefix => Self::Prefix(Prefix::new(queue, sets, universe, measure)?),
+            SetTechnique::Prefix => Self::Prefix(Prefix::new(stream, sets, universe, measure)?),
             SetTechnique::InvertedIndex => {
-                Self::InvertedIndex(InvertedIndex::new(queue, sets, universe)?)
+                Self::InvertedIndex(InvertedIndex::new(stream, sets, universe)?)
             }
-            SetTechnique::Signature => Self::Signature(Signature::new(queue, sets, test)?),
-            SetTechnique::Bitmap => Self::Bits(Bits::new(queue, sets, universe, false)?),
-            SetTechnique::Matrix => Self::Bits(Bits::new(queue, sets, universe, true)?),
-            SetTechnique::Rarest => Self::Rarest(Rarest::new(queue, sets, universe)?),
+            SetTechnique::Signature => Self::Signature(Signature::new(stream, sets, test)?),
+            SetTechnique::Bitmap => Self::Bits(Bits::new(stream, sets, universe, false)?),
+            SetTechnique::Matrix => Self::Bits(Bits::new(stream, sets, universe, true)?),
+            SetTechnique::Rarest => Self::Rarest(Rarest::new(stream, sets, universe)?),
             SetTechnique::Intersect => Self::Intersect,
         })
     }
@@ -126,7 +126,7 @@ impl CudaDevice {
         wanted: Option<SetTechnique>,
         probe: &Column,
     ) -> Result<SetIndex> {
-        let queue = &self.queue;
+        let stream = &self.stream;
         let (sets, domain) = self.encode_indexed(column, groups, not_null)?;
         let universe = domain.universe();
         let profile = Profile {
@@ -138,7 +138,7 @@ impl CudaDevice {
                 false => mean_length(probe.on_host()?),
             },
             universe: universe as u64,
-            available: queue.budget.available(),
+            available: stream.budget.available(),
         };
         self.check_cancelled()?;
         let measure = Measure::of(test);
@@ -146,7 +146,7 @@ impl CudaDevice {
         let (technique, finder) = match choose::choose(wanted, test, &profile) {
             Some(technique) => (
                 technique,
-                Finder::new(queue, technique, &sets, universe, of)?,
+                Finder::new(stream, technique, &sets, universe, of)?,
             ),
             None => self.cheapest(&sets, &domain, of, &profile)?,
         };
@@ -170,10 +170,10 @@ impl CudaDevice {
         (test, measure): (SetTest, &Measure),
         profile: &Profile,
     ) -> Result<(SetTechnique, Finder)> {
-        let (queue, universe) = (&self.queue, domain.universe());
-        let prefix = Prefix::new(queue, sets, universe, measure)?;
+        let (stream, universe) = (&self.stream, domain.universe());
+        let prefix = Prefix::new(stream, sets, universe, measure)?;
         let search = Search {
-            queue,
+            stream,
             check_cancelled: &|| self.check_cancelled(),
             measure,
             probe: sets,
@@ -183,14 +183,14 @@ impl CudaDevice {
         let (_, pairs) = search.pairs_in(&search.windows()?)?;
         let longer = profile.probe as f64 / sets.len.max(1) as f64;
         let all_pairs = match &sets.by_group {
-            Some(groups) => queue.sum_of_squares(&groups.segments, groups.count, true)? * longer,
+            Some(groups) => stream.sum_of_squares(&groups.segments, groups.count, true)? * longer,
             None => profile.indexed as f64 * profile.probe as f64,
         };
         let work = Work {
             pairs: pairs as f64 * longer,
             all_pairs,
-            items: queue.sum_of_squares(domain.frequencies(), universe, false)? * longer,
-            candidates: queue.sum_of_squares(prefix.list_offsets(), universe, true)? * longer,
+            items: stream.sum_of_squares(domain.frequencies(), universe, false)? * longer,
+            candidates: stream.sum_of_squares(prefix.list_offsets(), universe, true)? * longer,
             mean: profile.mean() as f64,
             share: profile.least_share(test),
             universe: universe as f64,
@@ -200,7 +200,7 @@ impl CudaDevice {
             SetTechnique::Prefix => Finder::Prefix(prefix),
             other => {
                 drop(prefix);
-                Finder::new(queue, other, sets, universe, (test, measure))?
+                Finder::new(stream, other, sets, universe, (test, measure))?
             }
         };
         Ok((technique, finder))
@@ -214,15 +214,15 @@ impl CudaDevice {
         groups: Option<&Buffer<u32>>,
         not_null: &[&Keys],
     ) -> Result<SetMatches> {
-        let (index, queue) = (index.index.get::<SetIndex>()?, &self.queue);
+        let (index, stream) = (index.index.get::<SetIndex>()?, &self.stream);
         let sets = index.probe(self.encode_probe(&index.domain, column, groups, not_null)?);
         if sets.len == 0 || index.sets.len == 0 {
-            let none = || queue.sequence(0, 0);
+            let none = || stream.sequence(0, 0);
             return Ok(SetMatches {
                 matches: OrderedRows {
                     rows: none()?,
                     keys: None,
-                    segments: Some(Buffer::cuda(queue.zeroed(4, "range bounds")?, 1)),
+                    segments: Some(Buffer::cuda(stream.zeroed(4, "range bounds")?, 1)),
                 },
                 probe: OrderedRows::of_rows(none()?),
                 ranges: Ranges {
@@ -233,25 +233,26 @@ impl CudaDevice {
             });
         }
         let check_cancelled = || self.check_cancelled();
-        let empties = EmptySetMatches::of(queue, [sets.as_ref(), index.sets.as_ref()], index.test)?;
+        let empties =
+            EmptySetMatches::of(stream, [sets.as_ref(), index.sets.as_ref()], index.test)?;
         let prepared = index
             .finder
-            .prepare(index.search(queue, &check_cancelled, &sets)?)?;
-        let found = queue.list_matches(&prepared, &sets, empties.as_ref())?;
+            .prepare(index.search(stream, &check_cancelled, &sets)?)?;
+        let found = stream.list_matches(&prepared, &sets, empties.as_ref())?;
         let tally = SetTally {
             candidates: prepared.candidates,
             verified: found.verified,
         };
         drop(prepared);
         let of_indexed = memory(&index.sets.rows)?;
-        let rows = queue.gather_values(of_indexed, &found.positions, found.total, 4)?;
+        let rows = stream.gather_values(of_indexed, &found.positions, found.total, 4)?;
         Ok(SetMatches {
             matches: OrderedRows {
                 rows: Buffer::cuda(rows, found.total),
                 keys: None,
                 segments: Some(found.segments),
             },
-            probe: OrderedRows::of_rows(queue.rows_of(sets)?),
+            probe: OrderedRows::of_rows(stream.rows_of(sets)?),
             ranges: found.ranges,
             tally,
         })
@@ -265,27 +266,28 @@ impl CudaDevice {
         groups: Option<&Buffer<u32>>,
         counting: SetCounting,
     ) -> Result<SetCounts> {
-        let (index, queue) = (index.index.get::<SetIndex>()?, &self.queue);
+        let (index, stream) = (index.index.get::<SetIndex>()?, &self.stream);
         let sets = index.probe(self.encode_probe(&index.domain, column, groups, &[])?);
         if sets.len == 0 || index.sets.len == 0 {
             let indexed = match counting {
-                SetCounting::Both => Some(queue.zeroed(index.rows * 4, "match counts")?),
+                SetCounting::Both => Some(stream.zeroed(index.rows * 4, "match counts")?),
                 SetCounting::Exists | SetCounting::Probe => None,
             };
             return Ok(SetCounts {
-                probe: OrderedRows::of_rows(queue.sequence(0, 0)?),
-                counts: queue.sequence(0, 0)?,
+                probe: OrderedRows::of_rows(stream.sequence(0, 0)?),
+                counts: stream.sequence(0, 0)?,
                 indexed: indexed.map(|counts| Buffer::cuda(counts, index.rows)),
                 tally: SetTally::default(),
             });
         }
         let check_cancelled = || self.check_cancelled();
-        let empties = EmptySetMatches::of(queue, [sets.as_ref(), index.sets.as_ref()], index.test)?;
+        let empties =
+            EmptySetMatches::of(stream, [sets.as_ref(), index.sets.as_ref()], index.test)?;
         let prepared = index
             .finder
-            .prepare(index.search(queue, &check_cancelled, &sets)?)?;
+            .prepare(index.search(stream, &check_cancelled, &sets)?)?;
         let sides = [sets.as_ref(), index.sets.as_ref()];
-        let counted = queue.count_matches_of_sets(&prepared, sides, empties.as_ref(), counting)?;
+        let counted = stream.count_matches_of_sets(&prepared, sides, empties.as_ref(), counting)?;
         let tally = SetTally {
             candidates: prepared.candidates,
             verified: counted.verified,
@@ -293,12 +295,12 @@ impl CudaDevice {
         drop(prepared);
         let by_row = |counts| {
             let counts = Buffer::cuda(counts, index.sets.len);
-            queue.scatter(&index.sets.rows, &counts, index.rows)
+            stream.scatter(&index.sets.rows, &counts, index.rows)
         };
         let indexed = counted.indexed.map(by_row).transpose()?;
         Ok(SetCounts {
             counts: Buffer::cuda(counted.probe, sets.len),
-            probe: OrderedRows::of_rows(queue.rows_of(sets)?),
+            probe: OrderedRows::of_rows(stream.rows_of(sets)?),
             indexed,
             tally,
         })
@@ -306,7 +308,7 @@ impl CudaDevice {
 
     /// The number of occurrences of each of `rows` row ids in `list`.
     pub(crate) fn count_occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>> {
-        let counts = self.queue.histogram(memory(list)?, list.len(), rows)?;
+        let counts = self.stream.histogram(memory(list)?, list.len(), rows)?;
         Ok(Buffer::cuda(counts, rows))
     }
 }
@@ -333,13 +335,13 @@ impl SetIndex {
     /// The search of `probe` sets, by halves if both sides are the same sets.
     fn search<'a>(
         &'a self,
-        queue: &'a Arc<Stream>,
+        stream: &'a Arc<Stream>,
         check_cancelled: &'a dyn Fn() -> Result<()>,
         probe: &'a Arc<Sets>,
     ) -> Result<Search<'a>> {
-        let same = Arc::ptr_eq(probe, &self.sets) || queue.are_same(probe, &self.sets)?;
+        let same = Arc::ptr_eq(probe, &self.sets) || stream.are_same(probe, &self.sets)?;
         Ok(Search {
-            queue,
+            stream,
             check_cancelled,
             measure: &self.measure,
             probe,

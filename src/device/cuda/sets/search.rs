@@ -18,7 +18,7 @@ use crate::error::Result;
 /// The inputs of a search.
 #[derive(Clone, Copy)]
 pub(crate) struct Search<'a> {
-    pub(crate) queue: &'a Arc<Stream>,
+    pub(crate) stream: &'a Arc<Stream>,
     /// Called between launches; its error ends the search.
     pub(crate) check_cancelled: &'a dyn Fn() -> Result<()>,
     pub(crate) measure: &'a Measure,
@@ -65,8 +65,8 @@ impl<'a> Search<'a> {
     /// The window of each probe set: the range of indexed sets that may match by group and size.
     pub(crate) fn windows(&self) -> Result<Ranges> {
         let n = self.probe.len;
-        let lo = self.queue.alloc(n * 4, "range bounds")?;
-        let hi = self.queue.alloc(n * 4, "range bounds")?;
+        let lo = self.stream.alloc(n * 4, "range bounds")?;
+        let hi = self.stream.alloc(n * 4, "range bounds")?;
         let (probe, measure) = (self.probe.structure(), self.measure.structure());
         let [groups, segments] = self.probe.groups_in(self.indexed);
         let args = (
@@ -83,7 +83,7 @@ impl<'a> Search<'a> {
         let kernel = kernels::SET_MATCHES_WINDOWS;
         // SAFETY: the structures are of sets and a measure; groups are those of the index, each of which has a segment;
         // sizes are those of the indexed sets; `lo` and `hi` hold n words.
-        unsafe { self.queue.launch(kernel, Shape::each(n), &args)? };
+        unsafe { self.stream.launch(kernel, Shape::each(n), &args)? };
         Ok(Ranges {
             lo: Buffer::cuda(lo, n),
             hi: Buffer::cuda(hi, n),
@@ -92,20 +92,20 @@ impl<'a> Search<'a> {
 
     /// The scanned numbers of pairs in windows, and their sum.
     pub(crate) fn pairs_in(&self, windows: &Ranges) -> Result<(Buffer<u64>, u64)> {
-        let counts = self.queue.range_counts(windows, false)?;
-        let offsets = self.queue.scan_offsets(&counts)?;
+        let counts = self.stream.range_counts(windows, false)?;
+        let offsets = self.stream.scan_offsets(&counts)?;
         let total = self.total(&offsets)?;
         Ok((offsets, total))
     }
 
     fn total(&self, offsets: &Buffer<u64>) -> Result<u64> {
         let words = memory(offsets)?;
-        self.queue.read_word(words, offsets.len() - 1)
+        self.stream.read_word(words, offsets.len() - 1)
     }
 
     /// Probes that begin at `starts` and have `counts` candidates each, `count` probes.
     pub(crate) fn probes(&self, starts: Memory, counts: Memory, count: usize) -> Result<Probes> {
-        let offsets = self.queue.scan_offsets(&Buffer::cuda(counts, count))?;
+        let offsets = self.stream.scan_offsets(&Buffer::cuda(counts, count))?;
         Ok(Probes {
             starts,
             total: self.total(&offsets)?,
@@ -125,7 +125,7 @@ impl<'a> Search<'a> {
         let join = self.join(0, to);
         let offsets = memory(&probes.offsets)?;
         let total = probes.total as usize;
-        let most = 4 * self.queue.gpu.multiprocessors;
+        let most = 4 * self.stream.gpu.multiprocessors;
         let test = |from: usize, len: usize| {
             let of = Structure([
                 (&probes.starts).into(),
@@ -137,7 +137,7 @@ impl<'a> Search<'a> {
             shape.blocks = shape.blocks.min(most);
             launch(shape, &of, &join)
         };
-        self.queue.in_launches(
+        self.stream.in_launches(
             total,
             1,
             FIRST_CANDIDATES,
@@ -167,7 +167,7 @@ impl<'a> Search<'a> {
         // About as many pairs as the first launch should test.
         let tested = (FIRST_TESTS as f64 / cost.max(1.0)) as usize;
         let first = (tested / self.indexed.len.max(1)).clamp(together, 1 << 24);
-        self.queue.in_launches(
+        self.stream.in_launches(
             sets,
             together,
             first,

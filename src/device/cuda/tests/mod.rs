@@ -79,7 +79,7 @@ fn ends_when_cancelled<T: Send>(
         rows_before_compiling: gpu.rows_before_compiling,
         least_merged_rows: gpu.least_merged_rows,
         name: gpu.name.clone(),
-        queue: Arc::clone(&gpu.queue),
+        stream: Arc::clone(&gpu.stream),
         fallback: host.clone(),
         cancelled: Arc::clone(&cancelled),
     };

@@ -8,9 +8,9 @@ fn rates_of_memory() {
     let Some((_, gpu)) = reference_and_gpu() else {
         return;
     };
-    let rates = gpu.queue.memory_rates().unwrap();
+    let rates = gpu.stream.memory_rates().unwrap();
     println!("{rates:?}");
     assert!((0.12..=7.7).contains(&rates.copied_byte), "{rates:?}");
     assert!((6.8..=437.0).contains(&rates.gathered_value), "{rates:?}");
-    assert_eq!(gpu.queue.memory_rates().unwrap(), rates);
+    assert_eq!(gpu.stream.memory_rates().unwrap(), rates);
 }

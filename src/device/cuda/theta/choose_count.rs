@@ -37,18 +37,18 @@ impl CudaDevice {
                 .filter_map(|(cost, counter)| Some((cost?, counter)))
                 .collect();
         counters.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-        let leaf_tests = || self.queue.sampled_leaf_tests(matches);
+        let leaf_tests = || self.stream.sampled_leaf_tests(matches);
         if let Some((cost, counter)) = counters.first()
             && COSTS.walk_exceeds(*cost, matches, leaf_tests)?
         {
             // An out-of-memory error is passed on: a smaller join tile costs less than a walk.
             return match counter {
-                Counter::Wavelet => self.queue.wavelet_count(matches, &matches.tests[0]),
-                Counter::Tiles => self.queue.tiles_count(matches, check_cancelled),
+                Counter::Wavelet => self.stream.wavelet_count(matches, &matches.tests[0]),
+                Counter::Tiles => self.stream.tiles_count(matches, check_cancelled),
             };
         }
         match self
-            .queue
+            .stream
             .zones_count(matches, exists_only, check_cancelled)?
         {
             Some(counts) => Ok(counts),

@@ -58,7 +58,7 @@ impl CudaDevice {
                 "cross product rows out of range".into(),
             ));
         }
-        let out = self.queue.alloc(len * width, "output columns")?;
+        let out = self.stream.alloc(len * width, "output columns")?;
         let args = (
             (&values.values).into(),
             (rows as u32).into(),
@@ -70,13 +70,13 @@ impl CudaDevice {
         let shape = Shape::blocks_of(len * width, BLOCK_BYTES, 256);
         // SAFETY: the column has the rows of all output rows, as was just checked; `out` has room for them in whole
         // vectors.
-        unsafe { self.queue.launch(kernel, shape, &args)? };
+        unsafe { self.stream.launch(kernel, shape, &args)? };
         let values = Values {
             data_type: values.data_type.clone(),
             values: out,
             valid: None,
             original: None,
-            made: Some(self.queue.mark()?),
+            made: Some(self.stream.mark()?),
         };
         Ok(Some(Column::cuda(values, len)))
     }

@@ -42,7 +42,7 @@ struct Filter<'a> {
 }
 
 impl Tester for Filter<'_> {
-    unsafe fn count(&self, queue: &Stream, shape: Shape, args: CountArgs) -> Result<()> {
+    unsafe fn count(&self, stream: &Stream, shape: Shape, args: CountArgs) -> Result<()> {
         let (lo, hi, first, positions, exists_only, by_slice, counts) = args;
         let (program, fault) = (self.program.into(), self.fault.into());
         let args = (
@@ -57,17 +57,17 @@ impl Tester for Filter<'_> {
             fault,
         );
         // SAFETY: the caller's promise.
-        unsafe { queue.launch(kernels::PROGRAM_COUNT, shape, &args) }
+        unsafe { stream.launch(kernels::PROGRAM_COUNT, shape, &args) }
     }
 
-    unsafe fn expand(&self, queue: &Stream, shape: Shape, args: ExpandArgs) -> Result<()> {
+    unsafe fn expand(&self, stream: &Stream, shape: Shape, args: ExpandArgs) -> Result<()> {
         let (lo, hi, offsets, slices, rows, first, positions, from, len, out) = args;
         let (program, fault) = (self.program.into(), self.fault.into());
         let args = (
             program, lo, hi, offsets, slices, rows, first, positions, from, len, out, fault,
         );
         // SAFETY: the caller's promise.
-        unsafe { queue.launch(kernels::PROGRAM_EXPAND, shape, &args) }
+        unsafe { stream.launch(kernels::PROGRAM_EXPAND, shape, &args) }
     }
 }
 
@@ -365,7 +365,7 @@ impl Stream {
         self.bind()?;
         let (from, to) = (of.pointer(), to.pointer() + at as u64 * 4);
         // SAFETY: both hold `words` words, as was just checked, and are memory of this queue.
-        unsafe { result::memcpy_dtod_async(to, from, words * 4, self.stream.cu_stream()) }
+        unsafe { result::memcpy_dtod_async(to, from, words * 4, self.cuda_stream.cu_stream()) }
             .map_err(|e| failed("copying on the GPU", e))
     }
 }

@@ -19,7 +19,7 @@ use crate::ir::comparison::Comparison;
 
 impl ThetaPrimitives for CudaDevice {
     fn zone_keys(&self, keys: &Keys, build: &OrderedRows) -> Result<ZonedKeys> {
-        self.queue
+        self.stream
             .zone_keys(keys, build)
             .map(|keys| ZonedKeys(Opaque::new(keys)))
     }
@@ -31,7 +31,7 @@ impl ThetaPrimitives for CudaDevice {
         bounds: &[Bound<'_>],
         groups: Option<&Buffer<u32>>,
     ) -> Result<Ranges> {
-        self.queue.range_bounds(build, probe, bounds, groups)
+        self.stream.range_bounds(build, probe, bounds, groups)
     }
 
     fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>> {
@@ -39,7 +39,7 @@ impl ThetaPrimitives for CudaDevice {
         let check_cancelled = || self.check_cancelled();
         if let Some(program) = &matches.program {
             let counted =
-                self.queue
+                self.stream
                     .program_count(matches, program, exists_only, &check_cancelled)?;
             return match counted {
                 Some(counts) => Ok(counts),
@@ -47,24 +47,24 @@ impl ThetaPrimitives for CudaDevice {
             };
         }
         if matches.tests.is_empty() {
-            return self.queue.range_counts(matches.ranges, exists_only);
+            return self.stream.range_counts(matches.ranges, exists_only);
         }
         self.count_cheapest(matches, exists_only, &check_cancelled)
     }
 
     fn scan(&self, counts: &Buffer<u32>) -> Result<Buffer<u64>> {
-        self.queue.scan_offsets(counts)
+        self.stream.scan_offsets(counts)
     }
 
     fn total(&self, offsets: &Buffer<u64>) -> Result<u64> {
         match offsets.len() {
             0 => Ok(0),
-            len => self.queue.read_word(memory(offsets)?, len - 1),
+            len => self.stream.read_word(memory(offsets)?, len - 1),
         }
     }
 
     fn piece_end(&self, offsets: &Buffer<u64>, from: u64, target: u64, most: u64) -> Result<u64> {
-        self.queue.piece_end(offsets, from, target, most)
+        self.stream.piece_end(offsets, from, target, most)
     }
 
     fn expand(
@@ -75,18 +75,18 @@ impl ThetaPrimitives for CudaDevice {
         len: usize,
     ) -> Result<Pairs> {
         if let Some(program) = &matches.program {
-            let pairs = self
-                .queue
-                .program_expand(matches, program, offsets, from, len, &|| {
-                    self.check_cancelled()
-                })?;
+            let pairs =
+                self.stream
+                    .program_expand(matches, program, offsets, from, len, &|| {
+                        self.check_cancelled()
+                    })?;
             return match pairs {
                 Some(pairs) => Ok(pairs),
                 None => self.expand_on_host(matches, offsets, from, len),
             };
         }
         match matches.tests.is_empty() {
-            true => self.queue.expand_ranges(
+            true => self.stream.expand_ranges(
                 matches.build,
                 matches.probe,
                 matches.ranges,
@@ -95,7 +95,7 @@ impl ThetaPrimitives for CudaDevice {
                 len,
             ),
             false => match self
-                .queue
+                .stream
                 .zones_expand(matches, offsets, from, len, &|| self.check_cancelled())?
             {
                 Some(pairs) => Ok(pairs),
@@ -110,11 +110,11 @@ impl ThetaPrimitives for CudaDevice {
         counts: &Buffer<u32>,
         rows: usize,
     ) -> Result<Buffer<u32>> {
-        self.queue.scatter(&probe.rows, counts, rows)
+        self.stream.scatter(&probe.rows, counts, rows)
     }
 
     fn cover(&self, build: &OrderedRows, ranges: &Ranges, rows: usize) -> Result<Buffer<u32>> {
-        self.queue.cover(build, ranges, rows)
+        self.stream.cover(build, ranges, rows)
     }
 
     fn sample_selectivity(
@@ -136,7 +136,7 @@ impl ThetaPrimitives for CudaDevice {
 
 impl FoldPrimitives for CudaDevice {
     fn weigh(&self, values: &Column, weights: &Buffer<u32>) -> Result<Column> {
-        if let Some(weighed) = self.queue.weigh(values, weights)? {
+        if let Some(weighed) = self.stream.weigh(values, weights)? {
             return Ok(weighed);
         }
         let weighed = self
@@ -146,7 +146,7 @@ impl FoldPrimitives for CudaDevice {
     }
 
     fn sum(&self, values: &Column) -> Result<Column> {
-        if let Some(sum) = self.queue.sum(values)? {
+        if let Some(sum) = self.stream.sum(values)? {
             return Ok(sum);
         }
         let sum = self.fallback.sum(&self.column_to_host(values)?)?;
@@ -154,7 +154,7 @@ impl FoldPrimitives for CudaDevice {
     }
 
     fn weigh_count(&self, values: Option<&Column>, weights: &Buffer<u32>) -> Result<Column> {
-        if let Some(counts) = self.queue.weigh_count(values, weights)? {
+        if let Some(counts) = self.stream.weigh_count(values, weights)? {
             return Ok(counts);
         }
         let values = values
@@ -167,7 +167,7 @@ impl FoldPrimitives for CudaDevice {
     }
 
     fn range_sum(&self, values: &Column, matches: Matches<'_>, rows: usize) -> Result<Column> {
-        if let Some(sums) = self.queue.range_sum(values, matches, rows)? {
+        if let Some(sums) = self.stream.range_sum(values, matches, rows)? {
             return Ok(sums);
         }
         self.fold_on_host(values, matches, |fallback, values, matches| {
@@ -176,7 +176,7 @@ impl FoldPrimitives for CudaDevice {
     }
 
     fn range_count(&self, values: &Column, matches: Matches<'_>, rows: usize) -> Result<Column> {
-        if let Some(counts) = self.queue.range_count(values, matches, rows)? {
+        if let Some(counts) = self.stream.range_count(values, matches, rows)? {
             return Ok(counts);
         }
         self.fold_on_host(values, matches, |fallback, values, matches| {
@@ -194,11 +194,11 @@ impl FoldPrimitives for CudaDevice {
         if let Some(column) = values.on_cuda()
             && values.rows() > 0
         {
-            let keys = match self.queue.total_keys(column, values.rows())? {
+            let keys = match self.stream.total_keys(column, values.rows())? {
                 Some(floats) => floats,
                 None => self.order_keys(values)?.0,
             };
-            return self.queue.range_extreme(column, &keys, matches, rows, max);
+            return self.stream.range_extreme(column, &keys, matches, rows, max);
         }
         self.fold_on_host(values, matches, |fallback, values, matches| {
             fallback.range_extreme(values, matches, rows, max)

@@ -169,7 +169,7 @@ impl ZoneTests {
 }
 
 impl Tester for ZoneTests {
-    unsafe fn count(&self, queue: &Stream, shape: Shape, args: CountArgs) -> Result<()> {
+    unsafe fn count(&self, stream: &Stream, shape: Shape, args: CountArgs) -> Result<()> {
         let (lo, hi, first, positions, exists_only, by_slice, counts) = args;
         let zones = self.into();
         let args = (
@@ -183,17 +183,17 @@ impl Tester for ZoneTests {
             counts,
         );
         // SAFETY: the caller's promise.
-        unsafe { queue.launch(kernels::ZONES_COUNT, shape, &args) }
+        unsafe { stream.launch(kernels::ZONES_COUNT, shape, &args) }
     }
 
-    unsafe fn expand(&self, queue: &Stream, shape: Shape, args: ExpandArgs) -> Result<()> {
+    unsafe fn expand(&self, stream: &Stream, shape: Shape, args: ExpandArgs) -> Result<()> {
         let (lo, hi, offsets, slices, rows, first, positions, from, len, out) = args;
         let zones = self.into();
         let args = (
             zones, lo, hi, offsets, slices, rows, first, positions, from, len, out,
         );
         // SAFETY: the caller's promise.
-        unsafe { queue.launch(kernels::ZONES_EXPAND, shape, &args) }
+        unsafe { stream.launch(kernels::ZONES_EXPAND, shape, &args) }
     }
 }
 

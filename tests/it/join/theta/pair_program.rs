@@ -131,7 +131,7 @@ async fn run(
             for n in 0..3 {
                 let tuning = Tuning::nth(i * 10 + j + 47 * n);
                 let plan = check(&ctx, &sql, &tuning, &stock, &["BowtieJoinExec"]).await;
-                assert!(plan.contains("program="), "{sql}\n{plan}");
+                assert!(plan.contains("compiled_filter="), "{sql}\n{plan}");
                 seen.extend(JOIN_TYPES.iter().filter(|name| {
                     let shown = format!("join_type={name},");
                     plan.contains(&shown)
@@ -185,7 +185,7 @@ async fn long_ranges() {
             let stock = stock(&ctx, &sql).await.unwrap();
             // Chunks as long as the tables, and a device memory that cuts tiles: short chunks have no long ranges.
             for n in [0, 27] {
-                check(&ctx, &sql, &Tuning::nth(n), &stock, &["program="]).await;
+                check(&ctx, &sql, &Tuning::nth(n), &stock, &["compiled_filter="]).await;
             }
         }
     }
@@ -220,7 +220,11 @@ async fn aggregates() {
             for n in 0..4 {
                 let tuning = Tuning::nth(turn + 31 * n);
                 let given = forced(&ctx, &sql, &tuning).await.unwrap();
-                assert!(given.plan.contains("program="), "{sql}\n{}", given.plan);
+                assert!(
+                    given.plan.contains("compiled_filter="),
+                    "{sql}\n{}",
+                    given.plan
+                );
                 // DISTINCT may become a semi join.
                 let fused = given.plan.contains("BowtieJoinAggregateExec");
                 assert!(fused || query.starts_with("DISTINCT"), "{sql}");
@@ -286,7 +290,11 @@ async fn failures() {
                 let tuning = Tuning::nth(n);
                 match (&stock, forced(&ctx, &sql, &tuning).await) {
                     (Ok(stock), Ok(given)) => {
-                        assert!(given.plan.contains("program="), "{sql}\n{}", given.plan);
+                        assert!(
+                            given.plan.contains("compiled_filter="),
+                            "{sql}\n{}",
+                            given.plan
+                        );
                         if let Err(difference) = similar_rows(stock, &given) {
                             panic!("{sql}\n{tuning:?}\n{difference}");
                         }

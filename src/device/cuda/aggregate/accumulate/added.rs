@@ -22,10 +22,10 @@ pub(crate) struct Added {
 
 impl Added {
     /// Whether rows were left out, because their ids are beyond the groups. Waits for the kernel.
-    pub(crate) fn left_out(&self, queue: &Stream) -> Result<bool> {
+    pub(crate) fn left_out(&self, stream: &Stream) -> Result<bool> {
         let mut word = [0; 4];
         if let Some(claims) = &self.claims {
-            queue.read_few(&mut word, claims, BEYOND * 4)?;
+            stream.read_few(&mut word, claims, BEYOND * 4)?;
         }
         Ok(word != [0; 4])
     }
@@ -48,12 +48,12 @@ impl AddedInGlobal {
     /// Launches a kernel for the next accumulators, with memory for its report.
     pub(crate) fn launch(
         &mut self,
-        queue: &Arc<Stream>,
+        stream: &Arc<Stream>,
         (all, outs): (&[Accumulator<'_>], &[Memory]),
         launch: impl FnOnce(&Memory, &Accumulators) -> Result<()>,
     ) -> Result<()> {
         let given = structure(all, outs, self.groups);
-        let found = queue.zeroed(COPIES * COPY_BYTES, "aggregates")?;
+        let found = stream.zeroed(COPIES * COPY_BYTES, "aggregates")?;
         launch(&found, &given)?;
         self.launches.push(found);
         Ok(())
@@ -65,7 +65,7 @@ impl AddedInGlobal {
     }
 
     /// Combines the reports of all launches. Waits for the kernels.
-    pub(crate) fn found(&self, queue: &Stream) -> Result<KernelReport> {
+    pub(crate) fn found(&self, stream: &Stream) -> Result<KernelReport> {
         let mut found = KernelReport {
             left_out: false,
             unsure: vec![],
@@ -74,7 +74,7 @@ impl AddedInGlobal {
         let (mut greatest, mut from_last) = (0, 0);
         for launch in &self.launches {
             let mut bytes = [0; COPIES * COPY_BYTES];
-            queue.read_few(&mut bytes, launch, 0)?;
+            stream.read_few(&mut bytes, launch, 0)?;
             let mut unsure = 0;
             for copy in bytes.chunks_exact(COPY_BYTES) {
                 let word = |at: usize| {

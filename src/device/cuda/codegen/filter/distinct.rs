@@ -53,7 +53,7 @@ impl CudaDevice {
         let mut before = 0;
         for part in 0..PARTS {
             let from = (rows - looked_at) / (PARTS - 1) * part;
-            self.queue
+            self.stream
                 .read_few(&mut values, &number.values.values, from * bytes)?;
             for value in values.chunks_exact(bytes) {
                 let word = value

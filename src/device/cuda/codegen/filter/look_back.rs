@@ -13,11 +13,11 @@ const AT_ONCE: u32 = 8;
 
 /// Publishes the number of the current tile's kept rows plus 1; and whether the tile has a fault.
 pub(crate) fn publish(machine: &mut Machine<'_>, tiles: &Tiles, rows: Word) {
-    let left = machine.left;
+    let faults = machine.faults;
     let first = first_lane(machine);
     let text = &mut machine.text;
-    if let Some(left) = left {
-        let any = text.predicate("setp.ne.u32", &[&left, &0]);
+    if let Some(faults) = faults {
+        let any = text.predicate("setp.ne.u32", &[&faults, &0]);
         text.line(format_args!(
             "@{any} st.global.u64 [{}+16], 1;",
             tiles.counts

@@ -30,7 +30,7 @@ impl Stream {
         // SAFETY: the word is allocated, and nothing else refers to it.
         unsafe { word.pinned.write_volatile(0) };
         let launched = launch(U64::from(word.pinned as u64)).and_then(|()| {
-            let marked = word.written.record(&self.stream);
+            let marked = word.written.record(&self.cuda_stream);
             marked.map_err(|e| failed("recording an event", e))
         });
         if let Err(error) = launched {

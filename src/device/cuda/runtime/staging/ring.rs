@@ -154,7 +154,7 @@ impl Ring {
             piece,
             times,
         };
-        let up = Up {
+        let up = UploadPieces {
             ring: self,
             rest: Mutex::new(rest),
             narrowing,
@@ -168,7 +168,7 @@ impl Ring {
     pub(crate) fn empty(&self, to: &mut [MaybeUninit<u8>], from: u64) -> Result<()> {
         let piece = self.piece_bytes(to.len());
         let several = to.len() > piece;
-        let down = Down {
+        let down = DownloadPieces {
             ring: self,
             rest: Mutex::new((to.chunks_mut(piece), from)),
         };
@@ -177,7 +177,7 @@ impl Ring {
 }
 
 /// A copy from the concatenation of `parts`.
-struct Up<'a> {
+struct UploadPieces<'a> {
     ring: &'a Ring,
     rest: Mutex<Rest<'a>>,
     narrowing: Narrowing,
@@ -218,7 +218,7 @@ impl<'a> Rest<'a> {
     }
 }
 
-impl Pieces for Up<'_> {
+impl Pieces for UploadPieces<'_> {
     fn copy_next(&self) -> Result<bool> {
         let (pieces, len, to) = self.rest.lock().next();
         if len == 0 || !self.fits.load(Ordering::Relaxed) {
@@ -247,12 +247,12 @@ impl Pieces for Up<'_> {
 }
 
 /// A copy from an address to pieces of host memory.
-struct Down<'a> {
+struct DownloadPieces<'a> {
     ring: &'a Ring,
     rest: Mutex<(ChunksMut<'a, MaybeUninit<u8>>, u64)>,
 }
 
-impl Pieces for Down<'_> {
+impl Pieces for DownloadPieces<'_> {
     fn copy_next(&self) -> Result<bool> {
         let (to, from) = {
             let mut rest = self.rest.lock();

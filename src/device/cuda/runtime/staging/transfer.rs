@@ -61,7 +61,7 @@ impl Stream {
         what: &'static str,
     ) -> Result<Option<Memory>> {
         let bytes = parts.iter().map(|part| part.len()).sum::<usize>() / narrowing.times();
-        let ring = Ring::of(&self.gpu.up, || self.gpu.stream(), "bowtie-up")?;
+        let ring = Ring::of(&self.gpu.upload_ring, || self.gpu.stream(), "bowtie-upload")?;
         // Allocated on the stream of the copies, which then wait for no kernel.
         let memory = self.alloc_on(&ring.stream, bytes, what)?;
         // After a failure no copy is in flight when the memory is dropped.
@@ -111,8 +111,10 @@ impl Stream {
         if !from.is_empty() {
             // SAFETY: the target is long enough, and `from` is borrowed until the copy was waited for: it may be memory
             // that the caller has pinned, of which the driver makes no copy of its own.
-            unsafe { result::memcpy_htod_async(memory.pointer(), from, self.stream.cu_stream()) }
-                .map_err(|e| failed("a copy to the GPU", e))?;
+            unsafe {
+                result::memcpy_htod_async(memory.pointer(), from, self.cuda_stream.cu_stream())
+            }
+            .map_err(|e| failed("a copy to the GPU", e))?;
             self.wait()?;
         }
         Ok(memory)
@@ -126,7 +128,7 @@ impl Stream {
         self.bind()?;
         let begin = from.pointer() + offset as u64;
         // SAFETY: the source is long enough, and `to` is borrowed until the stream was waited for.
-        unsafe { result::memcpy_dtoh_async(to, begin, self.stream.cu_stream()) }
+        unsafe { result::memcpy_dtoh_async(to, begin, self.cuda_stream.cu_stream()) }
             .map_err(|e| failed("a copy from the GPU", e))?;
         self.wait()
     }
@@ -150,7 +152,7 @@ impl Stream {
         if to.len() <= SMALL_BYTES && made.is_none() {
             // SAFETY: the source is long enough, and `to`, which is never read, is borrowed until the stream was waited
             // for.
-            unsafe { result::memcpy_dtoh_async(to, begin, self.stream.cu_stream()) }
+            unsafe { result::memcpy_dtoh_async(to, begin, self.cuda_stream.cu_stream()) }
                 .map_err(|e| failed("a copy from the GPU", e))?;
             return self.wait();
         }
@@ -159,6 +161,11 @@ impl Stream {
             Some(made) => made.synchronize().map_err(|e| failed("a kernel", e))?,
             None => self.wait()?,
         }
-        Ring::of(&self.gpu.down, || self.gpu.stream(), "bowtie-down")?.empty(to, begin)
+        Ring::of(
+            &self.gpu.download_ring,
+            || self.gpu.stream(),
+            "bowtie-download",
+        )?
+        .empty(to, begin)
     }
 }

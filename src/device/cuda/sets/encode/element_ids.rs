@@ -41,8 +41,8 @@ impl CudaDevice {
     pub(crate) fn element_ids(&self, values: &Column) -> Result<(Buffer<u32>, ElementIds)> {
         let rows = values.rows();
         if let Some(number) = Number::of(values).filter(|_| rows > 0) {
-            let range = KeyRange(self.queue.extents(&[number], rows)?);
-            let room = self.queue.budget.available() / ID_SHARE;
+            let range = KeyRange(self.stream.extents(&[number], rows)?);
+            let room = self.stream.budget.available() / ID_SHARE;
             let most = FEW_IDS.max(IDS_PER_VALUE * rows as u64).min(room);
             // The frequencies of ids are sorted, so a sort must be able to number them.
             let are_few = |places: &BitNumbering| {
@@ -70,7 +70,7 @@ impl CudaDevice {
         let numbers = Number::of(values).zip(places.digits.first());
         let (number, digits) = numbers
             .ok_or_else(|| BowtieError::Internal("elements of another type than before".into()))?;
-        let ids = self.queue.places(&[(number, *digits)], values.rows())?;
+        let ids = self.stream.places(&[(number, *digits)], values.rows())?;
         Ok(Buffer::cuda(ids, values.rows()))
     }
 }

@@ -38,7 +38,7 @@ fn matching(test: SetTest) -> u32 {
 impl EmptySetMatches {
     /// The matches of empty sets; `None` if there are none.
     pub(crate) fn of(
-        queue: &Arc<Stream>,
+        stream: &Arc<Stream>,
         [probe, indexed]: [&Sets; 2],
         test: SetTest,
     ) -> Result<Option<Self>> {
@@ -46,9 +46,9 @@ impl EmptySetMatches {
             return Ok(None);
         }
         let n = probe.len;
-        let counts = queue.zeroed(n * 4, "match counts")?;
-        let lo = queue.alloc(n * 4, "range bounds")?;
-        let hi = queue.alloc(n * 4, "range bounds")?;
+        let counts = stream.zeroed(n * 4, "match counts")?;
+        let lo = stream.alloc(n * 4, "range bounds")?;
+        let hi = stream.alloc(n * 4, "range bounds")?;
         let [groups, segments] = probe.groups_in(indexed);
         let args = (
             (&probe.sizes).into(),
@@ -64,10 +64,10 @@ impl EmptySetMatches {
         );
         // SAFETY: groups, if there are any, are those of the index, each of which has a segment; sizes are those of
         // both sides; all others hold n words.
-        unsafe { queue.launch(kernels::SET_MATCHES_EMPTY, Shape::rows(n), &args)? };
+        unsafe { stream.launch(kernels::SET_MATCHES_EMPTY, Shape::rows(n), &args)? };
         let counts = Buffer::cuda(counts, n);
-        let offsets = queue.scan_offsets(&counts)?;
-        let total = queue.read_word(memory(&offsets)?, n)?;
+        let offsets = stream.scan_offsets(&counts)?;
+        let total = stream.read_word(memory(&offsets)?, n)?;
         Ok((total > 0).then(|| Self {
             indexed: indexed.len,
             ranges: Ranges {
@@ -81,17 +81,17 @@ impl EmptySetMatches {
     }
 
     /// All indexed positions.
-    fn positions(&self, queue: &Arc<Stream>) -> Result<OrderedRows> {
-        Ok(OrderedRows::of_rows(queue.sequence(0, self.indexed)?))
+    fn positions(&self, stream: &Arc<Stream>) -> Result<OrderedRows> {
+        Ok(OrderedRows::of_rows(stream.sequence(0, self.indexed)?))
     }
 
     /// Writes the pairs to the first `total` entries of `pairs`, in the format of the technique kernels.
-    pub(crate) fn write(&self, queue: &Arc<Stream>, pairs: &Memory) -> Result<()> {
+    pub(crate) fn write(&self, stream: &Arc<Stream>, pairs: &Memory) -> Result<()> {
         let (len, n) = (self.total as usize, self.counts.len());
-        let probe = OrderedRows::of_rows(queue.sequence(0, n)?);
-        let positions = self.positions(queue)?;
+        let probe = OrderedRows::of_rows(stream.sequence(0, n)?);
+        let positions = self.positions(stream)?;
         let expanded =
-            queue.expand_ranges(&positions, &probe, &self.ranges, &self.offsets, 0, len)?;
+            stream.expand_ranges(&positions, &probe, &self.ranges, &self.offsets, 0, len)?;
         let args = (
             memory(&expanded.probe)?.into(),
             memory(&expanded.build)?.into(),
@@ -99,12 +99,12 @@ impl EmptySetMatches {
             pairs.into(),
         );
         // SAFETY: there are `len` of both, and the caller has room for as many pairs.
-        unsafe { queue.launch(kernels::SET_MATCHES_PACK, Shape::rows(len), &args) }
+        unsafe { stream.launch(kernels::SET_MATCHES_PACK, Shape::rows(len), &args) }
     }
 
     /// Matches of each indexed set.
-    pub(crate) fn of_indexed(&self, queue: &Arc<Stream>) -> Result<Buffer<u32>> {
-        let positions = self.positions(queue)?;
-        queue.cover(&positions, &self.ranges, positions.len())
+    pub(crate) fn of_indexed(&self, stream: &Arc<Stream>) -> Result<Buffer<u32>> {
+        let positions = self.positions(stream)?;
+        stream.cover(&positions, &self.ranges, positions.len())
     }
 }

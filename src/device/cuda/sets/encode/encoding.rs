@@ -73,18 +73,18 @@ const SOURCE_SHARE: u64 = 8;
 
 impl Source {
     /// The lists with a lease of their bytes; `None` if they would take too much of the free memory.
-    fn of(queue: &Stream, column: &Column, lists: &ArrayRef) -> Option<Self> {
+    fn of(stream: &Stream, column: &Column, lists: &ArrayRef) -> Option<Self> {
         // Lists of a column on the host belong to the column, which has a lease and outlives the index.
         let bytes = match column.is_resident() {
             true => lists.to_data().get_slice_memory_size().ok()? as u64,
             false => 0,
         };
-        if bytes > queue.budget.available() / SOURCE_SHARE {
+        if bytes > stream.budget.available() / SOURCE_SHARE {
             return None;
         }
         Some(Self {
             lists: Arc::clone(lists),
-            lease: queue.budget.lease(bytes, "lists").ok()?,
+            lease: stream.budget.lease(bytes, "lists").ok()?,
         })
     }
 }
@@ -107,23 +107,23 @@ impl CudaDevice {
         groups: Option<GroupIds<'_>>,
         not_null: &[&Keys],
     ) -> Result<(Sets, Domain)> {
-        let lists = self.queue.download(column)?;
+        let lists = self.stream.download(column)?;
         let source = match takes_all(groups.is_some(), not_null)? {
-            true => Source::of(&self.queue, column, &lists),
+            true => Source::of(&self.stream, column, &lists),
             false => None,
         };
         let (values, lying) = self.list_spans(&lists, groups, not_null)?;
         let (ids, elements) = self.element_ids(&values)?;
         drop(values);
         self.check_cancelled()?;
-        let queue = &self.queue;
+        let stream = &self.stream;
         let universe = elements.count();
         let mut grouped = None;
         let as_listed = match lying.groups {
             None => {
-                let words = queue.words_of(&lying, &ids, universe)?;
-                let ranks = queue.ranks(&words, universe)?;
-                let sets = queue.arrange_listed(&lying, &ids, &ranks, || Ok(words))?;
+                let words = stream.words_of(&lying, &ids, universe)?;
+                let ranks = stream.ranks(&words, universe)?;
+                let sets = stream.arrange_listed(&lying, &ids, &ranks, || Ok(words))?;
                 sets.map(|sets| (sets, ranks))
             }
             Some(_) => None,
@@ -132,19 +132,19 @@ impl CudaDevice {
         let (sets, ranks) = match as_listed {
             Some(encoded) => encoded,
             None => {
-                let mut distinct = queue.distinct(&lying, &ids, universe)?;
+                let mut distinct = stream.distinct(&lying, &ids, universe)?;
                 drop(ids);
                 let mut universe = universe;
                 if let Some((groups, _)) = &lying.groups {
-                    let keys = queue.grouped_words(&distinct.words, groups, None)?;
+                    let keys = stream.grouped_words(&distinct.words, groups, None)?;
                     let (ids, of_groups) = self.groups(&[&keys], true)?;
                     universe = of_groups.groups as usize;
-                    distinct.words = queue.renamed(&distinct.words, &ids, universe)?;
+                    distinct.words = stream.renamed(&distinct.words, &ids, universe)?;
                     grouped = Some(of_groups);
                 }
                 self.check_cancelled()?;
-                let ranks = queue.ranks(&distinct.words, universe)?;
-                (queue.arrange(&lying, distinct, &ranks)?, ranks)
+                let ranks = stream.ranks(&distinct.words, universe)?;
+                (stream.arrange(&lying, distinct, &ranks)?, ranks)
             }
         };
         let domain = Domain {
@@ -166,7 +166,7 @@ impl CudaDevice {
         groups: Option<&Buffer<u32>>,
         not_null: &[&Keys],
     ) -> Result<Option<Sets>> {
-        let lists = self.queue.download(column)?;
+        let lists = self.stream.download(column)?;
         if let Some(source) = &domain.source
             && takes_all(groups.is_some(), not_null)?
             && are_same_lists(&source.lists, &lists)
@@ -178,10 +178,10 @@ impl CudaDevice {
         let (values, lying) = self.list_spans(&lists, groups, not_null)?;
         let known = self.known_ids(&domain.ids, &values)?;
         self.check_cancelled()?;
-        let queue = &self.queue;
+        let stream = &self.stream;
         if lying.groups.is_none() && !domain.probed_twice.load(Ordering::Relaxed) {
-            let words = || queue.words_of(&lying, &known, domain.ids.count());
-            let sets = queue.arrange_listed(&lying, &known, &domain.ranks, words)?;
+            let words = || stream.words_of(&lying, &known, domain.ids.count());
+            let sets = stream.arrange_listed(&lying, &known, &domain.ranks, words)?;
             if sets.is_some() {
                 return Ok(sets);
             }
@@ -192,20 +192,20 @@ impl CudaDevice {
         let (ids, own) = self.element_ids(&values)?;
         drop(values);
         self.check_cancelled()?;
-        let mut distinct = queue.distinct(&lying, &ids, own.count())?;
+        let mut distinct = stream.distinct(&lying, &ids, own.count())?;
         // The indexed side's id of each probe id.
-        let known = queue.scatter(&ids, &known, own.count())?;
+        let known = stream.scatter(&ids, &known, own.count())?;
         drop(ids);
         distinct.words = match (&lying.groups, &domain.grouped) {
             (Some((groups, _)), Some(of_groups)) => {
                 let numbers = Some(memory(&known)?);
-                let keys = queue.grouped_words(&distinct.words, groups, numbers)?;
+                let keys = stream.grouped_words(&distinct.words, groups, numbers)?;
                 let ids = self.groups_in(of_groups, &[&keys])?;
-                queue.renamed(&distinct.words, &ids, of_groups.groups as usize)?
+                stream.renamed(&distinct.words, &ids, of_groups.groups as usize)?
             }
-            _ => queue.recode(&distinct.words, &known, domain.ids.count(), None)?,
+            _ => stream.recode(&distinct.words, &known, domain.ids.count(), None)?,
         };
         self.check_cancelled()?;
-        queue.arrange(&lying, distinct, &domain.ranks).map(Some)
+        stream.arrange(&lying, distinct, &domain.ranks).map(Some)
     }
 }

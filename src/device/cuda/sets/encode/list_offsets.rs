@@ -46,29 +46,29 @@ impl CudaDevice {
     ) -> Result<(Column, ListSpans)> {
         let rows = lists.len();
         check_chunk_rows(rows)?;
-        let queue = &self.queue;
+        let stream = &self.stream;
         let lists = Lists::of(lists)?;
         check_sortable(lists.values.len())?;
         let values = by_bits(&lists.values)?;
-        let values = queue.upload(std::slice::from_ref(&values), values.data_type())?;
+        let values = stream.upload(std::slice::from_ref(&values), values.data_type())?;
         self.receive(&values)?;
         let mut kept = match lists.nulls() {
-            Some(nulls) => Some(queue.upload_bits(nulls.inner(), "validity")?),
+            Some(nulls) => Some(stream.upload_bits(nulls.inner(), "validity")?),
             None => None,
         };
         for keys in not_null {
             if let Some(valid) = valid_memory(keys.valid.as_ref())? {
-                kept = Some(queue.bits_and(kept.as_ref().unwrap_or(valid), valid, rows)?);
+                kept = Some(stream.bits_and(kept.as_ref().unwrap_or(valid), valid, rows)?);
             }
         }
         if let Some((groups, _)) = groups {
-            let grouped = queue.bits_of_groups(memory(groups)?, rows)?;
-            kept = Some(queue.bits_and(kept.as_ref().unwrap_or(&grouped), &grouped, rows)?);
+            let grouped = stream.bits_of_groups(memory(groups)?, rows)?;
+            kept = Some(stream.bits_and(kept.as_ref().unwrap_or(&grouped), &grouped, rows)?);
         }
-        let (starts, counts, longest) = queue.send_spans(&lists, rows)?;
+        let (starts, counts, longest) = stream.send_spans(&lists, rows)?;
         let Some(kept) = kept else {
             let lying = ListSpans {
-                rows: queue.sequence(0, rows)?,
+                rows: stream.sequence(0, rows)?,
                 groups: None,
                 starts,
                 counts,
@@ -76,8 +76,8 @@ impl CudaDevice {
             };
             return Ok((values, lying));
         };
-        let rows = queue.select(&kept, rows, None)?;
-        let of_rows = |words: &Memory| queue.gather_values(words, memory(&rows)?, rows.len(), 4);
+        let rows = stream.select(&kept, rows, None)?;
+        let of_rows = |words: &Memory| stream.gather_values(words, memory(&rows)?, rows.len(), 4);
         let lying = ListSpans {
             groups: match groups {
                 Some((ids, count)) => Some((of_rows(memory(ids)?)?, count)),

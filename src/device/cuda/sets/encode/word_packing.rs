@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::device::cuda::columns::layout::bitmap_bytes;
-use crate::device::cuda::keys::sort::{KeyWidth, NARROW, NARROW_ALONE, WIDE, WIDE_ALONE};
+use crate::device::cuda::keys::sort::{KeyWidth, NARROW, NARROW_KEYS_ONLY, WIDE, WIDE_KEYS_ONLY};
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::arguments::Structure;
 use crate::device::cuda::runtime::kernels;
@@ -74,8 +74,8 @@ impl Packing {
     /// The sort of words alone.
     fn keys_only(self) -> KeyWidth {
         match self.is_wide() {
-            true => WIDE_ALONE,
-            false => NARROW_ALONE,
+            true => WIDE_KEYS_ONLY,
+            false => NARROW_KEYS_ONLY,
         }
     }
 

@@ -57,14 +57,14 @@ impl Stream {
 
 impl Bits {
     pub(crate) fn new(
-        queue: &Arc<Stream>,
+        stream: &Arc<Stream>,
         sets: &Sets,
         universe: usize,
         product: bool,
     ) -> Result<Self> {
         let words = words_for(universe);
         Ok(Self {
-            rows: queue.bit_rows(sets, words, u32::MAX)?,
+            rows: stream.bit_rows(sets, words, u32::MAX)?,
             words,
             product,
         })
@@ -73,10 +73,10 @@ impl Bits {
     pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<PreparedProbe<'a>> {
         let windows = search.windows()?;
         let (_, candidates) = search.pairs_in(&windows)?;
-        let rows = search.queue.bit_rows(search.probe, self.words, u32::MAX)?;
+        let rows = search.stream.bit_rows(search.probe, self.words, u32::MAX)?;
         let containment = search.measure.is_contained() || search.measure.is_contains();
         // Later GPUs emulate products of bits by many products of bytes.
-        let has_products_of_bits = ((8, 0)..(10, 0)).contains(&search.queue.gpu.capability);
+        let has_products_of_bits = ((8, 0)..(10, 0)).contains(&search.stream.gpu.capability);
         let kernel = match self.product {
             true if has_products_of_bits => kernels::SET_MATRIX_AND,
             true => kernels::SET_MATRIX_BYTES,
@@ -86,7 +86,7 @@ impl Bits {
             candidates,
             run: Box::new(move |to| {
                 let (lo, hi) = (memory(&windows.lo)?, memory(&windows.hi)?);
-                let most = 16 * search.queue.gpu.multiprocessors as usize;
+                let most = 16 * search.stream.gpu.multiprocessors as usize;
                 let tiles = search.indexed.len.div_ceil(SIDE);
                 let slices = |blocks: usize| most.div_ceil(blocks).min(tiles);
                 let cost = self.words as f64 / 4.0;
@@ -99,12 +99,12 @@ impl Bits {
                         // SAFETY: each set has a row of `words` words, each probe set a window.
                         return unsafe {
                             let kernel = kernels::SET_BITMAP_CONTAINED;
-                            search.queue.launch(kernel, shape, &args)
+                            search.stream.launch(kernel, shape, &args)
                         };
                     }
                     let args = (join.into(), words, rows, indexed, lo, hi);
                     // SAFETY: the same.
-                    unsafe { search.queue.launch(kernel, shape, &args) }
+                    unsafe { search.stream.launch(kernel, shape, &args) }
                 })
             }),
         })

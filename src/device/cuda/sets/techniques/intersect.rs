@@ -20,9 +20,9 @@ const FIRST_ELEMENTS: usize = 1 << 31;
 pub(crate) fn prepare(search: Search<'_>) -> Result<PreparedProbe<'_>> {
     let windows = search.windows()?;
     let (offsets, candidates) = search.pairs_in(&windows)?;
-    let queue = search.queue;
-    let probe = OrderedRows::of_rows(queue.sequence(0, search.probe.len)?);
-    let indexed = OrderedRows::of_rows(queue.sequence(0, search.indexed.len)?);
+    let stream = search.stream;
+    let probe = OrderedRows::of_rows(stream.sequence(0, search.probe.len)?);
+    let indexed = OrderedRows::of_rows(stream.sequence(0, search.indexed.len)?);
     let elements = search.probe.mean() + search.indexed.mean();
     let first = (FIRST_ELEMENTS / elements.max(1)).clamp(1, MOST_PAIRS);
     Ok(PreparedProbe {
@@ -32,10 +32,10 @@ pub(crate) fn prepare(search: Search<'_>) -> Result<PreparedProbe<'_>> {
             let (of_probe, of_indexed) = (search.probe.structure(), search.indexed.structure());
             let piece = |from: usize, n: usize| -> Result<()> {
                 let pairs =
-                    queue.expand_ranges(&indexed, &probe, &windows, &offsets, from as u64, n)?;
+                    stream.expand_ranges(&indexed, &probe, &windows, &offsets, from as u64, n)?;
                 let (rs, ss) = (memory(&pairs.probe)?, memory(&pairs.build)?);
-                let tiles = queue.alloc(n * 4, "pairs of sets")?;
-                let overlaps = queue.zeroed(n * 4, "pairs of sets")?;
+                let tiles = stream.alloc(n * 4, "pairs of sets")?;
+                let overlaps = stream.zeroed(n * 4, "pairs of sets")?;
                 let args = (
                     (&of_probe).into(),
                     (&of_indexed).into(),
@@ -46,8 +46,8 @@ pub(crate) fn prepare(search: Search<'_>) -> Result<PreparedProbe<'_>> {
                     (&tiles).into(),
                 );
                 // SAFETY: pairs are positions of both sides; `tiles` holds a word per pair.
-                unsafe { queue.launch(kernels::SET_INTERSECT_TILES, Shape::each(n), &args)? };
-                let tile_offsets = queue.scan_offsets(&Buffer::cuda(tiles, n))?;
+                unsafe { stream.launch(kernels::SET_INTERSECT_TILES, Shape::each(n), &args)? };
+                let tile_offsets = stream.scan_offsets(&Buffer::cuda(tiles, n))?;
                 let args = (
                     (&of_probe).into(),
                     (&of_indexed).into(),
@@ -59,10 +59,10 @@ pub(crate) fn prepare(search: Search<'_>) -> Result<PreparedProbe<'_>> {
                     (&overlaps).into(),
                 );
                 let mut shape = Shape::each(n);
-                shape.blocks = 8 * queue.gpu.multiprocessors;
+                shape.blocks = 8 * stream.gpu.multiprocessors;
                 // SAFETY: the same; tiles are counted by the same ratio, and `overlaps` holds a word per pair, all
                 // zero.
-                unsafe { queue.launch(kernels::SET_INTERSECT_COUNTS, shape, &args)? };
+                unsafe { stream.launch(kernels::SET_INTERSECT_COUNTS, shape, &args)? };
                 let args = (
                     (&join).into(),
                     rs.into(),
@@ -71,9 +71,9 @@ pub(crate) fn prepare(search: Search<'_>) -> Result<PreparedProbe<'_>> {
                     (n as u32).into(),
                 );
                 // SAFETY: the join is of the same sets.
-                unsafe { queue.launch(kernels::SET_INTERSECT_TAKE, Shape::each(n), &args) }
+                unsafe { stream.launch(kernels::SET_INTERSECT_TAKE, Shape::each(n), &args) }
             };
-            queue.in_launches(
+            stream.in_launches(
                 candidates as usize,
                 1,
                 first,

@@ -30,9 +30,9 @@ const ENOUGH_SETS: usize = 1000;
 const COUNTED: usize = 1 << 15;
 
 impl InvertedIndex {
-    pub(crate) fn new(queue: &Arc<Stream>, sets: &Sets, universe: usize) -> Result<Self> {
+    pub(crate) fn new(stream: &Arc<Stream>, sets: &Sets, universe: usize) -> Result<Self> {
         Ok(Self {
-            lists: queue.inverted(sets, &sets.sizes, universe, false)?,
+            lists: stream.inverted(sets, &sets.sizes, universe, false)?,
             universe,
         })
     }
@@ -45,7 +45,7 @@ impl InvertedIndex {
             run: Box::new(move |to| {
                 let index = Structure([(&self.lists.offsets).into(), (&self.lists.sets).into()]);
                 let (lo, hi) = (memory(&windows.lo)?, memory(&windows.hi)?);
-                let most = 8 * search.queue.gpu.multiprocessors as usize;
+                let most = 8 * search.stream.gpu.multiprocessors as usize;
                 let windows = search.indexed.len / COUNTED;
                 let slices = |blocks: usize| match blocks {
                     ENOUGH_SETS.. => 1,
@@ -59,7 +59,11 @@ impl InvertedIndex {
                     let args = (join.into(), (&index).into(), lo.into(), hi.into());
                     // SAFETY: the index has a list for each element that probe sets have here; each probe set has a
                     // window.
-                    unsafe { search.queue.launch(kernels::SET_INDEX_COUNTS, shape, &args) }
+                    unsafe {
+                        search
+                            .stream
+                            .launch(kernels::SET_INDEX_COUNTS, shape, &args)
+                    }
                 })
             }),
         })

@@ -26,20 +26,20 @@ pub(crate) struct Prefix {
 
 impl Prefix {
     pub(crate) fn new(
-        queue: &Arc<Stream>,
+        stream: &Arc<Stream>,
         sets: &Sets,
         universe: usize,
         measure: &Measure,
     ) -> Result<Self> {
-        let lengths = queue.alloc(sets.len * 4, "prefixes of sets")?;
+        let lengths = stream.alloc(sets.len * 4, "prefixes of sets")?;
         let (structure, measure) = (sets.structure(), measure.structure());
         let args = ((&structure).into(), (&measure).into(), (&lengths).into());
         // SAFETY: the structures are of sets and a measure; `lengths` holds a word per set.
-        unsafe { queue.launch(kernels::SET_PREFIX_SORTED, Shape::each(sets.len), &args)? };
-        let mut lists = queue.inverted(sets, &lengths, universe, true)?;
+        unsafe { stream.launch(kernels::SET_PREFIX_SORTED, Shape::each(sets.len), &args)? };
+        let mut lists = stream.inverted(sets, &lengths, universe, true)?;
         let places = match lists.places.take() {
             Some(places) => places,
-            None => queue.alloc(0, "inverted lists")?,
+            None => stream.alloc(0, "inverted lists")?,
         };
         Ok(Self { lists, places })
     }
@@ -50,10 +50,10 @@ impl Prefix {
     }
 
     pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<PreparedProbe<'a>> {
-        let (queue, sets) = (search.queue, search.probe);
+        let (stream, sets) = (search.stream, search.probe);
         let windows = search.windows()?;
         let (lo, hi) = (memory(&windows.lo)?, memory(&windows.hi)?);
-        let lengths = queue.alloc(sets.len * 4, "prefixes of sets")?;
+        let lengths = stream.alloc(sets.len * 4, "prefixes of sets")?;
         let (structure, measure) = (sets.structure(), search.measure.structure());
         let args = (
             (&structure).into(),
@@ -64,13 +64,13 @@ impl Prefix {
             (&lengths).into(),
         );
         // SAFETY: windows are of indexed sets, which have sizes; `lengths` holds a word per set.
-        unsafe { queue.launch(kernels::SET_PREFIX_SEARCHING, Shape::each(sets.len), &args)? };
-        let (of_entries, offsets, total) = queue.entries(&lengths, sets.len)?;
+        unsafe { stream.launch(kernels::SET_PREFIX_SEARCHING, Shape::each(sets.len), &args)? };
+        let (of_entries, offsets, total) = stream.entries(&lengths, sets.len)?;
         let prefixes = move |offsets: &Memory, of_entries: &Memory| {
             Structure([offsets.into(), of_entries.into()])
         };
-        let starts = queue.alloc(total * 4, "candidates")?;
-        let counts = queue.alloc(total * 4, "candidates")?;
+        let starts = stream.alloc(total * 4, "candidates")?;
+        let counts = stream.alloc(total * 4, "candidates")?;
         let given = prefixes(&offsets, &of_entries);
         let args = (
             (&structure).into(),
@@ -85,7 +85,7 @@ impl Prefix {
         );
         // SAFETY: entries are the first elements of probe sets, each of which has a list; `starts` and `counts` hold a
         // word per entry.
-        unsafe { queue.launch(kernels::SET_PREFIX_RANGES, Shape::each(total), &args)? };
+        unsafe { stream.launch(kernels::SET_PREFIX_RANGES, Shape::each(total), &args)? };
         let probes = search.probes(starts, counts, total)?;
         Ok(PreparedProbe {
             candidates: probes.total,
@@ -100,7 +100,7 @@ impl Prefix {
                         (&given).into(),
                     );
                     // SAFETY: candidates are places in the lists; probes are the entries of the prefixes.
-                    unsafe { queue.launch(kernels::SET_PREFIX_TEST, shape, &args) }
+                    unsafe { stream.launch(kernels::SET_PREFIX_TEST, shape, &args) }
                 })
             }),
         })

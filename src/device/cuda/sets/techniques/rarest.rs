@@ -54,15 +54,15 @@ const BITS_AN_ELEMENT: usize = 8;
 const MEMORY_SHARE: u64 = 4;
 
 impl Rarest {
-    pub(crate) fn new(queue: &Arc<Stream>, sets: &Sets, universe: usize) -> Result<Self> {
-        let lists = queue.inverted(sets, &sets.sizes, universe, false)?;
+    pub(crate) fn new(stream: &Arc<Stream>, sets: &Sets, universe: usize) -> Result<Self> {
+        let lists = stream.inverted(sets, &sets.sizes, universe, false)?;
         let bits = universe
             .min(BITS_AN_ELEMENT * sets.mean())
             .next_power_of_two()
             .max(32);
-        let fit = (sets.len * bits / 8) as u64 <= queue.budget.available() / MEMORY_SHARE;
+        let fit = (sets.len * bits / 8) as u64 <= stream.budget.available() / MEMORY_SHARE;
         if sets.mean() >= LARGE_SETS && fit {
-            let indexed = queue.bit_rows(sets, bits / 32, bits as u32 - 1)?;
+            let indexed = stream.bit_rows(sets, bits / 32, bits as u32 - 1)?;
             let filter = Filter::Rows { indexed, bits };
             return Ok(Self { lists, filter });
         }
@@ -73,7 +73,7 @@ impl Rarest {
             _ => (8, kernels::SET_RAREST_256),
         };
         let filter = Filter::Signatures {
-            indexed: queue.signatures(sets, words)?,
+            indexed: stream.signatures(sets, words)?,
             words,
             kernel,
         };
@@ -81,9 +81,9 @@ impl Rarest {
     }
 
     pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<PreparedProbe<'a>> {
-        let (queue, n) = (search.queue, search.probe.len);
-        let starts = queue.alloc(n * 4, "candidates")?;
-        let counts = queue.alloc(n * 4, "candidates")?;
+        let (stream, n) = (search.stream, search.probe.len);
+        let starts = stream.alloc(n * 4, "candidates")?;
+        let counts = stream.alloc(n * 4, "candidates")?;
         let probe = search.probe.structure();
         let args = (
             (&probe).into(),
@@ -96,10 +96,10 @@ impl Rarest {
         );
         // SAFETY: the lists are those of all elements that probe sets have here, and hold indexed sets, which have
         // sizes; `starts` and `counts` hold n words.
-        unsafe { queue.launch(kernels::SET_RAREST_RANGES, Shape::each(n), &args)? };
+        unsafe { stream.launch(kernels::SET_RAREST_RANGES, Shape::each(n), &args)? };
         let probes = search.probes(starts, counts, n)?;
         let probe = match &self.filter {
-            Filter::Signatures { words, .. } => Some(queue.signatures(search.probe, *words)?),
+            Filter::Signatures { words, .. } => Some(stream.signatures(search.probe, *words)?),
             Filter::Rows { .. } => None,
         };
         Ok(PreparedProbe {
@@ -115,14 +115,14 @@ impl Rarest {
                             let args = (probes, join, lists, probe.as_ref().into(), indexed.into());
                             // SAFETY: candidates are places in the lists; each set has a signature of the number of
                             // bits that the kernel assumes.
-                            unsafe { queue.launch(*kernel, shape, &args) }
+                            unsafe { stream.launch(*kernel, shape, &args) }
                         }
                         Filter::Rows { indexed, bits } => {
                             let (words, mask) = (*bits as u32 / 32, *bits as u32 - 1);
                             let (words, mask) = (words.into(), mask.into());
                             let args = (probes, join, lists, indexed.into(), words, mask);
                             // SAFETY: the same, with a row of `bits` bits for each set.
-                            unsafe { queue.launch(kernels::SET_RAREST_ROWS, shape, &args) }
+                            unsafe { stream.launch(kernels::SET_RAREST_ROWS, shape, &args) }
                         }
                     }
                 })

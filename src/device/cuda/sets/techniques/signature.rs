@@ -49,10 +49,10 @@ fn words_for(mean: usize, test: SetTest) -> usize {
 type SignatureKernel = Kernel<(ByValue<'static, 136, 8>, U64, U64, U64, U64)>;
 
 impl Signature {
-    pub(crate) fn new(queue: &Arc<Stream>, sets: &Sets, test: SetTest) -> Result<Self> {
+    pub(crate) fn new(stream: &Arc<Stream>, sets: &Sets, test: SetTest) -> Result<Self> {
         let words = words_for(sets.mean(), test);
         Ok(Self {
-            signatures: queue.signatures(sets, words)?,
+            signatures: stream.signatures(sets, words)?,
             words,
         })
     }
@@ -87,13 +87,13 @@ impl Signature {
     pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<PreparedProbe<'a>> {
         let windows = search.windows()?;
         let (_, candidates) = search.pairs_in(&windows)?;
-        let signatures = search.queue.signatures(search.probe, self.words)?;
+        let signatures = search.stream.signatures(search.probe, self.words)?;
         let (kernel, strip, columns) = self.kernel(&search);
         Ok(PreparedProbe {
             candidates,
             run: Box::new(move |to| {
                 let (lo, hi) = (memory(&windows.lo)?, memory(&windows.hi)?);
-                let most = 16 * search.queue.gpu.multiprocessors as usize;
+                let most = 16 * search.stream.gpu.multiprocessors as usize;
                 let shares = search.indexed.len / (8 * columns);
                 let slices = |strips: usize| most.div_ceil(strips).min(shares);
                 // A pair that passes the bits is verified by a warp.
@@ -102,7 +102,7 @@ impl Signature {
                     let (probe, indexed) = ((&signatures).into(), (&self.signatures).into());
                     let args = (join.into(), probe, indexed, lo.into(), hi.into());
                     // SAFETY: each set has a signature of the kernel's number of bits, each probe set a window.
-                    unsafe { search.queue.launch(kernel, shape, &args) }
+                    unsafe { search.stream.launch(kernel, shape, &args) }
                 })
             }),
         })

@@ -46,20 +46,23 @@ fn customers(random: &mut Random, customers: usize, length: usize) -> Vec<ArrayR
 }
 
 /// Whether keys are grouped by the numbers among them, and whether a sample permits to try that.
-fn tried_by_numbers(gpu: &CudaDevice, n: usize, keys: &[&ArrayRef]) -> (bool, bool) {
+fn dependent_keys_tried(gpu: &CudaDevice, n: usize, keys: &[&ArrayRef]) -> (bool, bool) {
     let keys: Vec<_> = keys
         .iter()
         .map(|key| gpu.upload(from_ref(*key)).unwrap())
         .collect();
     let keys: Vec<&Column> = keys.iter().map(AsRef::as_ref).collect();
-    let by_numbers = gpu.ids_by_numbers(&keys, n).unwrap().is_some();
-    (by_numbers, gpu.may_depend(&keys, n).unwrap())
+    let aggregate_by_integer_keys = gpu.ids_by_integer_keys(&keys, n).unwrap().is_some();
+    (aggregate_by_integer_keys, gpu.may_depend(&keys, n).unwrap())
 }
 
-fn by_numbers(gpu: &CudaDevice, n: usize, keys: &[&ArrayRef]) -> bool {
-    let (by_numbers, tried) = tried_by_numbers(gpu, n, keys);
-    assert!(tried || !by_numbers, "a sample of keys that follow");
-    by_numbers
+fn aggregate_by_integer_keys(gpu: &CudaDevice, n: usize, keys: &[&ArrayRef]) -> bool {
+    let (aggregate_by_integer_keys, tried) = dependent_keys_tried(gpu, n, keys);
+    assert!(
+        tried || !aggregate_by_integer_keys,
+        "a sample of keys that follow"
+    );
+    aggregate_by_integer_keys
 }
 
 /// `n` rows of `many` customers, whose text has `length` characters.
@@ -86,11 +89,11 @@ pub(crate) fn check(n: usize, many: usize, length: usize) {
         let what = format!("{} of {length}, {n} rows", other.data_type());
         let fixed = other.data_type().is_numeric()
             || matches!(other.data_type(), DataType::FixedSizeBinary(_));
-        assert_eq!(by_numbers(&gpu, n, &keys), !fixed, "{what}");
+        assert_eq!(aggregate_by_integer_keys(&gpu, n, &keys), !fixed, "{what}");
         same_aggregates(&host, &gpu, n, &keys, &folds, &ALL, &what);
     }
     let keys: Vec<&ArrayRef> = [&number].into_iter().chain(&others).collect();
-    assert!(by_numbers(&gpu, n, &keys), "{n} rows");
+    assert!(aggregate_by_integer_keys(&gpu, n, &keys), "{n} rows");
     same_aggregates(&host, &gpu, n, &keys, &folds, &ALL, "all keys");
     same_aggregates(&host, &gpu, n, &keys, &[], &ALL[..1], "all keys");
     let moments = [(Fold::Mean, Some(&others[8])), (Fold::Count, None)];
@@ -160,8 +163,8 @@ fn keys_that_do_not_follow() {
             let text = cast(&text, &data_type).unwrap();
             let keys = [&number, &text];
             let what = format!("{what}, {data_type}");
-            let (by_numbers, tried) = tried_by_numbers(&gpu, n, &keys);
-            assert!(!by_numbers, "{what}");
+            let (aggregate_by_integer_keys, tried) = dependent_keys_tried(&gpu, n, &keys);
+            assert!(!aggregate_by_integer_keys, "{what}");
             // A sample hardly finds a single row that differs, but it finds many.
             assert!(!tried || !what.starts_with("half"), "{what}");
             same_aggregates(&host, &gpu, n, &keys, &folds, &ALL, &what);
@@ -178,7 +181,7 @@ fn keys_that_do_not_follow() {
     let long: ArrayRef = Arc::new(StringArray::from_iter_values(long));
     for keys in [vec![&own], vec![&text, &zeros], vec![&text, &long]] {
         let keys: Vec<&ArrayRef> = [&number].into_iter().chain(keys).collect();
-        assert!(!by_numbers(&gpu, n, &keys));
+        assert!(!aggregate_by_integer_keys(&gpu, n, &keys));
         same_aggregates(&host, &gpu, n, &keys, &folds, &ALL, "the same otherwise");
     }
 }

@@ -97,7 +97,7 @@ fn sums_that_are_zero_are_of_groups() {
 /// Enough rows that the range of keys is assumed from a sample: right, with gaps, with a few keys outside the sample,
 /// and with one heavy key. Narrow and wide ranges, some at the least or greatest value of the type.
 #[test]
-fn guessed_ranges() {
+fn assumed_ranges() {
     let Some((host, gpu)) = reference_and_gpu() else {
         return;
     };

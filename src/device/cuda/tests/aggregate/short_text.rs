@@ -202,7 +202,7 @@ fn numbers_that_fill_a_word() {
 
 /// Enough rows that the ranges of codes are assumed from a sample: right, and with a value outside the sample.
 #[test]
-fn guessed_ranges_of_text() {
+fn assumed_ranges_of_text() {
     let Some((host, gpu)) = reference_and_gpu() else {
         return;
     };

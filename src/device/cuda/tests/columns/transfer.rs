@@ -39,7 +39,7 @@ fn a_part_behind_the_end_of_its_memory_is_an_error() {
     let Some((_, gpu)) = reference_and_gpu() else {
         return;
     };
-    let memory = gpu.queue.alloc(10, "test").unwrap();
+    let memory = gpu.stream.alloc(10, "test").unwrap();
     let part = memory.part(4).unwrap();
     let inside = [
         (memory.part(0), 0),
@@ -267,7 +267,7 @@ fn memory_is_reserved_refused_and_released() {
 
     // More than any card has: the driver refuses, and the device remains usable.
     let gpu = CudaDevice::open(0, Some(1 << 50)).unwrap();
-    let refused = gpu.queue.alloc(1 << 46, "test").unwrap_err();
+    let refused = gpu.stream.alloc(1 << 46, "test").unwrap_err();
     assert!(refused.is_divisible(), "{refused}");
     assert_eq!(
         &gpu.download(&gpu.upload(from_ref(&small)).unwrap())

@@ -47,7 +47,7 @@ fn samples_of_keys() {
                     [build, probe].map(|array| gpu.upload(from_ref(&array)).unwrap());
                 let (keys, keying) = gpu.equi_keys(&[&build], false).unwrap();
                 let probe = gpu.equi_keys_in(&keying, &[&probe]).unwrap();
-                let sampled = gpu.queue.sampled(&keys, &probe).unwrap();
+                let sampled = gpu.stream.sampled(&keys, &probe).unwrap();
                 let again = 1.0 - 1.0 / rows_a_key as f64;
                 // A key of several matching rows counts once.
                 let near = |found: f64, share: f64| (found - share).abs() < 0.05;

@@ -1,6 +1,6 @@
 //! Order keys and sorting.
 
-use crate::device::cuda::keys::sort::{KeyWidth, NARROW_ALONE, WIDE_ALONE};
+use crate::device::cuda::keys::sort::{KeyWidth, NARROW_KEYS_ONLY, WIDE_KEYS_ONLY};
 use crate::device::cuda::tests::*;
 use crate::device::primitives::keys::KeyPrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
@@ -19,21 +19,21 @@ fn sorted_bytes(
     varying: u64,
 ) -> Vec<u8> {
     let n = keys.len();
-    let unsorted = gpu.queue.send(&bytes_of(keys, bytes), "test").unwrap();
+    let unsorted = gpu.stream.send(&bytes_of(keys, bytes), "test").unwrap();
     let sorted = gpu
-        .queue
+        .stream
         .sort_pairs(width, (&unsorted).into(), None, n, varying)
         .unwrap();
     assert_eq!(sorted.is_some(), varying != 0);
     let sorted = sorted.map_or(unsorted, |(sorted, _)| sorted);
     let mut found = vec![0; n * bytes];
-    gpu.queue.read_few(&mut found, &sorted, 0).unwrap();
+    gpu.stream.read_few(&mut found, &sorted, 0).unwrap();
     found
 }
 
 /// Sorts `n` keys alone that differ in some bits.
 pub(crate) fn sorted_alone(gpu: &CudaDevice, random: &mut Random, n: usize, kind: usize) {
-    let widths: [(KeyWidth, usize); 2] = [(WIDE_ALONE, 8), (NARROW_ALONE, 4)];
+    let widths: [(KeyWidth, usize); 2] = [(WIDE_KEYS_ONLY, 8), (NARROW_KEYS_ONLY, 4)];
     for (width, bytes) in widths {
         let mut keys = random.words(n, kind);
         if bytes == 4 {
@@ -83,7 +83,7 @@ fn keys_alone_by_some_bits_are_stable() {
     };
     let mut random = Random(6);
     for n in [2, 33, 9_000, 70_000] {
-        for (width, bytes, first) in [(WIDE_ALONE, 8, 40), (NARROW_ALONE, 4, 24)] {
+        for (width, bytes, first) in [(WIDE_KEYS_ONLY, 8, 40), (NARROW_KEYS_ONLY, 4, 24)] {
             let key = |i: u64, random: &mut Random| random.below(9) << first | i;
             let keys: Vec<u64> = (0..n).map(|i| key(i, &mut random)).collect();
             let found = sorted_bytes(&gpu, &keys, (width, bytes), 0xF << first);

@@ -129,7 +129,7 @@ fn counts_over_all_pairs_are_the_twins() {
                     let expected = host.count_matches(of_host.matches(&tests), false).unwrap();
                     let tests = of_gpu.tests(ops);
                     let matches = of_gpu.matches(&tests);
-                    let by_tiles = gpu.queue.tiles_count(matches, &|| Ok(())).unwrap();
+                    let by_tiles = gpu.stream.tiles_count(matches, &|| Ok(())).unwrap();
                     let by_tiles = down(&gpu, &by_tiles);
                     assert_eq!(expected.on_host().unwrap(), &by_tiles, "{what}: by tiles");
                     let chosen = gpu.count_matches(matches, false).unwrap();
@@ -203,8 +203,8 @@ fn tiles_in_several_launches_count_the_same_and_can_be_cancelled() {
     for count in [2, 3] {
         let tests = sides.tests(&ops[..count]);
         let matches = sides.matches(&tests);
-        let by_tiles = gpu.queue.tiles_count(matches, &|| Ok(())).unwrap();
-        let by_walk = gpu.queue.zones_count(matches, false, &|| Ok(())).unwrap();
+        let by_tiles = gpu.stream.tiles_count(matches, &|| Ok(())).unwrap();
+        let by_walk = gpu.stream.zones_count(matches, false, &|| Ok(())).unwrap();
         assert_eq!(down(&gpu, &by_tiles), down(&gpu, &by_walk.unwrap()));
     }
 

@@ -142,7 +142,7 @@ fn counts_of_two_inequalities_are_the_twins() {
                     .unwrap();
                 let tests = [test(&searched.gpu, op)];
                 let of_gpu = matches(&searched.gpu, &tests);
-                let by_tree = gpu.queue.wavelet_count(of_gpu, &tests[0]).unwrap();
+                let by_tree = gpu.stream.wavelet_count(of_gpu, &tests[0]).unwrap();
                 let what = format!("{n} x {m}, kind {kind}, {op}");
                 assert_eq!(
                     of_host.on_host().unwrap(),
@@ -224,11 +224,11 @@ fn a_walk_in_several_launches_counts_the_same_and_can_be_cancelled() {
     let tests = [test(&searched.gpu, Comparison::Gt)];
     let of_gpu = matches(&searched.gpu, &tests);
     let walked = gpu
-        .queue
+        .stream
         .zones_count(of_gpu, false, &|| Ok(()))
         .unwrap()
         .unwrap();
-    let by_tree = gpu.queue.wavelet_count(of_gpu, &tests[0]).unwrap();
+    let by_tree = gpu.stream.wavelet_count(of_gpu, &tests[0]).unwrap();
     assert_eq!(down(&gpu, &walked), down(&gpu, &by_tree));
 
     // 10^13 pairs, tested twice.
