@@ -326,10 +326,7 @@ pub(crate) fn equality_columns<'a>(
     side: Side,
     batch: &'a DeviceBatch,
 ) -> Result<Vec<&'a Column>> {
-    let columns = spec.equalities.iter().map(|(left, right)| match side {
-        Side::Left => *left,
-        Side::Right => *right,
-    });
+    let columns = spec.keys(side);
     columns
         .map(|column| batch.column(column).map(AsRef::as_ref))
         .collect()

@@ -132,6 +132,15 @@ pub(crate) struct MatchSpec {
 }
 
 impl MatchSpec {
+    /// The columns of `side` that must be equal to those of the other one.
+    pub(crate) fn keys(&self, side: Side) -> impl Iterator<Item = usize> {
+        let keys = self.equalities.iter();
+        keys.map(move |(left, right)| match side {
+            Side::Left => *left,
+            Side::Right => *right,
+        })
+    }
+
     /// Whether NULLs are equal.
     pub(crate) fn null_equal(&self) -> bool {
         self.null_equality == NullEquality::NullEqualsNull

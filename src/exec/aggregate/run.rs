@@ -111,9 +111,7 @@ impl GroupRun {
     /// Groups the rows of a chunk, for one grouping set after the other, and merges the groups. Without memory for the
     /// whole chunk it is grouped in parts.
     pub(crate) fn push(&mut self, chunk: InputChunk) -> Result<()> {
-        if let Some((_, error)) = chunk.failures().first() {
-            return Err(BowtieError::DataFusion(Arc::clone(error)));
-        }
+        chunk.check_evaluated(|_| true)?;
         self.metrics.chunks.add(1);
         let rows = 0..chunk.rows();
         let whole = match chunk.take_prefetched(self.device.as_ref())? {

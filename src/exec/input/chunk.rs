@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use crate::device::data::batch::DeviceBatch;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
+use crate::error::BowtieError;
 use crate::exec::memory::spill::{Spilling, spilled_rows};
 use crate::exec::memory::spilled_chunk::{ChunkWriter, SpilledChunk};
 use crate::exec::metrics::DeviceMetrics;
@@ -263,6 +264,19 @@ impl InputChunk {
             Self::Staged(chunk) => &chunk.failures,
             Self::Resident(_) => &[],
             Self::Spilled(chunk) => chunk.failures(),
+        }
+    }
+
+    /// Fails if the expression of one of the `columns` failed on some row, whether or not that row has a match:
+    /// DataFusion's own operators evaluate it on every row too.
+    pub(crate) fn check_evaluated(
+        &self,
+        columns: impl Fn(usize) -> bool,
+    ) -> crate::error::Result<()> {
+        let mut failures = self.failures().iter();
+        match failures.find(|(column, _)| columns(*column)) {
+            Some((_, error)) => Err(BowtieError::DataFusion(Arc::clone(error))),
+            None => Ok(()),
         }
     }
 

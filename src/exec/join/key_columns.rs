@@ -114,12 +114,8 @@ impl Matrix {
     /// A left chunk or the current right chunk. Fails if one of its `keys` failed to evaluate on some row.
     fn chunk_of_keys(&self, side: Side, left_chunk: usize, keys: &[usize]) -> Result<&InputChunk> {
         let chunk = self.chunk(side, left_chunk)?;
-        // DataFusion's own join evaluates the keys on every row too, and fails on the same row.
-        let mut failures = chunk.failures().iter();
-        match failures.find(|(column, _)| keys.contains(column)) {
-            Some((_, error)) => Err(BowtieError::DataFusion(Arc::clone(error))),
-            None => Ok(chunk),
-        }
+        chunk.check_evaluated(|column| keys.contains(&column))?;
+        Ok(chunk)
     }
 
     /// The `rows` of a chunk as they are on the device: as a tile's side, or as a chunk that arrived resident.

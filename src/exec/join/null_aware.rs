@@ -34,19 +34,19 @@ impl RightKeys {
     pub(crate) fn add(&mut self, matrix: &mut Matrix, chunk: &InputChunk) -> Result<()> {
         // The column of a failed expression consists of NULLs, which are no keys.
         for left in matrix.left() {
-            matrix.keys_have_values(Side::Left, left)?;
+            matrix.check_keys(Side::Left, left)?;
         }
-        matrix.keys_have_values(Side::Right, chunk)?;
+        matrix.check_keys(Side::Right, chunk)?;
         self.any |= chunk.rows() > 0;
         if self.null {
             return Ok(());
         }
         let spec = Arc::clone(&matrix.spec);
-        for (_, key) in &spec.theta.equalities {
-            let parts = match chunk.parts(*key) {
+        for key in spec.theta.keys(Side::Right) {
+            let parts = match chunk.parts(key) {
                 Err(error) if error.is_out_of_host_memory() => {
                     matrix.leave_pool()?;
-                    chunk.parts(*key)?
+                    chunk.parts(key)?
                 }
                 parts => parts?,
             };

@@ -15,7 +15,6 @@ use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::exec::memory::step::Step;
 use crate::exec::metrics::DeviceMetrics;
-use crate::ir::side::Side;
 use crate::ir::strategies::{EquiStrategy, Materialization, Strategy};
 use crate::spec::join::{JoinSpec, Output};
 
@@ -96,7 +95,7 @@ impl SinglePassJoin {
         let side = spec.theta.build;
         let of_build = columns(build, &self.build)?;
         let of_probe = columns(probe, &self.probe)?;
-        let keys = [side, side.other()].map(|side| keys_of(spec, side));
+        let keys = [side, side.other()].map(|side| spec.theta.keys(side).collect::<Vec<_>>());
         let build_keys = columns(build, &keys[0])?;
         let probe_keys = columns(probe, &keys[1])?;
         let prepare = |strategy| -> Result<PreparedBuild> {
@@ -196,16 +195,6 @@ fn place_in(columns: &mut Vec<usize>, column: usize) -> usize {
         columns.push(column);
         columns.len() - 1
     })
-}
-
-fn keys_of(spec: &JoinSpec, side: Side) -> Vec<usize> {
-    let pairs = spec.theta.equalities.iter();
-    pairs
-        .map(|(left, right)| match side {
-            Side::Left => *left,
-            Side::Right => *right,
-        })
-        .collect()
 }
 
 fn columns<'a>(batch: &'a DeviceBatch, which: &[usize]) -> Result<Vec<&'a Column>> {

@@ -235,8 +235,8 @@ impl JoinRun {
         piece: &Range<usize>,
     ) -> Result<Buffer<u32>> {
         let mut rows = rows;
-        for (key, _) in &self.spec.theta.equalities {
-            let keys = chunk.some(*key, piece)?;
+        for key in self.spec.theta.keys(Side::Left) {
+            let keys = chunk.some(key, piece)?;
             if keys.null_count() > 0 {
                 let known = self.device.read(&rows)?;
                 let keep = known.iter().map(|row| keys.is_valid(*row as usize));

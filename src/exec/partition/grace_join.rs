@@ -178,12 +178,8 @@ impl Grace {
 
     fn partitioner(&self, side: Side, parts: u32, chunks: InputStream) -> Partitioner {
         let theta = &self.spec.theta;
-        let columns = theta.equalities.iter().map(|(left, right)| match side {
-            Side::Left => *left,
-            Side::Right => *right,
-        });
         let keys = Keys {
-            columns: columns.collect(),
+            columns: theta.keys(side).collect(),
             null_equal: theta.null_equal(),
             parts,
         };

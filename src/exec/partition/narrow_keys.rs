@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType, Float64Type};
 use crate::device::data::key_bitmap::are_few_bits;
 use crate::error::Result;
 use crate::exec::input::chunk::InputChunk;
+use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
 use crate::spec::join::JoinSpec;
 
@@ -20,10 +21,10 @@ pub(crate) fn are_narrow(spec: &JoinSpec, left: &[InputChunk]) -> Result<bool> {
     });
     let rows = left.iter().map(|chunk| chunk.rows() as u64).sum();
     let mut bits = 1.0;
-    for (key, _) in &spec.theta.equalities {
+    for key in spec.theta.keys(Side::Left) {
         let mut all: Option<(f64, f64)> = None;
         for chunk in staged.clone() {
-            for part in chunk.parts(*key).iter() {
+            for part in chunk.parts(key).iter() {
                 let Some((least, greatest)) = extent(part)? else {
                     continue;
                 };

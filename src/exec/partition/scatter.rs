@@ -71,7 +71,7 @@ impl Scatter {
         };
         let copied = leave_device(&mut chunk).and_then(|()| {
             memory_limits.device.check_cancelled()?;
-            self.keys_have_values(&chunk)?;
+            chunk.check_evaluated(|column| self.keys.columns.contains(&column))?;
             let mut copied = match &chunk {
                 InputChunk::Staged(staged) => self.rows_of(staged)?,
                 InputChunk::Spilled(spilled) => self.rows_of(spilled.chunk()?.as_ref())?,
@@ -111,15 +111,6 @@ impl Scatter {
                 spilled.each(CONCURRENT_BYTES, &mut |rows| take(self.rows_of(rows)?))
             }
             InputChunk::Resident(_) => Err(BowtieError::Internal("rows on the device".into())),
-        }
-    }
-
-    /// Fails if a key expression failed on some row, whether or not that row has a match.
-    fn keys_have_values(&self, chunk: &InputChunk) -> Result<()> {
-        let mut failures = chunk.failures().iter();
-        match failures.find(|(column, _)| self.keys.columns.contains(column)) {
-            Some((_, error)) => Err(BowtieError::DataFusion(Arc::clone(error))),
-            None => Ok(()),
         }
     }
 

@@ -97,9 +97,7 @@ struct Pieces {
 impl Pieces {
     /// Processes the rows of a chunk, together if memory allows, otherwise in parts.
     fn of(&self, mut chunk: InputChunk) -> crate::error::Result<Vec<DeviceBatch>> {
-        if let Some((_, error)) = chunk.failures().first() {
-            return Err(BowtieError::DataFusion(Arc::clone(error)));
-        }
+        chunk.check_evaluated(|_| true)?;
         self.metrics.chunks.add(1);
         let rows = 0..chunk.rows();
         let device = self.device.as_ref();

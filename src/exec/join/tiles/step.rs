@@ -27,21 +27,9 @@ impl Matrix {
         Ok(true)
     }
 
-    /// Fails if a key of an equality failed on some row of the chunk, as DataFusion's own join evaluates the keys on
-    /// every row too.
-    pub(crate) fn keys_have_values(&self, side: Side, chunk: &InputChunk) -> Result<()> {
-        let is_key = |column: usize| {
-            let mut keys = self.spec.theta.equalities.iter();
-            keys.any(|(left, right)| match side {
-                Side::Left => *left == column,
-                Side::Right => *right == column,
-            })
-        };
-        let mut failures = chunk.failures().iter();
-        match failures.find(|(column, _)| is_key(*column)) {
-            Some((_, error)) => Err(BowtieError::DataFusion(Arc::clone(error))),
-            None => Ok(()),
-        }
+    /// Fails if a key of an equality failed on some row of the chunk.
+    pub(crate) fn check_keys(&self, side: Side, chunk: &InputChunk) -> Result<()> {
+        chunk.check_evaluated(|column| self.spec.theta.keys(side).any(|key| key == column))
     }
 
     /// Joins a tile in a single pass, if `at_once` is set and allows it, or probes it for the use `wanted`.
@@ -78,8 +66,8 @@ impl Matrix {
             .as_ref()
             .ok_or_else(|| BowtieError::Internal("a tile without a right chunk".into()))?;
         let left_chunk = &self.left[tile.left_chunk];
-        self.keys_have_values(Side::Left, left_chunk)?;
-        self.keys_have_values(Side::Right, right_chunk)?;
+        self.check_keys(Side::Left, left_chunk)?;
+        self.check_keys(Side::Right, right_chunk)?;
         let parts = |side: Side, index: usize| match side {
             Side::Left => left_chunk.parts(index),
             Side::Right => right_chunk.parts(index),
