@@ -228,6 +228,15 @@ impl JoinSpec {
         rest.filter(|(i, _)| !covers.contains(i)).map(|(_, c)| c)
     }
 
+    /// Whether equal keys alone decide which rows match.
+    pub(crate) fn matches_by_keys_alone(&self) -> bool {
+        self.theta.comparisons.is_empty()
+            && self.theta.set.is_none()
+            && self.whole_filter.is_empty()
+            && self.residual.is_empty()
+            && self.program.is_none()
+    }
+
     /// Whether its output has columns of both sides.
     pub(crate) fn emits_pairs(&self) -> bool {
         matches!(

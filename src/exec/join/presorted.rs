@@ -39,14 +39,10 @@ impl PresortedSemiJoin {
         let Strategy::Equi(None | Some(EquiStrategy::SortMerge)) = theta.strategy else {
             return None;
         };
-        let only_keys = theta.comparisons.is_empty()
-            && spec.whole_filter.is_empty()
-            && spec.residual.is_empty()
-            && spec.program.is_none();
         let [(left, right)] = theta.equalities[..] else {
             return None;
         };
-        if !only_keys || !spec.output_on_device {
+        if !spec.matches_by_keys_alone() || !spec.output_on_device {
             return None;
         }
         let output = spec.output.iter().map(|column| match column {

@@ -57,16 +57,12 @@ impl BitmapSemiJoin {
         else {
             return None;
         };
-        let only_keys = spec.theta.comparisons.is_empty()
-            && spec.whole_filter.is_empty()
-            && spec.residual.is_empty()
-            && spec.program.is_none();
         let equalities = &spec.theta.equalities;
         let addresses = equalities.iter().all(|(left, right)| {
             let data_type = spec.left.data_type(*left);
             are_addresses(data_type) && data_type == spec.right.data_type(*right)
         });
-        if equalities.is_empty() || !only_keys || !addresses {
+        if equalities.is_empty() || !spec.matches_by_keys_alone() || !addresses {
             return None;
         }
         let (left, right) = equalities.iter().copied().unzip();

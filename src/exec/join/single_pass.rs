@@ -54,12 +54,8 @@ impl SinglePassJoin {
         let Strategy::Equi(strategy) = spec.theta.strategy else {
             return None;
         };
-        let plain = spec.kind == JoinType::Inner
-            && spec.whole_filter.is_empty()
-            && spec.residual.is_empty()
-            && spec.program.is_none()
-            && spec.fetch.is_none();
-        if !plain {
+        let is_inner = spec.kind == JoinType::Inner;
+        if !is_inner || !spec.matches_by_keys_alone() || spec.fetch.is_some() {
             return None;
         }
         let mut at_once = Self {
