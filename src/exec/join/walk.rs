@@ -299,7 +299,7 @@ impl<S: MatchSink> JoinWalk<S> {
     /// Ends the current right chunk.
     pub(crate) fn end_right_chunk(&mut self) {
         self.right_flags = None;
-        self.matrix.take_right();
+        self.matrix.end_right();
         self.state = State::NextRight;
     }
 

@@ -68,15 +68,18 @@ impl Matrix {
         }
     }
 
-    /// Puts back the two halves of a tile; false if it is too small.
+    /// Puts back the two halves of a tile; false if it is too small. The resident rows of the side that is not cut, and
+    /// their index, serve both halves.
     pub(crate) fn halve(&mut self, tile: &Tile) -> bool {
         let Some((first, second)) = tile.halves(self.least_rows()) else {
             return false;
         };
         let side = self.spec.theta.build;
         let has_index = self.has_index();
-        self.resident_left = None;
-        self.resident_right = None;
+        match first.left == tile.left {
+            true => self.resident_right = None,
+            false => self.resident_left = None,
+        }
         // If the index did not fit, all tiles of the same build rows are cut likewise, so that the index of a half
         // serves all of them.
         let (others, rest) = match has_index || first.rows(side) == tile.rows(side) {

@@ -219,10 +219,10 @@ impl Matrix {
     }
 
     /// Ends the current right chunk, whether or not all of its tiles were joined.
-    pub(crate) fn take_right(&mut self) -> Option<InputChunk> {
+    pub(crate) fn end_right(&mut self) {
         self.tiles.clear();
         self.resident_right = None;
-        self.right.take()
+        self.right = None;
     }
 
     /// The next tile of the current right chunk, probed and counted; `None` when the chunk is done.
