@@ -7,24 +7,12 @@ use arrow::array::new_empty_array;
 
 use crate::device::data::batch::DeviceBatch;
 use crate::error::Result;
-use crate::exec::aggregate::run::{Finished, GroupRun};
+use crate::exec::aggregate::output::{Finished, FinishedRun};
+use crate::exec::aggregate::run::GroupRun;
 use crate::exec::memory::step::{self, Step};
 
-impl GroupRun {
-    /// Downloads the resident groups to free device memory; false if there are none.
-    pub(crate) fn leave_device(&mut self) -> Result<bool> {
-        let Some(groups) = self.resident.take() else {
-            return Ok(false);
-        };
-        for partial in groups.partials()? {
-            self.partials.push(partial);
-        }
-        self.account()?;
-        Ok(true)
-    }
-
-    /// The next groups, after all rows were pushed; `None` at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<Finished>> {
+impl FinishedRun for GroupRun {
+    fn next_groups(&mut self) -> Result<Option<Finished>> {
         if !self.finishing {
             self.finishing = true;
             if let Some(batch) = self.shared_step(Self::finish_on_device)? {
@@ -42,6 +30,20 @@ impl GroupRun {
         let device = Arc::clone(&self.device);
         let groups = self.table.next(&|| device.check_cancelled())?;
         Ok(groups.map(Finished::OnHost))
+    }
+}
+
+impl GroupRun {
+    /// Downloads the resident groups to free device memory; false if there are none.
+    pub(crate) fn leave_device(&mut self) -> Result<bool> {
+        let Some(groups) = self.resident.take() else {
+            return Ok(false);
+        };
+        for partial in groups.partials()? {
+            self.partials.push(partial);
+        }
+        self.account()?;
+        Ok(true)
     }
 
     /// The distinct groups, if they are resident and the last merge fits.

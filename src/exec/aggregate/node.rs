@@ -8,13 +8,13 @@ use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
-use futures::{StreamExt, TryFutureExt, stream};
+use futures::{StreamExt, TryFutureExt};
 
 use crate::exec::aggregate::output::GroupOutput;
 use crate::exec::aggregate::resident::are_results;
-use crate::exec::aggregate::run::{Finished, GroupRun};
+use crate::exec::aggregate::run::GroupRun;
 use crate::exec::blocking::blocking;
-use crate::exec::chunk::{DeviceChunk, DeviceStream};
+use crate::exec::chunk::DeviceStream;
 use crate::exec::input::chunk::{Input, InputStream};
 use crate::exec::input::coalesce::inputs;
 use crate::exec::input::prefetch::Prefetch;
@@ -120,21 +120,13 @@ impl DeviceOperator for AggregateOperator {
 /// The stream of all groups.
 async fn groups(parts: GroupPartitioner, input: InputStream) -> Result<DeviceStream> {
     let path = parts.choose_path(input).await?;
-    let output = GroupOutput::new("BowtieAggregate", parts.context.memory_pool());
+    let pool = parts.context.memory_pool();
+    let output = GroupOutput::new("BowtieAggregate", pool, parts.metrics.clone());
     match path {
         GroupingPath::ByPartition(partitioner) => {
             Ok(PartitionedGroups::stream(partitioner, parts, output))
         }
-        GroupingPath::ByChunk(chunks) => {
-            let metrics = parts.metrics.clone();
-            let run = by_chunk(parts, chunks).await?;
-            let groups = Groups {
-                run,
-                output,
-                metrics,
-            };
-            Ok(stream::try_unfold(groups, Groups::next).boxed())
-        }
+        GroupingPath::ByChunk(chunks) => Ok(output.stream(by_chunk(parts, chunks).await?)),
     }
 }
 
@@ -156,32 +148,4 @@ async fn by_chunk(parts: GroupPartitioner, chunks: InputStream) -> Result<GroupR
         run = blocking(&metrics, run, step).await?.0;
     }
     Ok(run)
-}
-
-/// The groups of a run while they are emitted.
-struct Groups {
-    run: GroupRun,
-    output: GroupOutput,
-    metrics: DeviceMetrics,
-}
-
-impl Groups {
-    async fn next(mut self) -> Result<Option<(DeviceChunk, Self)>> {
-        if let Some(groups) = self.output.take_waiting() {
-            let chunk = self.output.chunk(groups, true)?;
-            self.metrics.baseline.record_output(chunk.rows());
-            return Ok(Some((chunk, self)));
-        }
-        let (run, next) = blocking(&self.metrics, self.run, GroupRun::next).await?;
-        let chunk = match next {
-            None => {
-                self.metrics.baseline.done();
-                return Ok(None);
-            }
-            Some(Finished::OnDevice(batch)) => DeviceChunk::Resident(batch),
-            Some(Finished::OnHost(groups)) => self.output.chunk(groups, false)?,
-        };
-        self.metrics.baseline.record_output(chunk.rows());
-        Ok(Some((chunk, Self { run, ..self })))
-    }
 }

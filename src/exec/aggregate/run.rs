@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, UInt64Array, new_null_array};
+use arrow::array::{ArrayRef, UInt64Array, new_null_array};
 use arrow::compute::cast;
 use datafusion::common::utils::normalize_float_zero;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -33,12 +33,6 @@ use crate::exec::metrics::DeviceMetrics;
 use crate::exec::transfer::chunker::has_small_dictionary;
 use crate::ir::fold::Fold;
 use crate::spec::aggregate::{GroupAggregate, GroupSpec, GroupState};
-
-/// A batch of finished groups.
-pub(crate) enum Finished {
-    OnDevice(DeviceBatch),
-    OnHost(RecordBatch),
-}
 
 /// Parts of a chunk are halved down to one row.
 const HALVING: Halving = Halving {

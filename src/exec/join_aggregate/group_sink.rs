@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, UInt32Array};
+use arrow::array::UInt32Array;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::device::budget::Lease;
@@ -20,6 +20,7 @@ use crate::device::data::buffer::Buffer;
 use crate::error::{BowtieError, Result};
 use crate::exec::aggregate::group_table::GroupTable;
 use crate::exec::aggregate::group_values::group_columns;
+use crate::exec::aggregate::output::{Finished, FinishedRun};
 use crate::exec::chunk::DeviceChunk;
 use crate::exec::join::tiles::probed_tile::ProbedTile;
 use crate::exec::join::walk::{JoinWalk, MatchSink, State, WalkInputs};
@@ -52,6 +53,14 @@ pub(crate) struct GroupSink {
 
 pub(crate) type AggregateRun = JoinWalk<GroupSink>;
 
+impl FinishedRun for AggregateRun {
+    fn next_groups(&mut self) -> Result<Option<Finished>> {
+        let device = Arc::clone(&self.device);
+        let groups = self.sink.table.next(&|| device.check_cancelled())?;
+        Ok(groups.map(Finished::OnHost))
+    }
+}
+
 impl AggregateRun {
     /// Makes the walk that aggregates the join of `spec`. `reservation` is for the table of groups. May block.
     pub(crate) fn of_groups(
@@ -73,12 +82,6 @@ impl AggregateRun {
         };
         let arguments = spec.aggregates.iter().filter_map(|a| a.argument);
         Self::new(inputs, arguments, sink)
-    }
-
-    /// The next groups, after the walk; `None` at the end.
-    pub(crate) fn next_groups(&mut self) -> Result<Option<RecordBatch>> {
-        let device = Arc::clone(&self.device);
-        self.sink.table.next(&|| device.check_cancelled())
     }
 
     /// Spills the groups. Group numbers change, so those of the current tile's rows are forgotten.

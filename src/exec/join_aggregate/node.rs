@@ -10,11 +10,10 @@ use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
-use futures::{StreamExt, TryFutureExt, stream};
+use futures::{StreamExt, TryFutureExt};
 
 use crate::exec::aggregate::output::GroupOutput;
-use crate::exec::blocking::blocking;
-use crate::exec::chunk::{DeviceChunk, DeviceStream};
+use crate::exec::chunk::DeviceStream;
 use crate::exec::join::display::{fmt_join, fmt_join_tree};
 use crate::exec::join::driver::Driver;
 use crate::exec::join::walk::WalkInputs;
@@ -104,14 +103,9 @@ impl DeviceOperator for JoinAggregateOperator {
             AggregateRun::of_groups(inputs, spec, groups)
         };
         let driver = Driver::new(&execution, join, metrics.clone(), make)?;
-        let groups = async move {
-            Ok(Groups {
-                walk: walked(driver).await?,
-                output: GroupOutput::new("BowtieJoinAggregate", context.memory_pool()),
-                metrics,
-            })
-        };
-        let groups = groups.map_ok(|groups| stream::try_unfold(groups, Groups::next));
+        let pool = context.memory_pool();
+        let output = GroupOutput::new("BowtieJoinAggregate", pool, metrics);
+        let groups = walked(driver).map_ok(|walk| output.stream(walk));
         Ok(groups.try_flatten_stream().boxed())
     }
 }
@@ -123,30 +117,5 @@ async fn walked(mut driver: Driver<GroupSink>) -> Result<AggregateRun> {
         Some(_) => Err(DataFusionError::Internal(
             "bowtie: rows came out of a fused aggregate's join".into(),
         )),
-    }
-}
-
-/// The groups of a walk while they are emitted.
-struct Groups {
-    walk: AggregateRun,
-    output: GroupOutput,
-    metrics: DeviceMetrics,
-}
-
-impl Groups {
-    async fn next(mut self) -> Result<Option<(DeviceChunk, Self)>> {
-        if let Some(groups) = self.output.take_waiting() {
-            let chunk = self.output.chunk(groups, true)?;
-            self.metrics.baseline.record_output(chunk.rows());
-            return Ok(Some((chunk, self)));
-        }
-        let (walk, groups) = blocking(&self.metrics, self.walk, AggregateRun::next_groups).await?;
-        let Some(groups) = groups else {
-            self.metrics.baseline.done();
-            return Ok(None);
-        };
-        let chunk = self.output.chunk(groups, false)?;
-        self.metrics.baseline.record_output(chunk.rows());
-        Ok(Some((chunk, Self { walk, ..self })))
     }
 }

@@ -15,7 +15,7 @@ use crate::device::data::column::Column;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::exec::aggregate::output::GroupOutput;
-use crate::exec::aggregate::run::{Finished, GroupRun};
+use crate::exec::aggregate::run::GroupRun;
 use crate::exec::blocking::blocking;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::{Input, InputChunk, InputStream};
@@ -242,22 +242,13 @@ impl PartitionedGroups {
     }
 
     async fn next(mut self) -> Result<Option<(DeviceChunk, Self)>> {
-        if let Some(groups) = self.output.take_waiting() {
-            let chunk = self.output.chunk(groups, true)?;
-            self.metrics.baseline.record_output(chunk.rows());
-            return Ok(Some((chunk, self)));
-        }
         loop {
             if let Some(run) = self.done.take() {
-                let (run, next) = blocking(&self.metrics, run, GroupRun::next).await?;
-                let chunk = match next {
-                    None => continue,
-                    Some(Finished::OnDevice(batch)) => DeviceChunk::Resident(batch),
-                    Some(Finished::OnHost(groups)) => self.output.chunk(groups, false)?,
-                };
-                self.done = Some(run);
-                self.metrics.baseline.record_output(chunk.rows());
-                return Ok(Some((chunk, self)));
+                let (run, chunk) = self.output.next(run).await?;
+                if let Some(chunk) = chunk {
+                    self.done = Some(run);
+                    return Ok(Some((chunk, self)));
+                }
             }
             match self.partitioner.next().await? {
                 Some(Input::Chunk(chunk)) => self.push(chunk).await?,
