@@ -80,7 +80,7 @@ impl GroupRun {
     /// Merges the partial groups and adds them to the table.
     fn finish_on_host(&mut self) -> Result<()> {
         self.device.check_cancelled()?;
-        if self.partials.len() > 1 {
+        if self.partials.waiting().len() > 1 {
             self.merge()?;
         }
         for partial in self.partials.take() {

@@ -1,5 +1,5 @@
-//! [`Partials`]: groups of several chunks, on the host. In: partial groups. Out: distinct groups, merged by grouping
-//! them again on the device.
+//! [`Partials`]: groups of several chunks, on the host or on the device. In: partial groups. Out: distinct groups,
+//! merged by grouping them again on the device; here those of the host, in `resident.rs` those of the device.
 
 use std::sync::Arc;
 
@@ -22,11 +22,29 @@ pub(crate) fn few_rows(device_memory: u64) -> usize {
     FEW_ROWS.min((device_memory / 4 / ChunkLimits::WORK_BYTES_PER_ROW) as usize)
 }
 
+/// Partial groups of a chunk.
+pub(crate) trait PartialGroups {
+    fn rows(&self) -> usize;
+
+    /// Bytes that they take where they are.
+    fn bytes(&self) -> usize;
+}
+
+impl PartialGroups for Partial {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn bytes(&self) -> usize {
+        Self::bytes(self)
+    }
+}
+
 /// Partial groups that wait to be merged. They are merged once they have twice as many rows as the last merge returned,
 /// so that each row is merged a few times at most.
-#[derive(Debug, Default)]
-pub(crate) struct Partials {
-    waiting: Vec<Partial>,
+#[derive(Debug)]
+pub(crate) struct Partials<G> {
+    waiting: Vec<G>,
     /// Rows of all groups in `waiting`.
     rows: usize,
     /// Bytes of all groups in `waiting`. The sum is kept, since it is read after each chunk and grouping set.
@@ -35,36 +53,49 @@ pub(crate) struct Partials {
     merged: usize,
 }
 
-impl Partials {
-    pub(crate) fn push(&mut self, partial: Partial) {
-        if partial.rows > 0 {
-            self.rows += partial.rows;
+impl<G: PartialGroups> Partials<G> {
+    pub(crate) fn new() -> Self {
+        Self {
+            waiting: vec![],
+            rows: 0,
+            bytes: 0,
+            merged: 0,
+        }
+    }
+
+    pub(crate) fn push(&mut self, partial: G) {
+        if partial.rows() > 0 {
+            self.rows += partial.rows();
             self.bytes += partial.bytes();
             self.waiting.push(partial);
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
+    pub(crate) fn waiting(&self) -> &[G] {
+        &self.waiting
     }
 
     /// Whether to merge the groups, of which fewer than `few` rows need no merge.
     pub(crate) fn are_many(&self, few: usize) -> bool {
-        self.len() > 1 && self.rows >= few.max(2 * self.merged)
+        self.waiting.len() > 1 && self.rows >= few.max(2 * self.merged)
     }
 
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    pub(crate) fn take(&mut self) -> Vec<Partial> {
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<G> {
         (self.rows, self.bytes) = (0, 0);
         std::mem::take(&mut self.waiting)
     }
 
     /// Replaces the groups that were taken by the result of their merge.
-    pub(crate) fn set_merged(&mut self, partial: Partial) {
-        self.merged = partial.rows;
+    pub(crate) fn set_merged(&mut self, partial: G) {
+        self.merged = partial.rows();
         self.push(partial);
     }
 }
@@ -151,7 +182,7 @@ mod tests {
 
     #[test]
     fn bytes_are_added_up_once_a_partial() {
-        let (mut partials, mut expected) = (Partials::default(), 0);
+        let (mut partials, mut expected) = (Partials::new(), 0);
         for rows in [3, 0, 5, 1] {
             let partial = partial(rows);
             if rows > 0 {
@@ -167,11 +198,11 @@ mod tests {
         assert_eq!(partials.bytes(), expected);
 
         assert_eq!(partials.take().len(), 3);
-        assert_eq!((partials.len(), partials.bytes()), (0, 0));
+        assert_eq!((partials.waiting().len(), partials.bytes()), (0, 0));
         let merged = partial(4);
         let expected = merged.bytes();
         partials.set_merged(merged);
-        assert_eq!((partials.len(), partials.bytes()), (1, expected));
+        assert_eq!((partials.waiting().len(), partials.bytes()), (1, expected));
     }
 
     #[test]
@@ -180,7 +211,7 @@ mod tests {
         assert_eq!(few_rows(1 << 29), FEW_ROWS);
         assert_eq!(few_rows(u64::MAX), FEW_ROWS);
         let few = few_rows(1 << 20);
-        let mut partials = Partials::default();
+        let mut partials = Partials::new();
         partials.push(partial(few - 1));
         partials.push(partial(1));
         assert!(partials.are_many(few));

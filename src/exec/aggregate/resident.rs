@@ -10,7 +10,7 @@ use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::exec::aggregate::group_values::Partial;
-use crate::exec::aggregate::partials::{FEW_ROWS, of_states};
+use crate::exec::aggregate::partials::{FEW_ROWS, PartialGroups, Partials, of_states};
 use crate::exec::memory::compact_views::{compact_views, has_views};
 use crate::exec::transfer::chunker::has_small_dictionary;
 use crate::ir::fold::Fold;
@@ -21,13 +21,7 @@ use crate::spec::aggregate::{AggregateFunction, GroupSpec, GroupState};
 pub(crate) struct ResidentGroups {
     device: Arc<dyn Device>,
     spec: Arc<GroupSpec>,
-    waiting: Vec<Groups>,
-    /// Rows of all groups in `waiting`.
-    rows: usize,
-    /// Device memory of all groups in `waiting`.
-    bytes: u64,
-    /// Rows after the last merge.
-    merged: usize,
+    groups: Partials<Groups>,
 }
 
 /// Distinct groups: their keys, and one state for each aggregate.
@@ -37,10 +31,14 @@ struct Groups {
     states: Vec<Column>,
 }
 
-impl Groups {
-    fn bytes(&self) -> u64 {
+impl PartialGroups for Groups {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn bytes(&self) -> usize {
         let columns = self.keys.iter().chain(&self.states);
-        columns.map(Column::bytes).sum()
+        columns.map(Column::bytes).sum::<u64>() as usize
     }
 }
 
@@ -77,17 +75,15 @@ impl ResidentGroups {
         Self {
             device,
             spec,
-            waiting: vec![],
-            rows: 0,
-            bytes: 0,
-            merged: 0,
+            groups: Partials::new(),
         }
     }
 
     /// Whether the groups take so much device memory that nodes below may not fit.
     pub(crate) fn must_be_evicted(&self) -> bool {
         let budget = self.device.budget();
-        self.bytes > budget.limit() / 8 && budget.in_use_by_all() > budget.limit() / 2
+        self.groups.bytes() as u64 > budget.limit() / 8
+            && budget.in_use_by_all() > budget.limit() / 2
     }
 
     /// Groups the rows of a batch. Returns the strategy that grouped them.
@@ -106,9 +102,9 @@ impl ResidentGroups {
             Ok((fold_of(aggregate.function), argument))
         });
         let folds = folds.collect::<Result<Vec<_>>>()?;
-        let (groups, strategy) = self.groups(batch.rows(), &keys, &folds)?;
-        self.push(groups);
-        if self.waiting.len() > 1 && self.rows >= FEW_ROWS.max(2 * self.merged) {
+        let (groups, strategy) = self.grouped(batch.rows(), &keys, &folds)?;
+        self.groups.push(groups);
+        if self.groups.are_many(FEW_ROWS) {
             match self.merge() {
                 // The groups of this batch are added already. If the next batch does not fit, all groups are
                 // downloaded.
@@ -120,7 +116,7 @@ impl ResidentGroups {
     }
 
     /// Groups rows by `keys` and folds them.
-    fn groups(
+    fn grouped(
         &self,
         rows: usize,
         keys: &[&Column],
@@ -138,18 +134,10 @@ impl ResidentGroups {
         Ok((groups, strategy))
     }
 
-    fn push(&mut self, groups: Groups) {
-        if groups.rows > 0 {
-            self.rows += groups.rows;
-            self.bytes += groups.bytes();
-            self.waiting.push(groups);
-        }
-    }
-
     /// Merges the groups into distinct ones. After a failure they are unchanged.
     fn merge(&mut self) -> Result<()> {
         let together = |column: &dyn Fn(&Groups) -> &Column| {
-            let parts: Vec<&Column> = self.waiting.iter().map(column).collect();
+            let parts: Vec<&Column> = self.groups.waiting().iter().map(column).collect();
             self.device.concat(&parts)
         };
         let keys = (0..self.spec.keys.len()).map(|i| together(&|groups| &groups.keys[i]));
@@ -161,19 +149,19 @@ impl ResidentGroups {
             .zip(&states)
             .map(|(fold, states)| (of_states(fold), Some(states)))
             .collect();
-        let (merged, _) = self.groups(self.rows, &keys.iter().collect::<Vec<_>>(), &folds)?;
-        self.waiting.clear();
-        (self.rows, self.bytes, self.merged) = (0, 0, merged.rows);
-        self.push(merged);
+        let keys: Vec<&Column> = keys.iter().collect();
+        let (merged, _) = self.grouped(self.groups.rows(), &keys, &folds)?;
+        self.groups.take();
+        self.groups.set_merged(merged);
         Ok(())
     }
 
     /// All groups, each once; `None` if there are none.
     pub(crate) fn finish(&mut self) -> Result<Option<DeviceBatch>> {
-        if self.waiting.len() > 1 {
+        if self.groups.waiting().len() > 1 {
             self.merge()?;
         }
-        let Some(groups) = self.waiting.pop() else {
+        let Some(groups) = self.groups.take().pop() else {
             return Ok(None);
         };
         let columns = groups.keys.into_iter().chain(groups.states);
@@ -203,7 +191,7 @@ impl ResidentGroups {
                     .collect::<Result<_>>()?,
             })
         };
-        self.waiting.iter().map(of_groups).collect()
+        self.groups.waiting().iter().map(of_groups).collect()
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct GroupRun {
     /// For each input column, whether the device needs it.
     needed: Vec<Need>,
     /// Groups of the chunks so far, on the host. A group may occur in several of them.
-    pub(crate) partials: Partials,
+    pub(crate) partials: Partials<Partial>,
     /// Groups that DataFusion's accumulators merge.
     pub(crate) table: GroupTable,
     spilling: Option<Spilling>,
@@ -87,7 +87,7 @@ impl GroupRun {
             on_device: false,
             resident: (spec.output_on_device && are_results(&spec))
                 .then(|| ResidentGroups::new(Arc::clone(&device), Arc::clone(&spec))),
-            partials: Partials::default(),
+            partials: Partials::new(),
             spec,
             device,
             needed,
