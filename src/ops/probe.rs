@@ -43,13 +43,14 @@ pub(crate) struct Probe {
     pub(crate) probe: OrderedRows,
     /// The number of rows of the probe chunk.
     pub(crate) rows: usize,
-    pub(crate) ranges: Ranges,
+    /// `None` if the matches of sets were only counted.
+    pub(crate) ranges: Option<Ranges>,
     /// The probe side's keys for each of the index's tests.
     pub(crate) test_keys: Vec<ZonedKeys>,
     /// The program that also tests candidates, and its columns of the probe side by probe position.
     pub(crate) program: Option<(Program, Vec<Column>)>,
-    /// The number of matches of each probe position.
-    pub(crate) counts: Buffer<u32>,
+    /// The number of matches of each probe position, once they are counted.
+    pub(crate) counts: Option<Buffer<u32>>,
     /// The build positions of this probe, if a predicate on sets finds the matches.
     pub(crate) listed: Option<Listed>,
 }
@@ -113,10 +114,10 @@ impl Probe {
             .collect::<Result<_>>()?;
         let mut search = Self {
             build_side: spec.build,
-            counts: device.sequence(0, 0)?,
+            counts: None,
             probe,
             rows: batch.rows(),
-            ranges,
+            ranges: Some(ranges),
             test_keys,
             program: None,
             listed: None,
@@ -142,13 +143,13 @@ impl Probe {
         let count = |search: &Self, first_only| {
             search.with_matches(|matches| device.count_matches(matches, first_only))
         };
-        self.counts = match count(self, first_only) {
+        self.counts = Some(match count(self, first_only) {
             Err(BowtieError::NeedsDataFusion) => {
                 self.program = None;
                 count(self, false)?
             }
             counts => counts?,
-        };
+        });
         Ok(())
     }
 
@@ -159,6 +160,16 @@ impl Probe {
             .and_then(|listed| listed.matches.as_ref())
             .or(self.index.ordered_rows())
             .ok_or_else(|| BowtieError::Internal("a probe without an order".into()))
+    }
+
+    fn known_ranges(&self) -> Result<&Ranges> {
+        let ranges = self.ranges.as_ref();
+        ranges.ok_or_else(|| BowtieError::Internal("a probe without ranges".into()))
+    }
+
+    fn known_counts(&self) -> Result<&Buffer<u32>> {
+        let counts = self.counts.as_ref();
+        counts.ok_or_else(|| BowtieError::Internal("a probe that was not counted".into()))
     }
 
     /// The work of a set join.
@@ -189,7 +200,7 @@ impl Probe {
         with(Matches {
             build: self.build_rows()?,
             probe: &self.probe,
-            ranges: &self.ranges,
+            ranges: self.known_ranges()?,
             tests: &tests,
             program: program.map(|(program, probe)| BoundProgram {
                 program,
@@ -229,10 +240,11 @@ impl Probe {
     /// For each probe position its row, and the begin and the end of its range, downloaded. Ranges refer to the columns
     /// that [`Probe::cluster`] returns.
     pub(crate) fn ranges(&self, device: &dyn Device) -> Result<[ScalarBuffer<u32>; 3]> {
+        let ranges = self.known_ranges()?;
         Ok([
             device.read(&self.probe.rows)?,
-            device.read(&self.ranges.lo)?,
-            device.read(&self.ranges.hi)?,
+            device.read(&ranges.lo)?,
+            device.read(&ranges.hi)?,
         ])
     }
 
@@ -243,7 +255,7 @@ impl Probe {
 
     /// The offsets of each probe position's matches, and their total last.
     pub(crate) fn offsets(&self, device: &dyn Device) -> Result<Buffer<u64>> {
-        device.scan(&self.counts)
+        device.scan(self.known_counts()?)
     }
 
     /// The matches numbered `from .. from + len`, as row ids of the left and of the right chunk.
@@ -289,7 +301,7 @@ impl Probe {
     /// The number of matches of each row of `side`; see [`Probe::counts_side`].
     pub(crate) fn weights(&self, device: &dyn Device, side: Side) -> Result<Arc<Buffer<u32>>> {
         if side != self.build_side {
-            let counts = device.row_counts(&self.probe, &self.counts, self.rows)?;
+            let counts = device.row_counts(&self.probe, self.known_counts()?, self.rows)?;
             return Ok(Arc::new(counts));
         }
         if !self.is_untested() {
@@ -297,7 +309,7 @@ impl Probe {
         }
         let rows = self.index.rows();
         match &self.listed {
-            None => device.cover(self.build_rows()?, &self.ranges, rows),
+            None => device.cover(self.build_rows()?, self.known_ranges()?, rows),
             Some(Listed {
                 indexed: Some(counts),
                 ..

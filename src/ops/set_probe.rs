@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::device::data::batch::DeviceBatch;
 use crate::device::data::keys::Keys;
-use crate::device::data::ranges::{OrderedRows, Ranges};
+use crate::device::data::ranges::OrderedRows;
 use crate::device::data::results::SetCounting;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
@@ -39,15 +39,12 @@ impl Probe {
             }
             None => None,
         };
-        let mut search = Self {
+        let of = |probe: OrderedRows| Self {
             build_side: spec.build,
-            probe: no_rows(device)?,
-            counts: device.sequence(0, 0)?,
+            probe,
+            counts: None,
             rows: batch.rows(),
-            ranges: Ranges {
-                lo: device.sequence(0, 0)?,
-                hi: device.sequence(0, 0)?,
-            },
+            ranges: None,
             test_keys: vec![],
             program: None,
             listed: None,
@@ -61,24 +58,26 @@ impl Probe {
         };
         if let Some(counting) = counting.filter(|_| index.tests.is_empty() && program.is_none()) {
             let counted = device.set_count(sets, lists, groups.as_ref(), counting)?;
-            search.probe = counted.probe;
-            search.counts = counted.counts;
-            search.listed = Some(Listed {
+            let listed = Listed {
                 matches: None,
                 zoned: vec![],
                 program: vec![],
                 indexed: counted.indexed.map(Arc::new),
                 tally: counted.tally,
+            };
+            return Ok(Self {
+                counts: Some(counted.counts),
+                listed: Some(listed),
+                ..of(counted.probe)
             });
-            return Ok(search);
         }
         let keys = index.keys_of(device, &index.tests, batch)?;
         let not_null: Vec<&Keys> = keys.iter().collect();
         let found = device.set_search(sets, lists, groups.as_ref(), &not_null)?;
-        search.test_keys = keys
-            .iter()
-            .map(|keys| device.zone_keys(keys, &found.probe))
-            .collect::<Result<_>>()?;
+        let mut search = of(found.probe);
+        let test_keys = keys.iter();
+        let test_keys = test_keys.map(|keys| device.zone_keys(keys, &search.probe));
+        search.test_keys = test_keys.collect::<Result<_>>()?;
         let zoned = index.tests.iter().map(|test| {
             let keys = index.set_keys(test.key)?;
             device.zone_keys(keys, &found.matches)
@@ -91,19 +90,14 @@ impl Probe {
             matches: None,
         };
         if let Some(program) = program {
-            let columns = columns_at(device, program, side, batch, &found.probe)?;
+            let columns = columns_at(device, program, side, batch, &search.probe)?;
             search.program = Some((program.clone(), columns));
             listed.program = gathered(device, index.set_columns(), &found.matches)?;
         }
         listed.matches = Some(found.matches);
-        search.probe = found.probe;
-        search.ranges = found.ranges;
+        search.ranges = Some(found.ranges);
         search.listed = Some(listed);
         search.count(device, program, wanted == ProbeResult::Exists)?;
         Ok(search)
     }
-}
-
-fn no_rows(device: &dyn Device) -> Result<OrderedRows> {
-    Ok(OrderedRows::of_rows(device.sequence(0, 0)?))
 }

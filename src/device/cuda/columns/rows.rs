@@ -140,6 +140,11 @@ impl Stream {
         Ok(Buffer::cuda(out, len))
     }
 
+    /// The row ids of no row.
+    pub(crate) fn no_rows(self: &Arc<Self>) -> Result<Buffer<u32>> {
+        Ok(Buffer::cuda(self.alloc(0, "row ids")?, 0))
+    }
+
     /// A sample of `samples` row ids of `rows` > 0 rows, in runs of `run` neighbours that are evenly distributed; `run`
     /// divides `samples`.
     pub(crate) fn runs_of_rows(

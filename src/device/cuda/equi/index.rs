@@ -36,13 +36,12 @@ use crate::ir::strategies::EquiStrategy;
 #[derive(Debug)]
 pub(crate) struct EquiTable {
     keying: KeyEncoding,
-    finder: Finder,
+    /// `None` if no build row can match.
+    finder: Option<Finder>,
 }
 
 #[derive(Debug)]
 enum Finder {
-    /// There is no build row that can match.
-    Nothing,
     Direct(Grouped<DirectTable>),
     Hash(Grouped<HashTable>),
     Partitioned {
@@ -73,25 +72,27 @@ impl CudaDevice {
         check_chunk_rows(rows)?;
         let (keys, keying, addresses, strategy) = self.keys_for(base, null_equal, wanted)?;
         let stream = &self.stream;
-        let (rows, finder) = match rows {
-            0 => (stream.sequence(0, 0)?, Finder::Nothing),
-            _ => match strategy {
-                EquiStrategy::Direct => {
-                    let (table, unique) = stream.direct_table(&keys, addresses)?;
-                    let (rows, grouped) = stream.group_rows(table, unique, &keys)?;
-                    (rows, Finder::Direct(grouped))
-                }
-                EquiStrategy::Hash => {
-                    let (table, unique) = stream.hash_table(&keys)?;
-                    let (rows, grouped) = stream.group_rows(table, unique, &keys)?;
-                    (rows, Finder::Hash(grouped))
-                }
-                EquiStrategy::PartitionedHash => stream.partitioned_index(&keys)?,
-                EquiStrategy::SortMerge => match stream.by_all_bits(&keys)? {
-                    None => (stream.sequence(0, 0)?, Finder::Nothing),
-                    Some((rows, sorted)) => (rows, Finder::SortMerge(sorted)),
-                },
-            },
+        let indexed = match strategy {
+            _ if rows == 0 => None,
+            EquiStrategy::Direct => {
+                let (table, unique) = stream.direct_table(&keys, addresses)?;
+                let (rows, grouped) = stream.group_rows(table, unique, &keys)?;
+                Some((rows, Finder::Direct(grouped)))
+            }
+            EquiStrategy::Hash => {
+                let (table, unique) = stream.hash_table(&keys)?;
+                let (rows, grouped) = stream.group_rows(table, unique, &keys)?;
+                Some((rows, Finder::Hash(grouped)))
+            }
+            EquiStrategy::PartitionedHash => stream.partitioned_index(&keys)?,
+            EquiStrategy::SortMerge => {
+                let sorted = stream.in_partitions(&keys, Depth::Whole)?;
+                sorted.map(|(rows, sorted)| (rows, Finder::SortMerge(sorted)))
+            }
+        };
+        let (rows, finder) = match indexed {
+            Some((rows, finder)) => (rows, Some(finder)),
+            None => (stream.no_rows()?, None),
         };
         Ok(EquiIndex {
             rows: by_rows(rows),
@@ -143,11 +144,11 @@ impl CudaDevice {
         let table: &EquiTable = index.table.get()?;
         let stream = &self.stream;
         let keys = self.equi_keys_in(&table.keying, columns)?;
-        if keys.rows == 0 || matches!(table.finder, Finder::Nothing) {
-            return Ok((by_rows(stream.sequence(0, 0)?), stream.no_ranges()?));
-        }
-        match &table.finder {
-            Finder::Nothing => Ok((by_rows(stream.sequence(0, 0)?), stream.no_ranges()?)),
+        let none = || Ok((by_rows(stream.no_rows()?), stream.no_ranges()?));
+        let Some(finder) = table.finder.as_ref().filter(|_| keys.rows > 0) else {
+            return none();
+        };
+        match finder {
             Finder::Direct(grouped) => stream.look_up(grouped, &keys),
             Finder::Hash(grouped) => stream.look_up(grouped, &keys),
             Finder::Partitioned {
@@ -158,7 +159,7 @@ impl CudaDevice {
                 bits,
             } => {
                 let Some((rows, probe)) = stream.in_partitions(&keys, Depth::Bits(*bits))? else {
-                    return Ok((by_rows(stream.sequence(0, 0)?), stream.no_ranges()?));
+                    return none();
                 };
                 let (pieces, count, mut shape) = stream.pieces(&probe, starts, *bits, true)?;
                 let groups = stream.alloc(probe.rows * 4, "groups")?;
@@ -186,7 +187,7 @@ impl CudaDevice {
             }
             Finder::SortMerge(build) => {
                 let Some((rows, probe)) = stream.in_partitions(&keys, Depth::Whole)? else {
-                    return Ok((by_rows(stream.sequence(0, 0)?), stream.no_ranges()?));
+                    return none();
                 };
                 let ranges = stream.merge_ranges(build, &probe)?;
                 Ok((by_rows(rows), ranges))
@@ -197,10 +198,10 @@ impl CudaDevice {
 
 impl Stream {
     /// The ranges of no probe rows.
-    fn no_ranges(self: &Arc<Self>) -> Result<Ranges> {
+    pub(crate) fn no_ranges(self: &Arc<Self>) -> Result<Ranges> {
         Ok(Ranges {
-            lo: self.sequence(0, 0)?,
-            hi: self.sequence(0, 0)?,
+            lo: self.no_rows()?,
+            hi: self.no_rows()?,
         })
     }
 
@@ -239,18 +240,14 @@ impl Stream {
             .map(|rows| (Buffer::cuda(rows, n), parts)))
     }
 
-    /// The rows that can match, sorted by their mixed keys.
-    fn by_all_bits(
+    /// The build rows sorted by key, and the distinct keys with their segments and partitions; `None` if no row can
+    /// match.
+    fn partitioned_index(
         self: &Arc<Self>,
         keys: &EquiKeys<'_>,
-    ) -> Result<Option<(Buffer<u32>, Partitioned)>> {
-        self.in_partitions(keys, Depth::Whole)
-    }
-
-    /// The build rows sorted by key, and the distinct keys with their segments and partitions.
-    fn partitioned_index(self: &Arc<Self>, keys: &EquiKeys<'_>) -> Result<(Buffer<u32>, Finder)> {
-        let Some((rows, sorted)) = self.by_all_bits(keys)? else {
-            return Ok((self.sequence(0, 0)?, Finder::Nothing));
+    ) -> Result<Option<(Buffer<u32>, Finder)>> {
+        let Some((rows, sorted)) = self.in_partitions(keys, Depth::Whole)? else {
+            return Ok(None);
         };
         let (n, width) = (sorted.rows, sorted.width);
         let heads = self.alloc(bitmap_bytes(n), "equi-join groups")?;
@@ -280,7 +277,7 @@ impl Stream {
             starts,
             bits,
         };
-        Ok((rows, finder))
+        Ok(Some((rows, finder)))
     }
 
     /// The range of build positions with the key of each probe position; both sides are sorted by mixed keys.

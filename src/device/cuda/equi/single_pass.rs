@@ -292,7 +292,7 @@ impl CudaDevice {
         rows: usize,
     ) -> Result<Joined> {
         let Some(mut output) = output else {
-            let none = self.stream.sequence(0, 0)?;
+            let none = self.stream.no_rows()?;
             let of_none = |columns: &[&Column]| -> Result<Vec<Column>> {
                 columns
                     .iter()

@@ -37,7 +37,7 @@ use crate::device::cuda::sets::techniques::signature::Signature;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
-use crate::device::data::ranges::{OrderedRows, Ranges};
+use crate::device::data::ranges::OrderedRows;
 use crate::device::data::results::{SetCounting, SetCounts, SetMatches, SetTally};
 use crate::device::primitives::device::Device;
 use crate::error::Result;
@@ -217,18 +217,14 @@ impl CudaDevice {
         let (index, stream) = (index.index.get::<SetIndex>()?, &self.stream);
         let sets = index.probe(self.encode_probe(&index.domain, column, groups, not_null)?);
         if sets.len == 0 || index.sets.len == 0 {
-            let none = || stream.sequence(0, 0);
             return Ok(SetMatches {
                 matches: OrderedRows {
-                    rows: none()?,
+                    rows: stream.no_rows()?,
                     keys: None,
                     segments: Some(Buffer::cuda(stream.zeroed(4, "range bounds")?, 1)),
                 },
-                probe: OrderedRows::of_rows(none()?),
-                ranges: Ranges {
-                    lo: none()?,
-                    hi: none()?,
-                },
+                probe: OrderedRows::of_rows(stream.no_rows()?),
+                ranges: stream.no_ranges()?,
                 tally: SetTally::default(),
             });
         }
@@ -274,8 +270,8 @@ impl CudaDevice {
                 SetCounting::Exists | SetCounting::Probe => None,
             };
             return Ok(SetCounts {
-                probe: OrderedRows::of_rows(stream.sequence(0, 0)?),
-                counts: stream.sequence(0, 0)?,
+                probe: OrderedRows::of_rows(stream.no_rows()?),
+                counts: stream.no_rows()?,
                 indexed: indexed.map(|counts| Buffer::cuda(counts, index.rows)),
                 tally: SetTally::default(),
             });

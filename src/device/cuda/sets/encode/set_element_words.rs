@@ -252,7 +252,7 @@ impl Stream {
     pub(crate) fn ranks(self: &Arc<Self>, words: &Words, universe: usize) -> Result<Ranks> {
         if words.n == 0 {
             return Ok(Ranks {
-                of: self.sequence(0, 0)?,
+                of: self.no_rows()?,
                 universe: 0,
                 frequencies: self.zeroed(0, "elements of sets")?,
             });
