@@ -42,16 +42,15 @@ for package in json.load(sys.stdin)["packages"]:
     if package["name"] == "datafusion-sqllogictest":
         print(os.path.dirname(package["manifest_path"]))')
 mkdir "$bundle/slt"
-cp -r "$slt/test_files" "$bundle/slt/"
+cp -r "$slt/test_files" "$slt/data" "$bundle/slt/"
 
-cp scripts/test_shards.py "$bundle/"
+cp scripts/run_tests.py "$bundle/"
 cat > "$bundle/run.sh" <<'RUN'
 #!/usr/bin/env bash
 # Runs the tests on the GPU, then the benches; fails when one fails, and where there is no GPU.
 #   run.sh [--tests | --benches | --sanitizer] [results directory]
 # --tests, --benches: these alone. --sanitizer: the tests of few rows alone, under compute-sanitizer's memcheck.
-# BOWTIE_JOBS: processes with tests at once, as many as cores if it is not set. BOWTIE_TIMES: the times.csv of an earlier run, so that
-# the longest tests start first.
+# BOWTIE_THREADS: tests at once, as many as cores if it is not set.
 set -uo pipefail
 cd "$(dirname "$0")"
 mode=
@@ -70,10 +69,8 @@ if [ "$mode" = --sanitizer ]; then
     exit $failed
 fi
 if [ "$mode" != --benches ]; then
-    # The driver translates the kernels once, before processes beside each other ask for them.
-    ./unit-tests cuda::tests::few >"$results/first-use.log" 2>&1 || failed=1
-    ./test_shards.py --results "$results" --jobs "${BOWTIE_JOBS:-$(nproc)}" ${BOWTIE_TIMES:+--times "$BOWTIE_TIMES"} \
-        --first slt:: --first tpch:: --first fuzz:: ./unit-tests ./integration-tests 2>&1 | tee "$results/tests.log" || failed=1
+    ./run_tests.py --results "$results" --threads "${BOWTIE_THREADS:-$(nproc)}" ./unit-tests ./integration-tests 2>&1 |
+        tee "$results/tests.log" || failed=1
 fi
 if [ "$mode" != --tests ]; then
     for bench in ./bench-*; do

@@ -2,7 +2,7 @@
 
 use datafusion::prelude::*;
 
-use crate::support::session::set;
+use crate::support::session::{device, set};
 
 /// The options that tests vary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,9 @@ pub(crate) const BATCH_SIZES: [usize; 7] = [1, 2, 7, 49, 50, 51, 8192];
 
 /// A chunk of one row makes a tile of every pair, which is slow. So most short chunks have a few rows.
 const CHUNK_ROWS: [&str; 5] = ["auto", "7", "auto", "16", "1 or 5"];
+
+/// The factor by which short chunks are longer on a GPU: odd, so that they do not end with a word of a bitmap.
+const LONGER_ON_GPU: usize = 7;
 
 /// One in so many short chunks has one row.
 const SHORTEST: usize = 6;
@@ -73,10 +76,19 @@ impl Tuning {
         Self { strategy, ..self }
     }
 
+    /// On a GPU, where a chunk of any size takes dozens of launches, short chunks are longer. The walk over chunks is the same code for
+    /// all devices.
+    fn chunk_rows(&self) -> String {
+        match (self.chunk_rows.parse::<usize>(), device().as_str()) {
+            (Ok(rows), device) if device != "host" => (LONGER_ON_GPU * rows).to_string(),
+            _ => self.chunk_rows.to_string(),
+        }
+    }
+
     pub fn apply(&self, ctx: &SessionContext) {
         set(ctx, "bowtie.theta_strategy", self.strategy);
         set(ctx, "bowtie.group_strategy", self.group_strategy);
-        set(ctx, "bowtie.chunk_rows", self.chunk_rows);
+        set(ctx, "bowtie.chunk_rows", &self.chunk_rows());
         set(ctx, "bowtie.device_memory", self.device_memory);
         set(
             ctx,

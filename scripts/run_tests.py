@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Runs the tests of executables, one executable after the other, each in one process with many threads.
+
+    scripts/run_tests.py [options] executable…
+
+Processes that share a GPU take turns on it, threads of a process do not. If a process ends early or makes no progress, the tests that it
+left run again, each in a process of its own. Prints each test that fails with its output, the slowest tests, and counts. Writes
+`times.csv` and a log for each executable into the results directory. Fails when a test fails, or when there is none. Needs Python 3.8 or
+newer, and nothing else.
+"""
+
+import argparse
+import csv
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+SLOWEST = 20
+
+RESULT = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. (ok|FAILED|ignored)(?:, [^<]*)?(?: <([\d.]+)s>)?$")
+SECTION = re.compile(r"^---- (\S+) stdout ----$")
+
+
+class Test:
+    def __init__(self, executable, name):
+        self.executable, self.name = executable, name
+        self.result, self.seconds, self.output = None, 0.0, []
+
+    @property
+    def key(self):
+        return f"{Path(self.executable).name} {self.name}"
+
+    def skipped(self):
+        """Why it did nothing, if it says so."""
+        if self.result == "ignored":
+            return "ignored"
+        if self.result == "ok":
+            reasons = (line[len("skipped: ") :] for line in self.output if line.startswith("skipped: "))
+            return next(reasons, None)
+        return None
+
+
+def listed(executable, filters, skips):
+    lines = subprocess.run([executable, "--list", "--format", "terse"], check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    names = [line[: -len(": test")] for line in lines if line.endswith(": test")]
+    wanted = [name for name in names if not filters or any(part in name for part in filters)]
+    return [Test(executable, name) for name in wanted if not any(part in name for part in skips)]
+
+
+def run(tests, threads, patience, log):
+    """Runs tests of an executable in one process; returns why it ended before all of them had, if it did."""
+    by_name = {test.name: test for test in tests}
+    # Times of tests need an unstable option of the test harness.
+    options = ["--exact", "--test-threads", str(threads), "--show-output", "-Z", "unstable-options", "--report-time"]
+    command = [tests[0].executable, *options, *by_name]
+    environment = {**os.environ, "RUSTC_BOOTSTRAP": "1"}
+    last, hangs, ended = time.monotonic(), threading.Event(), threading.Event()
+    lines, section = [], None
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment
+    ) as process:
+
+        def watch():
+            while not ended.wait(1.0):
+                if time.monotonic() - last > patience:
+                    hangs.set()
+                    process.kill()
+                    return
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        for line in process.stdout:
+            line = line.rstrip("\n")
+            lines.append(line)
+            result = RESULT.match(line)
+            if result and result.group(1) in by_name:
+                test = by_name[result.group(1)]
+                test.result, test.seconds = result.group(2), float(result.group(3) or 0.0)
+                last = time.monotonic()
+            elif SECTION.match(line):
+                section = by_name.get(SECTION.match(line).group(1))
+            elif line in ("failures:", "successes:") or line.startswith("test result:"):
+                section = None
+            elif section:
+                section.output.append(line)
+        process.wait()
+        ended.set()
+        watcher.join()
+    with log.lock:
+        log.file.write("\n".join([" ".join(command[: len(options) + 1]), *lines, ""]))
+        log.file.flush()
+    if all(test.result for test in tests):
+        return None
+    why = f"no test ended in {patience:.0f} s" if hangs.is_set() else f"the process ended with {process.returncode}"
+    return "\n".join([*lines[-40:], why])
+
+
+def run_all(tests, threads, patience, log):
+    """Runs all tests of an executable; those that a process left, and those that failed in it, in a process each. Returns the number of
+    processes."""
+    why = run(tests, threads, patience, log)
+    if why is None:
+        return 1
+    print(f"{Path(tests[0].executable).name}: {why.splitlines()[-1]}; its other tests run alone", flush=True)
+    # The output of a test that failed is printed at the end of a process.
+    again = [test for test in tests if test.result not in ("ok", "ignored")]
+
+    def alone(test):
+        test.result = None
+        begun = time.monotonic()
+        why = run([test], 1, patience, log)
+        if why is not None:
+            test.result, test.seconds, test.output = "FAILED", time.monotonic() - begun, why.splitlines()
+
+    # Few at once: they take turns on a GPU.
+    with ThreadPoolExecutor(max(1, threads // 4)) as pool:
+        list(pool.map(alone, again))
+    return 1 + len(again)
+
+
+class Log:
+    """A file that processes write into, one at a time."""
+
+    def __init__(self, path):
+        self.file, self.lock = open(path, "w", encoding="utf-8"), threading.Lock()
+
+
+def main():
+    arguments = argparse.ArgumentParser(description="Runs the tests of executables.")
+    arguments.add_argument("executables", nargs="+", metavar="executable")
+    arguments.add_argument("--threads", type=int, default=os.cpu_count(), help="tests at once; as many as cores by default")
+    arguments.add_argument("--results", type=Path, default=Path("results"), help="where times.csv and logs go")
+    arguments.add_argument("--filter", action="append", default=[], metavar="PART", help="only tests with this in their name")
+    arguments.add_argument("--skip", action="append", default=[], metavar="PART", help="no tests with this in their name")
+    arguments.add_argument("--patience", type=float, default=200.0, help="seconds without the end of a test after which one hangs")
+    given = arguments.parse_args()
+
+    given.results.mkdir(parents=True, exist_ok=True)
+    executables = [str(Path(executable).resolve()) for executable in given.executables]
+    tests, processes, begun = [], 0, time.monotonic()
+    for executable in executables:
+        of_it = listed(executable, given.filter, given.skip)
+        tests += of_it
+        if of_it:
+            log = Log(given.results / f"{Path(executable).name}.log")
+            since = time.monotonic()
+            processes += run_all(of_it, max(1, given.threads), given.patience, log)
+            print(f"{Path(executable).name}: {counts(of_it)}; {time.monotonic() - since:.0f} s", flush=True)
+    took = time.monotonic() - begun
+
+    with open(given.results / "times.csv", "w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(["test", "result", "seconds"])
+        rows.writerows([test.key, test.result, f"{test.seconds:.3f}"] for test in sorted(tests, key=lambda test: -test.seconds))
+
+    failed = [test for test in tests if test.result == "FAILED"]
+    skipped = [test for test in tests if test.skipped()]
+    for test in failed:
+        print(f"\n---- {test.key}\n" + "\n".join(test.output).strip())
+    slowest = sorted(tests, key=lambda test: -test.seconds)[:SLOWEST]
+    print(f"\nThe slowest {len(slowest)} of {len(tests)} tests:")
+    for test in slowest:
+        print(f"{test.seconds:8.1f} s  {test.key}")
+    for test in skipped:
+        print(f"skipped: {test.key}: {test.skipped()}")
+    for test in failed:
+        print(f"failed: {test.key}")
+    print(f"{counts(tests)}; {took:.0f} s, {processes} processes, {given.threads} tests at once, {sum(test.seconds for test in tests):.0f} s of tests")
+    sys.exit(1 if failed or not tests else 0)
+
+
+def counts(tests):
+    failed = sum(test.result == "FAILED" for test in tests)
+    skipped = sum(test.skipped() is not None for test in tests)
+    return f"{len(tests) - failed - skipped} passed, {failed} failed, {skipped} skipped"
+
+
+if __name__ == "__main__":
+    main()
