@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
+use arrow::array::{ArrayRef, UInt32Array};
+
 use crate::device::data::batch::DeviceBatch;
+use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::{KeyDomain, Keys};
 use crate::device::data::ranges::OrderedRows;
@@ -332,25 +335,40 @@ pub(crate) fn equality_columns<'a>(
         .collect()
 }
 
+/// The selectivity of each comparison, by a sample of both sides. Probe keys are made of the sample alone.
 fn sampled_selectivity(
     device: &dyn Device,
     keys: &[(Keys, KeyDomain)],
     oriented: &[Oriented],
     probe: &DeviceBatch,
 ) -> Result<Vec<f64>> {
-    let others = oriented
-        .iter()
-        .map(|c| {
-            let column = probe.column(c.probe)?;
-            device.order_keys_in(&keys[c.key].1, column)
-        })
-        .collect::<Result<Vec<_>>>()?;
+    let sample = sampled_rows(device, probe.rows())?;
+    let others = oriented.iter().map(|c| {
+        let (domain, column) = (&keys[c.key].1, probe.column(c.probe)?);
+        match &sample {
+            Some(rows) => device.order_keys_in(domain, &device.gather(column, rows)?),
+            None => device.order_keys_in(domain, column),
+        }
+    });
+    let others = others.collect::<Result<Vec<_>>>()?;
     let tests: Vec<_> = oriented
         .iter()
         .zip(&others)
         .map(|(c, other)| (&keys[c.key].0, c.op, other))
         .collect();
     device.sample_selectivity(&tests, SAMPLE)
+}
+
+/// Row ids spread evenly over `rows` rows; `None` if they are no more than a sample.
+fn sampled_rows(device: &dyn Device, rows: usize) -> Result<Option<Buffer<u32>>> {
+    if rows <= SAMPLE {
+        return Ok(None);
+    }
+    let ids = (0..SAMPLE as u64).map(|i| (i * rows as u64 / SAMPLE as u64) as u32);
+    let ids: ArrayRef = Arc::new(UInt32Array::from_iter_values(ids));
+    let ids = Arc::into_inner(device.upload(&[ids])?);
+    let ids = ids.ok_or_else(|| BowtieError::Internal("the device kept row ids".into()))?;
+    ids.into_row_ids().map(Some)
 }
 
 /// The key column whose comparisons together are the most selective, assuming independence.

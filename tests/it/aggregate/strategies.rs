@@ -158,13 +158,12 @@ async fn what_is_shown() {
         assert_eq!(rows[0].column(0).as_string::<i32>().value(0), strategy);
         let analyzed = run(&ctx, &format!("EXPLAIN ANALYZE {sql}")).await.unwrap();
         let text = analyzed[0].column(1).as_string::<i32>().value(0);
-        // The host has no shared memory, and takes hash_global for hash_shared.
-        let taken = match strategy {
-            "auto" | "hash_shared" if crate::support::session::device() == "host" => {
-                "by_hash_global=1"
-            }
-            "auto" => "by_",
-            other => &format!("by_{other}=1"),
+        // The host has two strategies.
+        let taken = match (strategy, crate::support::session::device().as_str()) {
+            ("partition", _) => "by_partition=1",
+            (_, "host") => "by_hash_global=1",
+            ("auto", _) => "by_",
+            (other, _) => &format!("by_{other}=1"),
         };
         assert!(text.contains(taken), "{strategy}: {text}");
     }

@@ -1,12 +1,10 @@
-//! Grouped aggregation by each strategy of `bowtie.group_strategy`: how rows are assigned to groups, and in which order
-//! they are folded. Each is the specification of a GPU's strategy: the same groups, in any order.
+//! Grouped aggregation: how rows are assigned to groups, and in which order they are folded. The specification of all
+//! strategies of `bowtie.group_strategy`: each makes the same groups, in any order.
 //!
 //! | strategy | on the host |
 //! |---|---|
-//! | `hash_shared`, `hash_global` | one hash table; a thread has no faster memory of its own, so both are `hash_global` |
 //! | `partition` | keys and values gathered into partitions by a hash of the key; partitions are grouped independently, several at a time |
-//! | `sort` | keys and values gathered in key order |
-//! | `sort_dict` | rows in the order of the key numbers that a hash table gave, by counting sort |
+//! | all others | one hash table: a thread has no faster memory of its own, and sorted rows make the same groups, later |
 
 use std::sync::Arc;
 
@@ -20,7 +18,7 @@ use crate::device::data::column::Column;
 use crate::device::data::results::Aggregated;
 use crate::device::host::aggregate::fold::{CancelCheck, fold_groups};
 use crate::device::host::columns::values::gather;
-use crate::device::host::keys::group_ids::{KeyOrder, group_keys, key_hashes, key_order};
+use crate::device::host::keys::group_ids::{group_keys, key_hashes};
 use crate::error::Result;
 use crate::ir::fold::Fold;
 use crate::ir::strategies::GroupStrategy;
@@ -79,21 +77,6 @@ fn grouped(
     match strategy {
         Some(GroupStrategy::Partition) if rows > 0 => {
             by_partitions(budget, keys, folds, check_cancelled)
-        }
-        Some(GroupStrategy::Sort) => {
-            let order = key_order(budget, keys)?;
-            in_order(budget, order, folds, GroupStrategy::Sort, check_cancelled)
-        }
-        Some(GroupStrategy::SortDictionary) => {
-            let (ids, domain) = group_keys(budget, keys, true)?;
-            let order = order_of_ids(budget, ids.on_host()?, domain.groups() as usize)?;
-            in_order(
-                budget,
-                order,
-                folds,
-                GroupStrategy::SortDictionary,
-                check_cancelled,
-            )
         }
         _ => by_hash(budget, keys, folds, check_cancelled),
     }
@@ -169,59 +152,6 @@ fn by_partitions(
         firsts: Buffer::host(firsts, lease),
         states,
         strategy: Some(GroupStrategy::Partition),
-    })
-}
-
-/// Rows ordered by group id: a counting sort.
-fn order_of_ids(budget: &Arc<Budget>, ids: &[u32], groups: usize) -> Result<KeyOrder> {
-    let leases = [
-        budget.lease(ids.len() as u64 * 4, "sorted rows")?,
-        budget.lease(ids.len() as u64 * 4, "group ids")?,
-    ];
-    let mut next = vec![0u32; groups + 1];
-    for id in ids {
-        next[*id as usize + 1] += 1;
-    }
-    for group in 0..groups {
-        next[group + 1] += next[group];
-    }
-    let (mut rows, mut sorted) = (vec![0; ids.len()], vec![0; ids.len()]);
-    for (row, id) in ids.iter().enumerate() {
-        let at = &mut next[*id as usize];
-        rows[*at as usize] = row as u32;
-        sorted[*at as usize] = *id;
-        *at += 1;
-    }
-    let [of_rows, of_ids] = leases;
-    Ok(KeyOrder {
-        rows: Buffer::host(rows, of_rows),
-        ids: Buffer::host(sorted, of_ids),
-        groups,
-    })
-}
-
-/// Folds rows in `order`, one group after the other.
-fn in_order(
-    budget: &Arc<Budget>,
-    order: KeyOrder,
-    folds: &[(Fold, Option<&Column>)],
-    strategy: GroupStrategy,
-    check_cancelled: CancelCheck<'_>,
-) -> Result<Grouped> {
-    check_cancelled()?;
-    let values = gathered(budget, folds, &order.rows)?;
-    let folds = moved(folds, &values);
-    let (firsts, states) = fold_groups(
-        budget,
-        order.ids.on_host()?,
-        order.groups,
-        &folds,
-        check_cancelled,
-    )?;
-    Ok(Grouped {
-        firsts: rows_of(budget, &order.rows, &firsts)?,
-        states,
-        strategy: Some(strategy),
     })
 }
 

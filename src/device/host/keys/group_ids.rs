@@ -105,41 +105,6 @@ pub(crate) fn group_keys(
     Ok((Buffer::host(ids, ids_lease), domain))
 }
 
-/// Rows in key order, and their groups.
-#[derive(Debug)]
-pub(crate) struct KeyOrder {
-    /// Row ids by position. Rows with equal keys are adjacent, in row order.
-    pub(crate) rows: Buffer<u32>,
-    /// The group at each position, ascending from 0.
-    pub(crate) ids: Buffer<u32>,
-    pub(crate) groups: usize,
-}
-
-/// Sorts rows by their keys. NULLs are equal.
-pub(crate) fn key_order(budget: &Arc<Budget>, base: &[&Column]) -> Result<KeyOrder> {
-    let (keys, n) = row_keys(budget, base)?;
-    let leases = [
-        budget.lease(n as u64 * 4, "sorted rows")?,
-        budget.lease(n as u64 * 4, "group ids")?,
-    ];
-    let mut rows: Vec<u32> = (0..n as u32).collect();
-    rows.par_sort_by(|a, b| keys.row(*a as usize).cmp(&keys.row(*b as usize)));
-    let mut groups = 0;
-    let mut ids = Vec::with_capacity(n);
-    for (at, row) in rows.iter().enumerate() {
-        if at == 0 || keys.row(rows[at - 1] as usize) != keys.row(*row as usize) {
-            groups += 1;
-        }
-        ids.push(groups as u32 - 1);
-    }
-    let [of_rows, of_ids] = leases;
-    Ok(KeyOrder {
-        rows: Buffer::host(rows, of_rows),
-        ids: Buffer::host(ids, of_ids),
-        groups,
-    })
-}
-
 /// A hash of each row's key. NULLs are equal.
 pub(crate) fn key_hashes(budget: &Arc<Budget>, base: &[&Column]) -> Result<Vec<u64>> {
     let (keys, n) = row_keys(budget, base)?;
