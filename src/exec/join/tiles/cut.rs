@@ -68,18 +68,16 @@ impl Matrix {
         }
     }
 
-    /// Puts back the two halves of a tile; false if it is too small. The resident rows of the side that is not cut, and
-    /// their index, serve both halves.
+    /// Puts back the two halves of a tile; false if it is too small. No rows of it stay resident, so that a query that
+    /// waits for the memory of others holds as little as possible.
     pub(crate) fn halve(&mut self, tile: &Tile) -> bool {
         let Some((first, second)) = tile.halves(self.least_rows()) else {
             return false;
         };
         let side = self.spec.theta.build;
         let has_index = self.has_index();
-        match first.left == tile.left {
-            true => self.resident_right = None,
-            false => self.resident_left = None,
-        }
+        self.resident_left = None;
+        self.resident_right = None;
         // If the index did not fit, all tiles of the same build rows are cut likewise, so that the index of a half
         // serves all of them.
         let (others, rest) = match has_index || first.rows(side) == tile.rows(side) {
