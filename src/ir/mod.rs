@@ -4,6 +4,7 @@ pub(crate) mod comparison;
 pub(crate) mod fold;
 pub(crate) mod limits;
 pub(crate) mod pair_program;
+pub(crate) mod program;
 pub(crate) mod row_program;
 pub(crate) mod set_predicate;
 pub(crate) mod side;

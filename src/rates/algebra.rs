@@ -12,8 +12,8 @@ use crate::device::data::structures::Flags;
 use crate::device::presorted::PresortedKeys;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
-use crate::ir::pair_program::{Kind, Op};
-use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram, RowSource};
+use crate::ir::program::{Instruction, Kind, Op};
+use crate::ir::row_program::{RowProgram, RowSource};
 use crate::rates::{Rate, numbers, open, permuted, scattered, timed};
 
 /// An operator of \[D\] table 1.
@@ -79,10 +79,10 @@ pub struct AlgebraRows {
 
 /// The bytes of a value.
 const BYTES: usize = 4;
-const INT: RowKind = RowKind::Plain(Kind::I32);
+const INT: Kind = Kind::I32;
 
-fn step(op: RowOp, out: u8, [a, b]: [u8; 2], column: u16) -> RowInstruction {
-    RowInstruction {
+fn step(op: Op, out: u8, [a, b]: [u8; 2], column: u16) -> Instruction {
+    Instruction {
         op,
         kind: INT,
         out,
@@ -98,18 +98,18 @@ fn step(op: RowOp, out: u8, [a, b]: [u8; 2], column: u16) -> RowInstruction {
 /// `column[0] OP column[1]`, or `column[0] OP 0`.
 fn program(op: Op, of_two: bool, output: DataType) -> RowProgram {
     let second = match of_two {
-        true => step(RowOp::Load, 1, [0, 0], 1),
-        false => step(RowOp::Constant, 1, [0, 0], 0),
+        true => step(Op::Load, 1, [0, 0], 1),
+        false => step(Op::Constant, 1, [0, 0], 0),
     };
-    let stored = RowKind::of(&output).unwrap_or(INT);
+    let stored = Kind::of(&output).unwrap_or(INT);
     RowProgram {
         instructions: vec![
-            step(RowOp::Load, 0, [0, 0], 0),
+            step(Op::Load, 0, [0, 0], 0),
             second,
-            step(RowOp::Plain(op), 0, [0, 1], 0),
-            RowInstruction {
+            step(op, 0, [0, 1], 0),
+            Instruction {
                 kind: stored,
-                ..step(RowOp::Store, 0, [0, 0], 0)
+                ..step(Op::Store, 0, [0, 0], 0)
             },
         ],
         columns: (0..=usize::from(of_two)).map(RowSource::Column).collect(),

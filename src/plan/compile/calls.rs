@@ -8,21 +8,25 @@ use datafusion::functions::core::nullif::NullIfFunc;
 use datafusion::functions::datetime::date_part::DatePartFunc;
 use datafusion::functions::datetime::date_trunc::DateTruncFunc;
 use datafusion::functions::math::abs::AbsFunc;
-use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::ScalarFunctionExpr;
-use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Literal};
+use datafusion::physical_expr::expressions::{CastExpr, Literal, NegativeExpr};
 
-use crate::ir::pair_program::Op;
-use crate::ir::row_program::{FAR_DAYS, RowKind, RowOp};
-use crate::plan::compile::compiler::{BOOL, Compiler, Expr, I32, I64, is_of};
+use crate::ir::program::{FAR_DAYS, Kind, Op};
+use crate::plan::compile::compiler::{Compiler, Expr, is_of};
 use crate::plan::compile::date_parts::in_a_second;
 use crate::plan::compile::fallible::{may_be_scalar, might_fail};
+use crate::plan::compile::row_program::Rows;
 
-impl Compiler<'_> {
+impl Compiler<'_, Rows> {
     /// Whether DataFusion's evaluation may fail on a value.
     pub(crate) fn may_fail(&self, expr: &Expr) -> bool {
         let call = |expr: &Expr| {
             is_of::<AbsFunc>(expr) || is_of::<DateTruncFunc>(expr) || is_of::<DatePartFunc>(expr)
+        };
+        // One value for all rows must not be the least integer.
+        let negates = |expr: &Expr| {
+            let negative = expr.downcast_ref::<NegativeExpr>();
+            negative.is_some_and(|negative| may_be_scalar(negative.arg()))
         };
         let to_time = |expr: &Expr| {
             let cast = expr.downcast_ref::<CastExpr>();
@@ -31,10 +35,11 @@ impl Compiler<'_> {
         might_fail(expr, self.schema)
             || call(expr)
             || to_time(expr)
+            || negates(expr)
             || expr.children().iter().any(|child| self.may_fail(child))
     }
 
-    pub(crate) fn call(&mut self, expr: &Expr, data_type: &DataType) -> Option<u8> {
+    pub(crate) fn function(&mut self, expr: &Expr, data_type: &DataType) -> Option<u8> {
         let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
         if let (true, [part, of]) = (is_of::<DatePartFunc>(expr), call.args()) {
             return self.date_part(part, of);
@@ -53,104 +58,31 @@ impl Compiler<'_> {
         }
     }
 
-    /// A constant integer, or a zero of any kind.
-    pub(crate) fn word(&mut self, kind: RowKind, value: i64) -> Option<u8> {
-        let out = self.free;
-        let instruction = self.emit(RowOp::Constant, kind, [out, 0, 0])?;
-        instruction.constant = i128::from(value as u64);
-        Some(out)
-    }
-
-    pub(crate) fn plain(&mut self, op: Op, kind: RowKind, registers: [u8; 3]) -> Option<()> {
-        self.emit(RowOp::Plain(op), kind, registers).map(|_| ())
-    }
-
-    /// Register `out` is `then` where `condition` is true, and otherwise `or`.
-    pub(crate) fn select(
-        &mut self,
-        kind: RowKind,
-        out: u8,
-        [condition, then, or]: [u8; 3],
-    ) -> Option<()> {
-        let select = self.emit(RowOp::Plain(Op::Select), kind, [out, condition, then])?;
-        select.c = or;
-        Some(())
-    }
-
     /// Makes the host decide on values of a register outside `low ..= high`.
-    pub(crate) fn within(&mut self, out: u8, kind: RowKind, low: i64, high: i64) -> Option<()> {
+    pub(crate) fn within(&mut self, out: u8, kind: Kind, low: i64, high: i64) -> Option<()> {
         let far = self.word(kind, low)?;
-        self.plain(Op::Lt, kind, [far, out, far])?;
+        self.emit(Op::Lt, kind, [far, out, far])?;
         let above = self.word(kind, high)?;
-        self.plain(Op::Gt, kind, [above, out, above])?;
-        self.plain(Op::Or, BOOL, [far, far, above])?;
+        self.emit(Op::Gt, kind, [above, out, above])?;
+        self.emit(Op::Or, Kind::Bool, [far, far, above])?;
         // A division by zero is the host's.
         let host = self.word(kind, 1)?;
         let zero = self.word(kind, 0)?;
-        self.plain(Op::Div, kind, [host, host, zero])?;
+        self.emit(Op::Div, kind, [host, host, zero])?;
         self.select(kind, out, [far, host, out])
     }
 
     /// Register `out` and a constant, as 64-bit integers.
     pub(crate) fn with(&mut self, op: Op, out: u8, value: i64) -> Option<()> {
-        let constant = self.word(I64, value)?;
-        self.plain(op, I64, [out, out, constant])
+        let constant = self.word(Kind::I64, value)?;
+        self.emit(op, Kind::I64, [out, out, constant]).map(|_| ())
     }
 
     /// `a / by`, rounded down.
     pub(crate) fn floor(&mut self, out: u8, a: u8, by: i64) -> Option<()> {
-        let floor = self.emit(RowOp::Floor, I64, [out, a, 0])?;
+        let floor = self.emit(Op::Floor, Kind::I64, [out, a, 0])?;
         floor.constant = by.into();
         Some(())
-    }
-
-    /// A 32-bit integer as one of 64 bits.
-    pub(crate) fn widen(&mut self, out: u8) -> Option<()> {
-        let cast = self.emit(RowOp::Plain(Op::Cast), I64, [out, out, 0])?;
-        cast.from = I32;
-        Some(())
-    }
-
-    /// A 64-bit integer as one of 32 bits.
-    pub(crate) fn narrow(&mut self, out: u8) -> Option<()> {
-        let cast = self.emit(RowOp::Plain(Op::Cast), I32, [out, out, 0])?;
-        cast.from = I64;
-        Some(())
-    }
-
-    fn abs(&mut self, of: &Expr, data_type: &DataType) -> Option<u8> {
-        let kind = RowKind::of(data_type)?;
-        let out = self.value(of)?;
-        if data_type.is_unsigned_integer() {
-            return Some(out);
-        }
-        let negative = self.word(kind, 0)?;
-        self.plain(Op::Lt, kind, [negative, out, negative])?;
-        let opposite = match (kind, data_type.is_floating()) {
-            (RowKind::Decimal, _) => {
-                let zero = self.word(kind, 0)?;
-                self.plain(Op::Sub, kind, [zero, zero, out])?;
-                zero
-            }
-            (_, true) => {
-                // −0.0 is not less than zero.
-                let equal = self.word(kind, 0)?;
-                self.plain(Op::Eq, kind, [equal, out, equal])?;
-                let zero = self.word(kind, 0)?;
-                self.select(kind, out, [equal, zero, out])?;
-                let opposite = negative + 1;
-                self.plain(Op::Neg, kind, [opposite, out, 0])?;
-                opposite
-            }
-            (_, false) => {
-                // The least integer is the host's.
-                let by = self.word(kind, -1)?;
-                self.plain(Op::Div, kind, [by, out, by])?;
-                by
-            }
-        };
-        self.select(kind, out, [negative, opposite, out])?;
-        Some(out)
     }
 
     fn nullif(&mut self, of: &Expr, other: &Expr, data_type: &DataType) -> Option<u8> {
@@ -158,10 +90,10 @@ impl Compiler<'_> {
         if data_type.is_floating() || self.type_of(other)? != *data_type {
             return None;
         }
-        let kind = RowKind::of(data_type)?;
+        let kind = Kind::of(data_type)?;
         let out = self.value(of)?;
         let equal = self.value(other)?;
-        self.plain(Op::Eq, kind, [equal, out, equal])?;
+        self.emit(Op::Eq, kind, [equal, out, equal])?;
         let null = self.constant(kind, &ScalarValue::Null)?;
         self.select(kind, out, [equal, null, out])?;
         Some(out)
@@ -175,36 +107,39 @@ impl Compiler<'_> {
         if data_type.is_floating() || all.iter().any(other_type) {
             return None;
         }
-        let kind = RowKind::of(data_type)?;
+        let kind = Kind::of(data_type)?;
         let out = self.value(first)?;
         for other in others {
             let value = self.value(other)?;
             let better = value + 1;
-            self.plain(beats, kind, [better, value, out])?;
+            self.emit(beats, kind, [better, value, out])?;
             let best = better + 1;
             self.select(kind, best, [better, value, out])?;
-            self.plain(Op::IsNull, BOOL, [better, out, 0])?;
+            self.emit(Op::IsNull, Kind::Bool, [better, out, 0])?;
             self.select(kind, out, [better, value, best])?;
         }
         Some(out)
     }
 
     /// Dates less dates, and dates and times more or less a constant interval; `None` also where it is neither.
-    pub(crate) fn date_arithmetic(&mut self, binary: &BinaryExpr) -> Option<u8> {
-        let (left, right) = (binary.left(), binary.right());
-        let (of_left, of_right) = (self.type_of(left)?, self.type_of(right)?);
-        match (binary.op(), &of_left, &of_right) {
-            (Operator::Minus, DataType::Date32, DataType::Date32) => {
+    pub(crate) fn date_arithmetic(
+        &mut self,
+        op: Op,
+        (left, of_left): (&Expr, DataType),
+        (right, of_right): (&Expr, DataType),
+    ) -> Option<u8> {
+        match (op, &of_left, &of_right) {
+            (Op::Sub, DataType::Date32, DataType::Date32) => {
                 let a = self.value(left)?;
-                self.widen(a)?;
+                self.convert(a, Kind::I32, Kind::I64)?;
                 let b = self.value(right)?;
-                self.widen(b)?;
-                self.plain(Op::Sub, I64, [a, a, b])?;
+                self.convert(b, Kind::I32, Kind::I64)?;
+                self.emit(Op::Sub, Kind::I64, [a, a, b])?;
                 Some(a)
             }
-            (Operator::Plus, time, DataType::Interval(_)) => self.shift(left, time, right, 1),
-            (Operator::Minus, time, DataType::Interval(_)) => self.shift(left, time, right, -1),
-            (Operator::Plus, DataType::Interval(_), time) => self.shift(right, time, left, 1),
+            (Op::Add, time, DataType::Interval(_)) => self.shift(left, time, right, 1),
+            (Op::Sub, time, DataType::Interval(_)) => self.shift(left, time, right, -1),
+            (Op::Add, DataType::Interval(_), time) => self.shift(right, time, left, 1),
             _ => None,
         }
     }
@@ -221,8 +156,8 @@ impl Compiler<'_> {
             _ => return None,
         };
         let (kind, in_a_day) = match of {
-            DataType::Date32 if nanos == 0 => (I32, 1),
-            DataType::Timestamp(unit, None) => (I64, 86_400 * in_a_second(*unit)),
+            DataType::Date32 if nanos == 0 => (Kind::I32, 1),
+            DataType::Timestamp(unit, None) => (Kind::I64, 86_400 * in_a_second(*unit)),
             _ => return None,
         };
         let in_a_unit = 86_400_000_000_000 / in_a_day;
@@ -240,7 +175,7 @@ impl Compiler<'_> {
         let out = self.value(time)?;
         self.within(out, kind, -most, most)?;
         let constant = self.word(kind, by)?;
-        self.plain(Op::Add, kind, [out, out, constant])?;
+        self.emit(Op::Add, kind, [out, out, constant])?;
         Some(out)
     }
 
@@ -250,23 +185,23 @@ impl Compiler<'_> {
             (DataType::Date32, DataType::Timestamp(unit, None)) => {
                 let in_a_day = 86_400 * in_a_second(*unit);
                 let most = (i64::MAX / in_a_day).min(FAR_DAYS);
-                self.within(out, I32, -most, most)?;
-                self.widen(out)?;
+                self.within(out, Kind::I32, -most, most)?;
+                self.convert(out, Kind::I32, Kind::I64)?;
                 self.with(Op::Mul, out, in_a_day)
             }
             (DataType::Timestamp(unit, None), DataType::Date32) => {
                 let in_a_day = 86_400 * in_a_second(*unit);
                 let most = FAR_DAYS.checked_mul(in_a_day).unwrap_or(i64::MAX);
-                self.within(out, I64, -most, most)?;
+                self.within(out, Kind::I64, -most, most)?;
                 self.floor(out, out, in_a_day)?;
-                self.narrow(out)
+                self.convert(out, Kind::I64, Kind::I32)
             }
             (DataType::Timestamp(from, None), DataType::Timestamp(to, None)) => {
                 let (from, to) = (in_a_second(*from), in_a_second(*to));
                 match to > from {
                     true => {
                         let most = i64::MAX / (to / from);
-                        self.within(out, I64, -most, most)?;
+                        self.within(out, Kind::I64, -most, most)?;
                         self.with(Op::Mul, out, to / from)
                     }
                     // Towards zero.

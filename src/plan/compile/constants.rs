@@ -23,11 +23,11 @@ pub(crate) fn constant(expr: &Arc<dyn PhysicalExpr>, data_type: &DataType) -> Op
     (value.data_type() == *data_type).then_some(value)
 }
 
-/// A constant's word; `None` inside for NULL, outside for a type without words.
-pub(crate) fn word_of(value: &ScalarValue) -> Option<Option<u64>> {
+/// A constant as registers hold it; `None` inside for NULL, outside for a type that they do not hold.
+pub(crate) fn word_of(value: &ScalarValue) -> Option<Option<i128>> {
     use ScalarValue::*;
     let signed = |v: &Option<i64>| v.map(|v| v as u64);
-    Some(match value {
+    let word = match value {
         Null => None,
         Boolean(v) => v.map(u64::from),
         Int8(v) => signed(&v.map(i64::from)),
@@ -51,6 +51,8 @@ pub(crate) fn word_of(value: &ScalarValue) -> Option<Option<u64>> {
         UInt64(v) => *v,
         Float32(v) => v.map(|v| u64::from(v.to_bits())),
         Float64(v) => v.map(f64::to_bits),
+        Decimal128(v, ..) => return Some(*v),
         _ => return None,
-    })
+    };
+    Some(word.map(i128::from))
 }

@@ -7,16 +7,14 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::physical_expr::expressions::Literal;
 
-use crate::ir::pair_program::{Kind, Op};
-use crate::ir::row_program::{FAR_DAYS, RowKind, RowOp};
-use crate::plan::compile::compiler::{Compiler, Expr, I32, I64};
-
-const F64: RowKind = RowKind::Plain(Kind::F64);
+use crate::ir::program::{FAR_DAYS, Kind, Op};
+use crate::plan::compile::compiler::{Compiler, Expr};
+use crate::plan::compile::row_program::Rows;
 
 /// Days from 0001-01-01 to 1970-01-01.
 const DAYS_TO_1970: i64 = 719_162;
 
-/// What RowOp::Part knows.
+/// What Op::Part knows.
 const YEAR: u8 = 0;
 const MONTH: u8 = 1;
 const DAY: u8 = 2;
@@ -112,7 +110,7 @@ impl Clock {
     }
 }
 
-impl Compiler<'_> {
+impl Compiler<'_, Rows> {
     pub(crate) fn date_part(&mut self, part: &Expr, of: &Expr) -> Option<u8> {
         let part = match part.downcast_ref::<Literal>()?.value() {
             // DataFusion takes no others.
@@ -123,7 +121,7 @@ impl Compiler<'_> {
         let clock = Clock::of(&data_type)?;
         let out = self.value(of)?;
         match part {
-            Part::Epoch => self.epoch(out, RowKind::of(&data_type)?, clock)?,
+            Part::Epoch => self.epoch(out, Kind::of(&data_type)?, clock)?,
             part if part.is_of_time() => self.part_of_time(out, part, clock)?,
             part => self.part_of_date(out, part, clock)?,
         }
@@ -133,7 +131,7 @@ impl Compiler<'_> {
     fn part_of_date(&mut self, out: u8, part: Part, clock: Clock) -> Option<()> {
         match clock {
             Clock::Days if matches!(part, Part::OfDate(_)) => {}
-            Clock::Days => self.widen(out)?,
+            Clock::Days => self.convert(out, Kind::I32, Kind::I64)?,
             Clock::Date64 | Clock::Timestamp(_) => {
                 self.floor(out, out, 86_400 * clock.in_a_second()?)?;
             }
@@ -141,10 +139,10 @@ impl Compiler<'_> {
             Clock::Time(_) => return None,
         }
         if let Part::OfDate(part) = part {
-            return self.emit(RowOp::Part, I32, [out, out, part]).map(|_| ());
+            return self.emit(Op::Part, Kind::I32, [out, out, part]).map(|_| ());
         }
         // Of days further away DataFusion has no parts.
-        self.within(out, I64, -FAR_DAYS, FAR_DAYS)?;
+        self.within(out, Kind::I64, -FAR_DAYS, FAR_DAYS)?;
         match part {
             Part::Quarter => {
                 self.part_of_days(out, out, MONTH)?;
@@ -177,7 +175,7 @@ impl Compiler<'_> {
             }
             _ => return None,
         }
-        self.narrow(out)
+        self.convert(out, Kind::I64, Kind::I32)
     }
 
     /// The Thursday of a day's week, whose year is the week's.
@@ -191,7 +189,8 @@ impl Compiler<'_> {
     fn since_new_year(&mut self, out: u8) -> Option<()> {
         let new_year = out + 1;
         self.new_year(new_year, out)?;
-        self.plain(Op::Sub, I64, [out, out, new_year])
+        self.emit(Op::Sub, Kind::I64, [out, out, new_year])
+            .map(|_| ())
     }
 
     /// The first day of the year of the day in register `a`.
@@ -204,11 +203,11 @@ impl Compiler<'_> {
         for (op, years) in [(Op::Sub, 100), (Op::Add, 400)] {
             let of_years = leap + 1;
             self.floor(of_years, out, years)?;
-            self.plain(op, I64, [leap, leap, of_years])?;
+            self.emit(op, Kind::I64, [leap, leap, of_years])?;
         }
-        let year = self.word(I64, 365)?;
-        self.plain(Op::Mul, I64, [year, out, year])?;
-        self.plain(Op::Add, I64, [out, year, leap])?;
+        let year = self.word(Kind::I64, 365)?;
+        self.emit(Op::Mul, Kind::I64, [year, out, year])?;
+        self.emit(Op::Add, Kind::I64, [out, year, leap])?;
         self.with(Op::Sub, out, DAYS_TO_1970)
     }
 
@@ -216,7 +215,7 @@ impl Compiler<'_> {
     fn first_of_month(&mut self, out: u8, a: u8) -> Option<()> {
         let day = out + 1;
         self.part_of_days(day, a, DAY)?;
-        self.plain(Op::Sub, I64, [out, a, day])?;
+        self.emit(Op::Sub, Kind::I64, [out, a, day])?;
         self.with(Op::Add, out, 1)
     }
 
@@ -227,7 +226,7 @@ impl Compiler<'_> {
             _ => false,
         };
         if let (Clock::Days, _) | (Clock::Time(1 | 1_000), _) = (clock, part) {
-            self.widen(out)?;
+            self.convert(out, Kind::I32, Kind::I64)?;
         }
         if is_whole {
             self.with(Op::Mul, out, 0)?;
@@ -235,8 +234,8 @@ impl Compiler<'_> {
             let second = clock.in_a_second()?;
             let in_a_day = 86_400 * second;
             match (clock, FAR_DAYS.checked_mul(in_a_day)) {
-                (Clock::Time(_), _) => self.within(out, I64, 0, in_a_day - 1)?,
-                (_, Some(far)) => self.within(out, I64, -far, far)?,
+                (Clock::Time(_), _) => self.within(out, Kind::I64, 0, in_a_day - 1)?,
+                (_, Some(far)) => self.within(out, Kind::I64, -far, far)?,
                 // All nanoseconds are near.
                 (_, None) => {}
             }
@@ -262,19 +261,19 @@ impl Compiler<'_> {
         match part {
             // These are of 64 bits.
             Part::Second(1_000_000_000) => Some(()),
-            _ => self.narrow(out),
+            _ => self.convert(out, Kind::I64, Kind::I32),
         }
     }
 
-    fn epoch(&mut self, out: u8, kind: RowKind, clock: Clock) -> Option<()> {
-        self.emit(RowOp::Plain(Op::Cast), F64, [out, out, 0])?.from = kind;
+    fn epoch(&mut self, out: u8, kind: Kind, clock: Clock) -> Option<()> {
+        self.emit(Op::Cast, Kind::F64, [out, out, 0])?.from = kind;
         let (op, by) = match clock.in_a_second() {
             None => (Op::Mul, 86_400.0),
             Some(1) => return Some(()),
             Some(second) => (Op::Div, second as f64),
         };
-        let by = self.constant(F64, &ScalarValue::Float64(Some(by)))?;
-        self.plain(op, F64, [out, out, by])
+        let by = self.constant(Kind::F64, &ScalarValue::Float64(Some(by)))?;
+        self.emit(op, Kind::F64, [out, out, by]).map(|_| ())
     }
 
     /// What is left over of register `out` beside multiples of `by`, from 0 on.
@@ -282,13 +281,13 @@ impl Compiler<'_> {
         let whole = out + 1;
         self.floor(whole, out, by)?;
         self.with(Op::Mul, whole, by)?;
-        self.plain(Op::Sub, I64, [out, out, whole])
+        self.emit(Op::Sub, Kind::I64, [out, out, whole]).map(|_| ())
     }
 
     /// A part of the days in register `a`, as 64-bit integer.
     fn part_of_days(&mut self, out: u8, a: u8, part: u8) -> Option<()> {
-        self.emit(RowOp::Part, I32, [out, a, part])?;
-        self.widen(out)
+        self.emit(Op::Part, Kind::I32, [out, a, part])?;
+        self.convert(out, Kind::I32, Kind::I64)
     }
 
     /// Of a timestamp without a zone.
@@ -320,7 +319,7 @@ impl Compiler<'_> {
             ("microsecond" | "millisecond" | "second", 0 | 1) => return Some(out),
             ("week" | "month" | "quarter" | "year", _) => {}
             _ => {
-                self.within(out, I64, i64::MIN + length, i64::MAX)?;
+                self.within(out, Kind::I64, i64::MIN + length, i64::MAX)?;
                 self.floor(out, out, length)?;
                 self.with(Op::Mul, out, length)?;
                 return Some(out);
@@ -328,7 +327,7 @@ impl Compiler<'_> {
         }
         // DataFusion counts nanoseconds, before and after.
         let most = i64::MAX / (1_000_000_000 / second) - 367 * in_a_day;
-        self.within(out, I64, -most, most)?;
+        self.within(out, Kind::I64, -most, most)?;
         self.floor(out, out, in_a_day)?;
         match part.as_str() {
             "week" => {
@@ -351,12 +350,12 @@ impl Compiler<'_> {
         self.modulo(months, 3)?;
         self.first_of_month(first, out)?;
         for (back, to) in [(0, first), (1, out)] {
-            let earlier = self.word(I64, 1)?;
-            self.plain(Op::Sub, I64, [earlier, first, earlier])?;
+            let earlier = self.word(Kind::I64, 1)?;
+            self.emit(Op::Sub, Kind::I64, [earlier, first, earlier])?;
             self.first_of_month(earlier, earlier)?;
-            let further = self.word(I64, back)?;
-            self.plain(Op::Gt, I64, [further, months, further])?;
-            self.select(I64, to, [further, earlier, first])?;
+            let further = self.word(Kind::I64, back)?;
+            self.emit(Op::Gt, Kind::I64, [further, months, further])?;
+            self.select(Kind::I64, to, [further, earlier, first])?;
         }
         Some(())
     }

@@ -2,12 +2,15 @@
 
 use arrow::datatypes::DataType;
 
-use crate::ir::pair_program::Op;
-use crate::ir::row_program::{RowKind, RowOp};
-use crate::plan::compile::compiler::{Compiler, Expr, F64};
-use crate::plan::compile::row_program::{MAX_SCALE, ten_to};
+use crate::ir::program::{Kind, Op};
+use crate::plan::compile::compiler::{Compiler, Expr};
+use crate::plan::compile::row_program::Rows;
 
-impl Compiler<'_> {
+/// Most digits of a decimal of 128 bits, and most digits after its point.
+const MAX_DIGITS: u8 = 38;
+const MAX_SCALE: i8 = 38;
+
+impl Compiler<'_, Rows> {
     /// As Arrow's kernels: sums, differences and remainders at the larger scale, products at both together, quotients at four digits more.
     pub(crate) fn decimals(
         &mut self,
@@ -39,84 +42,79 @@ impl Compiler<'_> {
         for ((operand, up), register) in [left, right].into_iter().zip(ups).zip(&mut registers) {
             *register = self.value(operand)?;
             if up > 0 {
-                self.scale(*register, RowKind::Decimal, up, 0)?;
+                self.scale(*register, Kind::Decimal, up, 0)?;
             }
         }
         let [a, b] = registers;
-        self.emit(RowOp::Plain(op), RowKind::Decimal, [a, a, b])?;
+        self.emit(op, Kind::Decimal, [a, a, b])?;
         Some(a)
     }
 
     /// Register `out` times ten to the power of `up`, of at most `digits` digits, unless that is 0.
-    fn scale(&mut self, out: u8, from: RowKind, up: i8, digits: u8) -> Option<()> {
+    fn scale(&mut self, out: u8, from: Kind, up: i8, digits: u8) -> Option<()> {
         let factor = ten_to(up)?;
-        let instruction = self.emit(RowOp::Scale, RowKind::Decimal, [out, out, digits])?;
+        let instruction = self.emit(Op::Scale, Kind::Decimal, [out, out, digits])?;
         (instruction.constant, instruction.from) = (factor, from);
         Some(())
     }
 
-    /// Between numbers, Booleans and decimals, and between dates and times.
-    pub(crate) fn cast(&mut self, operand: &Expr, to: &DataType) -> Option<u8> {
-        let from = self.type_of(operand)?;
-        let out = self.value(operand)?;
-        if from == *to {
-            return Some(out);
-        }
-        let plain = |t: &DataType| t.is_integer() || t.is_floating() || *t == DataType::Boolean;
-        match (&from, to) {
-            (from, to) if plain(from) && plain(to) => {
-                let (from, to) = (RowKind::of(from)?, RowKind::of(to)?);
-                self.emit(RowOp::Plain(Op::Cast), to, [out, out, 0])?.from = from;
-            }
+    /// Casts between numbers and decimals, and between dates and times.
+    pub(crate) fn cast_decimal(&mut self, out: u8, from: &DataType, to: &DataType) -> Option<()> {
+        match (from, to) {
             (from, DataType::Decimal128(digits, scale)) if from.is_integer() && *scale >= 0 => {
-                self.scale(out, RowKind::of(from)?, *scale, *digits)?;
+                self.scale(out, Kind::of(from)?, *scale, *digits)?;
             }
             (DataType::Decimal128(_, s), DataType::Decimal128(digits, t)) => {
                 let up = t.checked_sub(*s)?;
                 match up >= 0 {
-                    true => self.scale(out, RowKind::Decimal, up, *digits)?,
+                    true => self.scale(out, Kind::Decimal, up, *digits)?,
                     false => {
                         let by = ten_to(-up)?;
-                        self.emit(RowOp::Round, RowKind::Decimal, [out, out, *digits])?
+                        self.emit(Op::Round, Kind::Decimal, [out, out, *digits])?
                             .constant = by;
                     }
                 }
             }
             (DataType::Decimal128(_, scale), to) if to.is_integer() && *scale >= 0 => {
                 let by = ten_to(*scale)?;
-                self.undecimal(RowOp::Truncate, RowKind::of(to)?, out, by)?;
+                self.undecimal(Op::Truncate, Kind::of(to)?, out, by)?;
             }
             (DataType::Decimal128(_, scale), DataType::Float32 | DataType::Float64)
                 if *scale >= 0 =>
             {
                 let by = 10f64.powi((*scale).into()).to_bits();
-                self.undecimal(RowOp::ToFloat, F64, out, by.into())?;
-                self.float_to_float(out, F64, RowKind::of(to)?)?;
+                self.undecimal(Op::ToFloat, Kind::F64, out, by.into())?;
+                self.float_to_float(out, Kind::F64, Kind::of(to)?)?;
             }
             (from, DataType::Decimal128(digits, scale))
                 if matches!(from, DataType::Float32 | DataType::Float64) && *scale >= 0 =>
             {
-                self.float_to_float(out, RowKind::of(from)?, F64)?;
+                self.float_to_float(out, Kind::of(from)?, Kind::F64)?;
                 let by = 10f64.powi((*scale).into()).to_bits();
-                let made = self.emit(RowOp::FromFloat, RowKind::Decimal, [out, out, *digits])?;
-                (made.constant, made.from) = (by.into(), F64);
+                let made = self.emit(Op::FromFloat, Kind::Decimal, [out, out, *digits])?;
+                (made.constant, made.from) = (by.into(), Kind::F64);
             }
-            _ => self.cast_time(out, &from, to)?,
+            _ => self.cast_time(out, from, to)?,
         }
-        Some(out)
+        Some(())
     }
 
     /// Register `out`, a decimal, as a number of another kind.
-    fn undecimal(&mut self, op: RowOp, kind: RowKind, out: u8, by: i128) -> Option<()> {
+    fn undecimal(&mut self, op: Op, kind: Kind, out: u8, by: i128) -> Option<()> {
         let made = self.emit(op, kind, [out, out, 0])?;
-        (made.constant, made.from) = (by, RowKind::Decimal);
+        (made.constant, made.from) = (by, Kind::Decimal);
         Some(())
     }
 
-    fn float_to_float(&mut self, out: u8, from: RowKind, to: RowKind) -> Option<()> {
-        if from != to {
-            self.emit(RowOp::Plain(Op::Cast), to, [out, out, 0])?.from = from;
+    fn float_to_float(&mut self, out: u8, from: Kind, to: Kind) -> Option<()> {
+        match from == to {
+            true => Some(()),
+            false => self.convert(out, from, to),
         }
-        Some(())
     }
+}
+
+fn ten_to(power: i8) -> Option<i128> {
+    let power = u8::try_from(power).ok().filter(|p| *p <= MAX_DIGITS)?;
+    Some(10i128.pow(power.into()))
 }

@@ -11,7 +11,7 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
-use crate::ir::pair_program::Kind;
+use crate::ir::program::Kind;
 use crate::plan::compile::compiler::Expr;
 use crate::plan::compile::float_bits::FloatBits;
 use crate::plan::compile::text;
@@ -136,7 +136,10 @@ pub(crate) fn might_fail(expr: &Expr, schema: &Schema) -> bool {
     } else if let Some(cast) = expr.downcast_ref::<CastExpr>() {
         let from = cast.expr().data_type(schema).ok();
         let keeps_text = |from| keeps_text(from, cast.cast_type());
-        match (from.as_ref().and_then(Kind::of), Kind::of(cast.cast_type())) {
+        match (
+            from.as_ref().and_then(Kind::of_word),
+            Kind::of_word(cast.cast_type()),
+        ) {
             (Some(from), Some(to)) => !to.is_float() && !to.holds_all_of(from),
             _ => !from.as_ref().is_some_and(keeps_text),
         }

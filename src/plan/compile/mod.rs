@@ -1,16 +1,16 @@
 //! DataFusion's expressions, compiled into programs for a device.
 
 pub(crate) mod calls;
+pub(crate) mod choices;
 pub(crate) mod compiler;
 pub(crate) mod constants;
 pub(crate) mod date_parts;
 pub(crate) mod decimals;
 pub(crate) mod fallible;
 pub(crate) mod float_bits;
-pub(crate) mod pair_choices;
+pub(crate) mod operators;
 pub(crate) mod pair_program;
 pub(crate) mod row_program;
 pub(crate) mod text;
 pub(crate) mod text_case;
-
 pub(crate) mod text_tests;

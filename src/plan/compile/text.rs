@@ -18,7 +18,8 @@ use datafusion::functions::unicode::strpos::StrposFunc;
 use datafusion::functions::unicode::substr::SubstrFunc;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, TryCastExpr,
+    BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr,
+    TryCastExpr,
 };
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
@@ -117,6 +118,18 @@ pub(crate) fn operand(expr: &Expr, schema: &Schema) -> Option<Operand> {
         slice: Some(slice),
         ..whole
     })
+}
+
+/// A CASE with a base that is text, as one of conditions.
+pub(crate) fn case_of_text(expr: &Expr, schema: &Schema) -> Option<CaseExpr> {
+    let case = expr.downcast_ref::<CaseExpr>()?;
+    let base = case.expr()?;
+    operand(base, schema)?;
+    let branches = case.when_then_expr().iter().map(|(when, then)| {
+        let equals = BinaryExpr::new(Arc::clone(base), Operator::Eq, Arc::clone(when));
+        (Arc::new(equals) as Expr, Arc::clone(then))
+    });
+    CaseExpr::try_new(None, branches.collect(), case.else_expr().cloned()).ok()
 }
 
 /// `count` characters from the one numbered `start` on, of which the first has number 1.

@@ -10,8 +10,9 @@ use datafusion::physical_expr::utils::collect_columns;
 
 use crate::plan::compile::compiler::{Compiler, Expr};
 use crate::plan::compile::constants::constant;
+use crate::plan::compile::row_program::Rows;
 
-impl Compiler<'_> {
+impl Compiler<'_, Rows> {
     /// The same CASE of the numbers of its constants, which follow in that order; no row is NULL of it.
     pub(crate) fn chosen(&self, expr: &Expr, data_type: &DataType) -> Option<(Expr, ArrayRef)> {
         let is_text = matches!(

@@ -1,23 +1,20 @@
 //! Text predicates in expressions, compiled into loads of Boolean columns.
 
-use std::sync::Arc;
-
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
-use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::BinaryExpr;
 
-use crate::ir::pair_program::Op;
-use crate::ir::row_program::{RowOp, RowSource};
+use crate::ir::program::{Kind, Op};
+use crate::ir::row_program::RowSource;
 use crate::ir::text_predicate::TextTest;
-use crate::plan::compile::compiler::{BOOL, Compiler, Expr};
+use crate::plan::compile::compiler::{Compiler, Expr};
+use crate::plan::compile::row_program::Rows;
 use crate::plan::compile::text::{Verdict, operand};
 use crate::spec::rows::ExpressionColumn;
 
-impl Compiler<'_> {
+impl Compiler<'_, Rows> {
     /// The value of an expression by a text predicate.
     pub(crate) fn text_predicate(&mut self, test: TextTest, verdict: &Verdict) -> Option<u8> {
-        let out = self.load(RowSource::Test(test), BOOL)?;
+        let out = self.load_source(RowSource::Test(test), Kind::Bool)?;
         let (op, other) = match *verdict {
             Verdict::Is { negated: false } => return Some(out),
             Verdict::Is { negated: true } => (Op::Not, None),
@@ -28,12 +25,12 @@ impl Compiler<'_> {
             Verdict::Surely { negated: true } => (Op::Distinct, Some(true.into())),
         };
         let b = match other {
-            Some(other) => self.constant(BOOL, &other)?,
+            Some(other) => self.constant(Kind::Bool, &other)?,
             None => 0,
         };
-        self.emit(RowOp::Plain(op), BOOL, [out, out, b])?;
+        self.emit(op, Kind::Bool, [out, out, b])?;
         if let Verdict::OrNull { negated: true } = verdict {
-            self.emit(RowOp::Plain(Op::Not), BOOL, [out, out, 0])?;
+            self.emit(Op::Not, Kind::Bool, [out, out, 0])?;
         }
         Some(out)
     }
@@ -47,13 +44,4 @@ impl Compiler<'_> {
             slice: operand.slice?,
         })
     }
-}
-
-/// A branch of a CASE with a base, as a condition.
-pub(crate) fn text_equals(left: &Expr, right: &Expr) -> Expr {
-    Arc::new(BinaryExpr::new(
-        Arc::clone(left),
-        Operator::Eq,
-        Arc::clone(right),
-    ))
 }

@@ -4,8 +4,7 @@
 use crate::device::cuda::codegen::ptx::{Long, Operand, Predicate, Text, Word};
 use crate::device::cuda::codegen::registers::{Register, Rows, bits, extended, is_signed};
 use crate::device::cuda::codegen::row_masks::Mask;
-use crate::ir::pair_program::{Kind, Op};
-use crate::ir::row_program::RowKind;
+use crate::ir::program::{Kind, Op};
 
 /// The name of a comparison's condition. For DISTINCT and NOT DISTINCT, that of two values.
 pub(crate) fn condition(op: Op) -> Option<&'static str> {
@@ -178,17 +177,13 @@ impl Text {
 pub(crate) fn compare(
     text: &mut Text,
     op: Op,
-    kind: RowKind,
+    kind: Kind,
     a: &Register,
     b: &Register,
 ) -> Option<Word> {
     let condition = condition(op)?;
-    let plain = match kind {
-        RowKind::Plain(kind) => kind,
-        RowKind::Decimal => Kind::I64,
-    };
     // Floats are compared by their integer keys.
-    let of = if is_signed(plain) || plain.is_float() {
+    let of = if is_signed(kind) || kind.is_float() {
         "s"
     } else {
         "u"
@@ -197,7 +192,7 @@ pub(crate) fn compare(
         (Rows::Bools(a), Rows::Bools(b)) => return Some(compare_bools(text, op, *a, *b)),
         (Rows::Words(a), Rows::Words(b)) => {
             let name = format!("setp.{condition}.{of}32");
-            let rows = a.iter().zip(b).map(|(a, b)| match plain {
+            let rows = a.iter().zip(b).map(|(a, b)| match kind {
                 Kind::F32 => {
                     let (a, b) = (text.key_f32(*a), text.key_f32(*b));
                     text.predicate(&name, &[&a, &b])
@@ -208,7 +203,7 @@ pub(crate) fn compare(
         }
         (Rows::Longs(a), Rows::Longs(b)) => {
             let name = format!("setp.{condition}.{of}64");
-            let rows = a.iter().zip(b).map(|(a, b)| match plain {
+            let rows = a.iter().zip(b).map(|(a, b)| match kind {
                 Kind::F64 => {
                     let (a, b) = (text.key_f64(*a), text.key_f64(*b));
                     text.predicate(&name, &[&a, &b])

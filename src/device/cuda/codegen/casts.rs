@@ -6,7 +6,7 @@ use crate::device::cuda::codegen::registers::{
     Register, Rows, bits, extended, is_signed, lengthened, zeros_and_ones,
 };
 use crate::device::cuda::codegen::row_masks::Mask;
-use crate::ir::pair_program::Kind;
+use crate::ir::program::Kind;
 
 /// The negated values; integers wrap.
 pub(crate) fn negative(text: &mut Text, kind: Kind, a: &Register) -> Option<Rows> {

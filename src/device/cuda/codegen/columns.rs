@@ -5,8 +5,7 @@
 use crate::device::cuda::codegen::layout::{Layout, Place, address};
 use crate::device::cuda::codegen::ptx::{Long, Predicate, Text, Word};
 use crate::device::cuda::codegen::registers::{Register, Rows, bits, bytes, is_signed};
-use crate::ir::pair_program::Kind;
-use crate::ir::row_program::RowKind;
+use crate::ir::program::Kind;
 
 /// The registers that receive a thread's units of a column.
 #[derive(Debug, Clone)]
@@ -16,20 +15,18 @@ pub(crate) enum Units {
     /// Values of at most 32 bits: the words of each unit, with the values packed.
     Words(Kind, Vec<Vec<Word>>),
     /// The 64-bit words of each unit.
-    Longs(RowKind, Vec<Vec<Long>>),
+    Longs(Kind, Vec<Vec<Long>>),
 }
 
 impl Units {
-    pub(crate) fn new(text: &mut Text, layout: Layout, kind: RowKind) -> Self {
+    pub(crate) fn new(text: &mut Text, layout: Layout, kind: Kind) -> Self {
         let bytes = layout.unit * bytes(kind);
         let words = |text: &mut Text| (0..bytes.div_ceil(4)).map(|_| text.new_word()).collect();
         let longs = |text: &mut Text| (0..bytes / 8).map(|_| text.new_long()).collect();
         let groups = 0..layout.groups;
         match kind {
-            RowKind::Plain(Kind::Bool) => Self::Bits(groups.map(|_| text.new_word()).collect()),
-            RowKind::Plain(kind) if bits(kind) <= 32 => {
-                Self::Words(kind, groups.map(|_| words(text)).collect())
-            }
+            Kind::Bool => Self::Bits(groups.map(|_| text.new_word()).collect()),
+            kind if bits(kind) <= 32 => Self::Words(kind, groups.map(|_| words(text)).collect()),
             _ => Self::Longs(kind, groups.map(|_| longs(text)).collect()),
         }
     }
@@ -93,7 +90,7 @@ impl Units {
                         .collect(),
                 )
             }
-            Self::Longs(RowKind::Decimal, units) => {
+            Self::Longs(Kind::Decimal, units) => {
                 let halves = units.as_slice().concat();
                 Rows::Decimals(halves.chunks(2).map(|half| [half[0], half[1]]).collect())
             }

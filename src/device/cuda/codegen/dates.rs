@@ -5,15 +5,14 @@ use crate::device::cuda::codegen::ptx::{Text, Word};
 use crate::device::cuda::codegen::registers::{Register, Rows};
 use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::codegen::translate::Machine;
-use crate::ir::pair_program::Kind;
-use crate::ir::row_program::{FAR_DAYS, RowInstruction, RowKind};
+use crate::ir::program::{FAR_DAYS, Instruction, Kind};
 
 impl Machine<'_> {
     /// Rounds down to a multiple of a constant above zero.
-    pub(crate) fn floor(&mut self, at: usize, instruction: &RowInstruction) -> Option<Register> {
+    pub(crate) fn floor(&mut self, at: usize, instruction: &Instruction) -> Option<Register> {
         let a = self.register(instruction.a)?;
         let by = self.parameter(Parameter::Constant(at));
-        let (RowKind::Plain(Kind::I64), Rows::Longs(longs)) = (a.kind, &a.rows) else {
+        let (Kind::I64, Rows::Longs(longs)) = (a.kind, &a.rows) else {
             return None;
         };
         let text = &mut self.text;
@@ -24,7 +23,7 @@ impl Machine<'_> {
             text.long("add.s64", &[&quotient, &below])
         });
         let made = Register {
-            kind: RowKind::Plain(Kind::I64),
+            kind: Kind::I64,
             rows: Rows::Longs(made.collect()),
             null: None,
             fault: None,
@@ -33,13 +32,13 @@ impl Machine<'_> {
     }
 
     /// The year, month or day of a number of days. Distant days are faults.
-    pub(crate) fn part(&mut self, instruction: &RowInstruction) -> Option<Register> {
+    pub(crate) fn part(&mut self, instruction: &Instruction) -> Option<Register> {
         let a = self.register(instruction.a)?;
         let text = &mut self.text;
         let mut faults = vec![];
         let days: Vec<Word> = match (a.kind, &a.rows) {
-            (RowKind::Plain(Kind::I32), Rows::Words(words)) => words.clone(),
-            (RowKind::Plain(Kind::I64), Rows::Longs(longs)) => {
+            (Kind::I32, Rows::Words(words)) => words.clone(),
+            (Kind::I64, Rows::Longs(longs)) => {
                 let days = longs.iter().map(|long| {
                     // Values beyond 32 bits are distant, too.
                     let least = text.long("max.s64", &[long, &i64::from(i32::MIN)]);
@@ -58,7 +57,7 @@ impl Machine<'_> {
         let rows = Rows::Words(parts.collect());
         let faults = text.mask(&faults);
         let made = Register {
-            kind: RowKind::Plain(Kind::I32),
+            kind: Kind::I32,
             rows,
             null: None,
             fault: None,

@@ -3,7 +3,7 @@
 
 use crate::device::cuda::codegen::ptx::{Long, Predicate, Text, Word};
 use crate::device::cuda::codegen::registers::{is_signed, lengthened};
-use crate::ir::pair_program::{Kind, Op};
+use crate::ir::program::{Kind, Op};
 
 /// A decimal of 128 bits: its lower and its upper half.
 pub(crate) type Halves = [Long; 2];

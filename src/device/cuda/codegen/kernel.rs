@@ -22,7 +22,7 @@ use crate::device::cuda::codegen::layout::{Layout, Place};
 use crate::device::cuda::codegen::ptx::Text;
 use crate::device::cuda::codegen::shape::{Parameter, Shape};
 use crate::device::cuda::codegen::translate::{Machine, widths};
-use crate::ir::row_program::RowOp;
+use crate::ir::program::Op;
 
 /// The text of a kernel and its launch parameters.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ pub(crate) fn generate(shape: &Shape<'_>) -> Option<Generated> {
     let stores = Stores::new(&mut machine.text, &machine.place);
     for (at, instruction) in shape.program.instructions.iter().enumerate() {
         match instruction.op {
-            RowOp::Store => machine.store(&stores, instruction)?,
+            Op::Store => machine.store(&stores, instruction)?,
             _ => machine.run(at, instruction)?,
         }
         if machine.text.is_too_long() {

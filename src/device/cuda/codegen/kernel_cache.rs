@@ -17,7 +17,8 @@ use crate::device::cuda::runtime::driver::{failed, is_out_of_memory};
 use crate::device::cuda::runtime::kernels::GeneratedKernel;
 use crate::device::cuda::runtime::ptx_entries::{PtxParameter, entries};
 use crate::error::{BowtieError, Result};
-use crate::ir::row_program::{RowInstruction, RowKind, RowProgram};
+use crate::ir::program::{Instruction, Kind};
+use crate::ir::row_program::RowProgram;
 
 /// The most kernels that are kept. A kernel takes some tens of KiB of the card's memory.
 const KEPT: usize = 64;
@@ -28,19 +29,19 @@ const SEEN: usize = 1024;
 /// Identifies a kernel: the program without its constants, which columns have NULLs, and for a filter what it keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Key {
-    instructions: Vec<RowInstruction>,
+    instructions: Vec<Instruction>,
     outputs: Vec<DataType>,
-    columns: Vec<(RowKind, bool)>,
+    columns: Vec<(Kind, bool)>,
     selection: Option<Selection>,
 }
 
 impl Key {
     pub(crate) fn new(
         program: &RowProgram,
-        columns: &[(RowKind, bool)],
+        columns: &[(Kind, bool)],
         selection: Option<&Selection>,
     ) -> Self {
-        let constants_apart = |instruction: &RowInstruction| RowInstruction {
+        let constants_apart = |instruction: &Instruction| Instruction {
             constant: 0,
             ..*instruction
         };
@@ -292,7 +293,7 @@ mod tests {
         let key = |rows: usize| Key {
             instructions: vec![],
             outputs: vec![],
-            columns: vec![(RowKind::Decimal, false); rows],
+            columns: vec![(Kind::Decimal, false); rows],
             selection: None,
         };
         for i in 0..SEEN + 100 {

@@ -24,7 +24,8 @@ use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::column::Column;
 use crate::device::data::results::Kept;
 use crate::error::{BowtieError, Result};
-use crate::ir::row_program::{RowKind, RowProgram};
+use crate::ir::program::Kind;
+use crate::ir::row_program::RowProgram;
 
 /// The rows that pass a filter are copied to memory of their size if all rows are more than this multiple of them.
 const SHRINK_FACTOR: usize = 4;
@@ -148,7 +149,7 @@ impl CudaDevice {
         &self,
         rows: usize,
         (program, test): (&RowProgram, FilterTest<'_>),
-        (columns, values, kinds): (&[&Column], &[&Values], &[(RowKind, bool)]),
+        (columns, values, kinds): (&[&Column], &[&Values], &[(Kind, bool)]),
         kept: &[&Column],
     ) -> Result<Option<Kept>> {
         let stream = &self.stream;
@@ -227,7 +228,7 @@ impl CudaDevice {
         &self,
         rows: usize,
         program: &RowProgram,
-        columns: &[(RowKind, bool)],
+        columns: &[(Kind, bool)],
         selection: Option<&Selection>,
     ) -> Result<Option<Arc<Kernel>>> {
         if rows == 0 || rows > MOST_ROWS {
@@ -308,7 +309,7 @@ impl CudaDevice {
     }
 }
 
-fn kinds(columns: &[&Values]) -> Result<Vec<(RowKind, bool)>> {
+fn kinds(columns: &[&Values]) -> Result<Vec<(Kind, bool)>> {
     let kinds = columns.iter();
     kinds
         .map(|column| Ok((kind_of(&column.data_type)?, column.valid.is_some())))

@@ -3,8 +3,7 @@
 use crate::device::cuda::codegen::arithmetic::compare;
 use crate::device::cuda::codegen::registers::{Register, Rows};
 use crate::device::cuda::codegen::translate::Machine;
-use crate::ir::pair_program::Op;
-use crate::ir::row_program::{RowInstruction, RowKind};
+use crate::ir::program::{Instruction, Kind, Op};
 
 impl Machine<'_> {
     /// AND if `decides` is false, OR if it is true: the value of an operand that decides the result. If the left
@@ -45,9 +44,9 @@ impl Machine<'_> {
     /// `b` where `a` is true, otherwise `c`; values and states.
     pub(crate) fn select(
         &mut self,
-        kind: RowKind,
+        kind: Kind,
         a: &Register,
-        instruction: &RowInstruction,
+        instruction: &Instruction,
     ) -> Option<Register> {
         let (b, c) = (self.register(instruction.b)?, self.register(instruction.c)?);
         if b.kind != kind || c.kind != kind {
@@ -114,7 +113,7 @@ impl Machine<'_> {
     pub(crate) fn distinct(
         &mut self,
         op: Op,
-        kind: RowKind,
+        kind: Kind,
         a: &Register,
         b: &Register,
     ) -> Option<Register> {

@@ -2,8 +2,7 @@
 
 use crate::device::cuda::codegen::ptx::{Long, Text, Word};
 use crate::device::cuda::codegen::row_masks::Mask;
-use crate::ir::pair_program::Kind;
-use crate::ir::row_program::RowKind;
+use crate::ir::program::Kind;
 
 /// The value of each row.
 #[derive(Debug, Clone)]
@@ -21,7 +20,7 @@ pub(crate) enum Rows {
 /// The values and states of a register. No row is both NULL and a fault.
 #[derive(Debug, Clone)]
 pub(crate) struct Register {
-    pub kind: RowKind,
+    pub kind: Kind,
     pub rows: Rows,
     pub null: Mask,
     /// Faults: rows that DataFusion has to evaluate.
@@ -31,7 +30,7 @@ pub(crate) struct Register {
 impl Register {
     pub(crate) fn bools(mask: Word) -> Self {
         Self {
-            kind: RowKind::Plain(Kind::Bool),
+            kind: Kind::Bool,
             rows: Rows::Bools(mask),
             null: None,
             fault: None,
@@ -87,16 +86,14 @@ pub(crate) fn bits(kind: Kind) -> u32 {
         Kind::I16 | Kind::U16 => 16,
         Kind::I32 | Kind::U32 | Kind::F32 => 32,
         Kind::I64 | Kind::U64 | Kind::F64 => 64,
+        Kind::Decimal => 128,
         Kind::Bool => 1,
     }
 }
 
 /// The bytes of a value in a column; Booleans are bits.
-pub(crate) fn bytes(kind: RowKind) -> u32 {
-    match kind {
-        RowKind::Plain(kind) => bits(kind) / 8,
-        RowKind::Decimal => 16,
-    }
+pub(crate) fn bytes(kind: Kind) -> u32 {
+    bits(kind) / 8
 }
 
 /// The lower bits of a word, sign- or zero-extended as the integer kind is.

@@ -1,13 +1,14 @@
 //! [`Shape`] and [`Parameter`]: what a kernel's text depends on, and the parameters that it is launched with.
 
-use crate::ir::row_program::{RowKind, RowProgram};
+use crate::ir::program::Kind;
+use crate::ir::row_program::RowProgram;
 
 /// What the text of a kernel depends on. Constants are parameters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape<'a> {
     pub program: &'a RowProgram,
     /// For each column its kind, and whether it has NULLs.
-    pub columns: &'a [(RowKind, bool)],
+    pub columns: &'a [(Kind, bool)],
 }
 
 /// The parameters of a kernel, 64 bits each.

@@ -10,8 +10,8 @@ use crate::device::cuda::codegen::ptx::{Long, Text, Word};
 use crate::device::cuda::codegen::registers::{Register, Rows};
 use crate::device::cuda::codegen::row_masks::Mask;
 use crate::device::cuda::codegen::shape::{Parameter, Shape};
-use crate::ir::pair_program::{Kind, Op};
-use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram};
+use crate::ir::program::{Instruction, Kind, Op};
+use crate::ir::row_program::RowProgram;
 
 /// The state of a kernel's translation.
 pub(crate) struct Machine<'a> {
@@ -33,7 +33,7 @@ pub(crate) struct Machine<'a> {
 /// A column that a program loads: the address of its values and, if it has NULLs, of its bitmap, with the registers
 /// that receive them.
 struct Source {
-    kind: RowKind,
+    kind: Kind,
     values: (Long, Units),
     valid: Option<(Long, Units)>,
 }
@@ -98,13 +98,13 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn source(&mut self, at: usize, kind: RowKind, nullable: bool) -> Source {
+    fn source(&mut self, at: usize, kind: Kind, nullable: bool) -> Source {
         let layout = self.place.layout;
         let values = self.pointer(Parameter::Column(at));
         let values = (values, Units::new(&mut self.text, layout, kind));
         let valid = nullable.then(|| {
             let valid = self.pointer(Parameter::ColumnValidity(at));
-            let bits = RowKind::Plain(Kind::Bool);
+            let bits = Kind::Bool;
             (valid, Units::new(&mut self.text, layout, bits))
         });
         Source {
@@ -146,7 +146,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The kind of a column.
-    pub(crate) fn kind(&self, column: usize) -> Option<RowKind> {
+    pub(crate) fn kind(&self, column: usize) -> Option<Kind> {
         Some(self.shape.columns.get(column)?.0)
     }
 
@@ -165,39 +165,40 @@ impl<'a> Machine<'a> {
     }
 
     /// Translates any instruction but a store; `None` if only the interpreter has it.
-    pub(crate) fn run(&mut self, at: usize, instruction: &RowInstruction) -> Option<()> {
-        let made = match (instruction.op, instruction.kind) {
-            (RowOp::Store, _) => return Some(()),
-            (RowOp::Load, _) => self.columns.get(usize::from(instruction.column))?.clone()?,
-            (RowOp::Constant, kind) => self.constant(at, kind, instruction.b == 1),
-            (RowOp::Plain(op), kind) => self.plain(op, kind, instruction)?,
-            (RowOp::Scale, _) => self.scale(at, instruction)?,
-            (RowOp::Floor, _) => self.floor(at, instruction)?,
-            (RowOp::Part, _) => self.part(instruction)?,
+    pub(crate) fn run(&mut self, at: usize, instruction: &Instruction) -> Option<()> {
+        let kind = instruction.kind;
+        let made = match instruction.op {
+            Op::Store => return Some(()),
+            Op::Load => self.columns.get(usize::from(instruction.column))?.clone()?,
+            Op::Constant => self.constant(at, kind, instruction.b == 1),
+            Op::Scale => self.scale(at, instruction)?,
+            Op::Floor => self.floor(at, instruction)?,
+            Op::Part => self.part(instruction)?,
             // They divide 128 bits, or are rare.
-            (RowOp::Round | RowOp::Truncate | RowOp::ToFloat | RowOp::FromFloat, _) => return None,
+            Op::Round | Op::Truncate | Op::ToFloat | Op::FromFloat => return None,
+            op => self.plain(op, kind, instruction)?,
         };
         *self.registers.get_mut(usize::from(instruction.out))? = Some(made);
         Some(())
     }
 
     /// Constants are parameters, so that programs that differ only in constants share a kernel.
-    fn constant(&mut self, at: usize, kind: RowKind, is_null: bool) -> Register {
+    fn constant(&mut self, at: usize, kind: Kind, is_null: bool) -> Register {
         let count = self.rows() as usize;
         let lower = self.parameter(Parameter::Constant(at));
         let rows = match kind {
-            RowKind::Plain(Kind::Bool) => {
+            Kind::Bool => {
                 let word = self.text.word("cvt.u32.u64", &[&lower]);
                 Rows::Bools(self.text.word("neg.s32", &[&word]))
             }
-            RowKind::Plain(Kind::I64 | Kind::U64 | Kind::F64) => Rows::Longs(vec![lower; count]),
-            RowKind::Plain(_) => {
-                let word = self.text.word("cvt.u32.u64", &[&lower]);
-                Rows::Words(vec![word; count])
-            }
-            RowKind::Decimal => {
+            Kind::I64 | Kind::U64 | Kind::F64 => Rows::Longs(vec![lower; count]),
+            Kind::Decimal => {
                 let upper = self.parameter(Parameter::ConstantUpper(at));
                 Rows::Decimals(vec![[lower, upper]; count])
+            }
+            _ => {
+                let word = self.text.word("cvt.u32.u64", &[&lower]);
+                Rows::Words(vec![word; count])
             }
         };
         let null = is_null.then(|| self.text.word("mov.u32", &[&"0xffffffff"]));
@@ -209,7 +210,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn plain(&mut self, op: Op, kind: RowKind, instruction: &RowInstruction) -> Option<Register> {
+    fn plain(&mut self, op: Op, kind: Kind, instruction: &Instruction) -> Option<Register> {
         let a = self.register(instruction.a)?;
         match op {
             Op::IsNull | Op::IsNotNull => return Some(self.is_null(op, &a)),
@@ -219,21 +220,18 @@ impl<'a> Machine<'a> {
                 return Some(Register::bools(mask).with_states(&mut self.text, &a, None, None));
             }
             Op::Neg | Op::Cast => {
-                let RowKind::Plain(to) = kind else {
-                    return None;
-                };
                 let from = if op == Op::Neg {
                     kind
                 } else {
                     instruction.from
                 };
-                let (true, RowKind::Plain(from)) = (a.kind == from, from) else {
+                if a.kind != from || kind == Kind::Decimal {
                     return None;
-                };
+                }
                 let rows = self.rows();
                 let (rows, faults) = match op {
-                    Op::Neg => (negative(&mut self.text, to, &a)?, None),
-                    _ => cast(&mut self.text, from, to, &a, rows)?,
+                    Op::Neg => (negative(&mut self.text, kind, &a)?, None),
+                    _ => cast(&mut self.text, from, kind, &a, rows)?,
                 };
                 let made = Register {
                     kind,
@@ -261,24 +259,17 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn arithmetic(
-        &mut self,
-        op: Op,
-        kind: RowKind,
-        a: &Register,
-        b: &Register,
-    ) -> Option<Register> {
+    fn arithmetic(&mut self, op: Op, kind: Kind, a: &Register, b: &Register) -> Option<Register> {
         let text = &mut self.text;
-        let (rows, faults) = match (kind, &a.rows, &b.rows) {
-            (RowKind::Plain(kind), ..) => arithmetic(text, op, kind, a, b)?,
-            (_, Rows::Decimals(x), Rows::Decimals(y)) => {
+        let (rows, faults) = match (&a.rows, &b.rows) {
+            (Rows::Decimals(x), Rows::Decimals(y)) => {
                 let rows = x.iter().zip(y);
                 let made = rows.map(|(x, y)| decimals::arithmetic(text, op, *x, *y));
                 let (made, faults): (Vec<_>, Vec<_>) =
                     made.collect::<Option<Vec<_>>>()?.into_iter().unzip();
                 (Rows::Decimals(made), Some(text.mask(&faults)))
             }
-            _ => return None,
+            _ => arithmetic(text, op, kind, a, b)?,
         };
         let made = Register {
             kind,
@@ -289,7 +280,7 @@ impl<'a> Machine<'a> {
         Some(made.with_states(text, a, Some(b), faults))
     }
 
-    fn scale(&mut self, at: usize, instruction: &RowInstruction) -> Option<Register> {
+    fn scale(&mut self, at: usize, instruction: &Instruction) -> Option<Register> {
         let a = self.register(instruction.a)?;
         if a.kind != instruction.from {
             return None;
@@ -301,11 +292,11 @@ impl<'a> Machine<'a> {
         let text = &mut self.text;
         let values: Vec<decimals::Halves> = match (&a.rows, instruction.from) {
             (Rows::Decimals(halves), _) => halves.clone(),
-            (Rows::Words(words), RowKind::Plain(kind)) if !kind.is_float() => words
+            (Rows::Words(words), kind) if !kind.is_float() => words
                 .iter()
                 .map(|word| decimals::of_word(text, kind, *word))
                 .collect(),
-            (Rows::Longs(longs), RowKind::Plain(kind)) if !kind.is_float() => longs
+            (Rows::Longs(longs), kind) if !kind.is_float() => longs
                 .iter()
                 .map(|long| decimals::of_long(text, kind, *long))
                 .collect(),
@@ -321,7 +312,7 @@ impl<'a> Machine<'a> {
         let (made, faults): (Vec<_>, Vec<_>) = made.unzip();
         let faults = text.mask(&faults);
         let made = Register {
-            kind: RowKind::Decimal,
+            kind: Kind::Decimal,
             rows: Rows::Decimals(made),
             null: None,
             fault: None,
@@ -330,10 +321,10 @@ impl<'a> Machine<'a> {
     }
 
     /// Writes an output.
-    pub(crate) fn store(&mut self, stores: &Stores, instruction: &RowInstruction) -> Option<()> {
+    pub(crate) fn store(&mut self, stores: &Stores, instruction: &Instruction) -> Option<()> {
         let output = usize::from(instruction.column);
         let register = self.register(instruction.a)?;
-        let kind = RowKind::of(self.shape.program.outputs.get(output)?)?;
+        let kind = Kind::of(self.shape.program.outputs.get(output)?)?;
         if register.kind != kind {
             return None;
         }
@@ -363,7 +354,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The rows that pass, for a program whose only output is a predicate.
-    pub(crate) fn passing(&mut self, instruction: &RowInstruction) -> Option<Word> {
+    pub(crate) fn passing(&mut self, instruction: &Instruction) -> Option<Word> {
         let register = self.register(instruction.a)?;
         self.add_faults(&register);
         let passing = register.is_true(&mut self.text);
@@ -388,7 +379,7 @@ impl<'a> Machine<'a> {
 
 /// The columns that a program loads.
 pub(crate) fn loads(program: &RowProgram) -> Vec<usize> {
-    let loads = program.instructions.iter().filter(|i| i.op == RowOp::Load);
+    let loads = program.instructions.iter().filter(|i| i.op == Op::Load);
     let mut loaded: Vec<usize> = loads.map(|load| usize::from(load.column)).collect();
     loaded.sort_unstable();
     loaded.dedup();
@@ -400,7 +391,7 @@ pub(crate) fn widths(shape: &Shape<'_>) -> Option<(u32, u32)> {
     let Shape { program, columns } = shape;
     let loaded = loads(program).into_iter();
     let loaded = loaded.map(|at| Some(columns.get(at)?.0));
-    let kinds = loaded.chain(program.outputs.iter().map(RowKind::of));
+    let kinds = loaded.chain(program.outputs.iter().map(Kind::of));
     let (mut all, mut widest) = (0, 1);
     for kind in kinds {
         let bytes = crate::device::cuda::codegen::registers::bytes(kind?);

@@ -11,7 +11,8 @@ use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
-use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram};
+use crate::ir::program::{Instruction, Kind, Op};
+use crate::ir::row_program::RowProgram;
 
 /// An output being computed.
 struct Output {
@@ -67,12 +68,12 @@ impl CudaDevice {
             for column in &values {
                 let valid = column.valid.as_ref().map_or(0, Memory::pointer);
                 let kind = kind_of(&column.data_type)?;
-                table.extend([column.values.pointer(), valid, kind.code().into()]);
+                table.extend([column.values.pointer(), valid, kind as u64]);
             }
             for output in &outputs {
                 let kind = kind_of(&output.data_type)?;
                 let (values, valid) = (output.values.pointer(), output.valid.pointer());
-                table.extend([values, valid, kind.code().into()]);
+                table.extend([values, valid, kind as u64]);
             }
             table.extend(program.instructions.iter().flat_map(words));
             let bytes: Vec<u8> = table.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -122,19 +123,18 @@ fn has_decimals(program: &RowProgram, columns: &[&Values]) -> bool {
     let of_columns = columns.iter().map(|column| &column.data_type);
     let mut types = of_columns.chain(&program.outputs);
     let mut kinds = program.instructions.iter().flat_map(|i| [i.kind, i.from]);
-    types.any(|of| RowKind::of(of) == Some(RowKind::Decimal))
-        || kinds.any(|k| k == RowKind::Decimal)
+    types.any(|of| Kind::of(of) == Some(Kind::Decimal)) || kinds.any(|k| k == Kind::Decimal)
 }
 
 /// The kind of a type's values; an internal error for types without one.
-pub(crate) fn kind_of(data_type: &DataType) -> Result<RowKind> {
-    RowKind::of(data_type)
+pub(crate) fn kind_of(data_type: &DataType) -> Result<Kind> {
+    Kind::of(data_type)
         .ok_or_else(|| BowtieError::Internal(format!("{data_type} has no kind in a program")))
 }
 
 /// An instruction as the kernels' `MapInstruction`.
-fn words(instruction: &RowInstruction) -> [u64; 6] {
-    let RowInstruction {
+fn words(instruction: &Instruction) -> [u64; 6] {
+    let Instruction {
         op,
         kind,
         out,
@@ -145,10 +145,10 @@ fn words(instruction: &RowInstruction) -> [u64; 6] {
         constant,
         from,
     } = *instruction;
-    let bytes = [op.code(), kind.code(), from.code(), out, a, b, c, 0];
+    let bytes = [op as u8, kind as u8, from as u8, out, a, b, c, 0];
     // The exclusive bound of a decimal's absolute value.
     let bound = match (op, b) {
-        (RowOp::Scale | RowOp::Round | RowOp::FromFloat, 1..) => 10u128.pow(b.into()),
+        (Op::Scale | Op::Round | Op::FromFloat, 1..) => 10u128.pow(b.into()),
         _ => u128::MAX,
     };
     [

@@ -6,7 +6,8 @@ use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::column::Column;
 use crate::device::data::matches::BoundProgram;
-use crate::ir::pair_program::{Instruction, Kind, MAX_COLUMNS, MAX_INSTRUCTIONS, Op};
+use crate::ir::pair_program::{MAX_COLUMNS, MAX_INSTRUCTIONS};
+use crate::ir::program::{Instruction, Kind, Op};
 use crate::ir::side::Side;
 
 /// `Program` of `kernels/theta/program/program.cuh`: columns of both sides, instructions, and the numbers of build and
@@ -54,8 +55,8 @@ impl ProgramInstruction {
     fn of(instruction: &Instruction, build: Side) -> Self {
         // The kernels name loads by build and probe side, not by left and right.
         let op = match (instruction.op, build) {
-            (Op::LoadLeft, Side::Right) => Op::LoadRight,
-            (Op::LoadRight, Side::Right) => Op::LoadLeft,
+            (Op::Load, Side::Right) => Op::LoadRight,
+            (Op::LoadRight, Side::Right) => Op::Load,
             (op, _) => op,
         };
         Self {
@@ -69,7 +70,7 @@ impl ProgramInstruction {
                 Op::Cast => instruction.from as u16,
                 _ => instruction.column,
             },
-            constant: instruction.constant,
+            constant: instruction.constant as u64,
         }
     }
 }
@@ -81,7 +82,7 @@ impl ProgramColumn {
         Some(Self {
             values: values.values.pointer(),
             valid: values.valid.as_ref().map_or(0, Memory::pointer),
-            kind: Kind::of(&values.data_type)? as u32,
+            kind: Kind::of_word(&values.data_type)? as u32,
             unused: 0,
         })
     }
@@ -106,7 +107,7 @@ impl ProgramArg {
         // Loads and constants need no register: they are read where they are used.
         let kept = program
             .iter()
-            .filter(|i| !matches!(i.op, Op::LoadLeft | Op::LoadRight | Op::Constant));
+            .filter(|i| !matches!(i.op, Op::Load | Op::LoadRight | Op::Constant));
         Some(Self {
             build: columns(bound.build)?,
             probe: columns(bound.probe)?,

@@ -4,16 +4,17 @@ use crate::device::host::expr::row_program::Machine;
 use crate::device::host::expr::values::{round, whole, word_of};
 use crate::device::host::theta::pair_program::register::VALUE;
 use crate::device::host::theta::pair_program::registers::distinct;
-use crate::ir::pair_program::{Kind, Op};
-use crate::ir::row_program::{RowInstruction, RowKind, RowOp};
+use crate::ir::program::{Instruction, Kind, Op};
 
 impl Machine {
     /// Arithmetic and comparisons of decimals with equal scales. A result beyond 128 bits and a division by zero are
     /// faults.
-    pub(crate) fn decimal(&mut self, op: Op, instruction: &RowInstruction, len: usize) {
-        let RowInstruction { out, a, b, c, .. } = *instruction;
+    pub(crate) fn decimal(&mut self, instruction: &Instruction, len: usize) {
+        let Instruction {
+            op, out, a, b, c, ..
+        } = *instruction;
         if op == Op::IsNull || op == Op::IsNotNull {
-            return self.plain(op, Kind::Bool, instruction, len);
+            return self.registers.run(instruction, len);
         }
         let Self { wide, spare, .. } = self;
         let [x, y, z] = [a, b, c].map(|register| &wide[usize::from(register)]);
@@ -24,7 +25,7 @@ impl Machine {
                 spare[i] = if taken { y[i] } else { z[i] };
             }
             std::mem::swap(spare, &mut wide[usize::from(out)]);
-            return self.plain(op, Kind::Bool, instruction, len);
+            return self.registers.run(instruction, len);
         }
         if let Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Rem = op {
             self.registers.combine(out, &[a, b], len, |to, _| {
@@ -64,8 +65,8 @@ impl Machine {
     }
 
     /// Converts decimals of 64 bits to integers or floats.
-    pub(crate) fn undecimal(&mut self, instruction: &RowInstruction, len: usize) {
-        let RowInstruction {
+    pub(crate) fn undecimal(&mut self, instruction: &Instruction, len: usize) {
+        let Instruction {
             op,
             kind,
             out,
@@ -78,7 +79,7 @@ impl Machine {
         self.registers.combine(out, &[a], len, |to, _| {
             for (i, decimal) in decimals.iter().enumerate().take(len) {
                 let word = match op {
-                    RowOp::Truncate => word_of(decimal / constant, kind),
+                    Op::Truncate => word_of(decimal / constant, kind),
                     _ => i64::try_from(*decimal)
                         .ok()
                         .map(|value| (value as f64 / scale).to_bits()),
@@ -92,8 +93,8 @@ impl Machine {
     }
 
     /// Converts to a decimal of another scale with at most `digits` digits (0: unlimited).
-    pub(crate) fn rescale(&mut self, instruction: &RowInstruction, len: usize) {
-        let RowInstruction {
+    pub(crate) fn rescale(&mut self, instruction: &Instruction, len: usize) {
+        let Instruction {
             op,
             out,
             a,
@@ -108,14 +109,14 @@ impl Machine {
             let words = &registers[usize::from(a)].words;
             for i in 0..len {
                 let value = match from {
-                    RowKind::Decimal => decimals[i],
-                    RowKind::Plain(Kind::F64) => 0,
-                    RowKind::Plain(Kind::U64) => words[i].into(),
-                    RowKind::Plain(_) => i128::from(words[i] as i64),
+                    Kind::Decimal => decimals[i],
+                    Kind::F64 => 0,
+                    Kind::U64 => words[i].into(),
+                    _ => i128::from(words[i] as i64),
                 };
                 let scaled = match op {
-                    RowOp::Scale => value.checked_mul(constant),
-                    RowOp::FromFloat => {
+                    Op::Scale => value.checked_mul(constant),
+                    Op::FromFloat => {
                         let by = f64::from_bits(constant as u64);
                         whole((f64::from_bits(words[i]) * by).round())
                     }

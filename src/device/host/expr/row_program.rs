@@ -17,8 +17,8 @@ use crate::device::host::theta::pair_program::register::{BLOCK, HOST, NULL, VALU
 use crate::device::host::theta::pair_program::registers::Registers;
 use crate::device::host::theta::pair_program::values::{Positions, Values};
 use crate::error::{BowtieError, Result};
-use crate::ir::pair_program::{Instruction, Kind, Op};
-use crate::ir::row_program::{FAR_DAYS, RowInstruction, RowKind, RowOp, RowProgram};
+use crate::ir::program::{FAR_DAYS, Instruction, Kind, Op};
+use crate::ir::row_program::RowProgram;
 
 /// Rows that one task evaluates.
 const TASK_ROWS: usize = 1 << 14;
@@ -117,22 +117,22 @@ pub(crate) struct Machine {
 impl Machine {
     fn run(
         &mut self,
-        instruction: &RowInstruction,
+        instruction: &Instruction,
         sources: &[Source<'_>],
         rows: Range<usize>,
     ) -> Result<()> {
-        let RowInstruction { op, kind, out, .. } = *instruction;
+        let Instruction { op, kind, out, .. } = *instruction;
         let len = rows.len();
-        match (op, kind) {
-            (RowOp::Load, _) => {
+        match op {
+            Op::Load => {
                 let column = usize::from(instruction.column);
                 let source = sources.get(column).ok_or_else(|| {
                     BowtieError::Internal(format!("a program without its column {column}"))
                 })?;
                 self.load(source, out, rows);
             }
-            (RowOp::Store, _) => return self.store(instruction, len),
-            (RowOp::Constant, RowKind::Decimal) => {
+            Op::Store => return self.store(instruction, len),
+            Op::Constant if kind == Kind::Decimal => {
                 self.wide[usize::from(out)][..len].fill(instruction.constant);
                 let is_null = instruction.b == 1;
                 self.registers.write(out, len, |_, states| {
@@ -140,24 +140,23 @@ impl Machine {
                     !is_null
                 });
             }
-            (RowOp::Constant, _) => self.plain(Op::Constant, Kind::Bool, instruction, len),
-            (RowOp::Plain(op), RowKind::Plain(kind)) => self.plain(op, kind, instruction, len),
-            (RowOp::Plain(op), RowKind::Decimal) => self.decimal(op, instruction, len),
-            (RowOp::Scale | RowOp::Round | RowOp::FromFloat, _) => self.rescale(instruction, len),
-            (RowOp::Truncate | RowOp::ToFloat, _) => self.undecimal(instruction, len),
-            (RowOp::Floor, _) => {
+            Op::Scale | Op::Round | Op::FromFloat => self.rescale(instruction, len),
+            Op::Truncate | Op::ToFloat => self.undecimal(instruction, len),
+            Op::Floor => {
                 let by = instruction.constant as i64;
                 self.days(instruction, len, |word| {
                     Some((word as i64).div_euclid(by) as u64)
                 });
             }
-            (RowOp::Part, _) => {
+            Op::Part => {
                 let part = instruction.b;
                 self.days(instruction, len, |word| {
                     let days = word as i64;
                     (days.abs() <= FAR_DAYS).then(|| date_part(days, part) as u64)
                 });
             }
+            _ if kind == Kind::Decimal => self.decimal(instruction, len),
+            _ => self.registers.run(instruction, len),
         }
         Ok(())
     }
@@ -180,29 +179,9 @@ impl Machine {
             });
     }
 
-    /// Runs an instruction that pair programs have, too.
-    pub(crate) fn plain(&mut self, op: Op, kind: Kind, instruction: &RowInstruction, len: usize) {
-        let from = match instruction.from {
-            RowKind::Plain(from) => from,
-            RowKind::Decimal => kind,
-        };
-        let instruction = Instruction {
-            op,
-            kind,
-            out: instruction.out,
-            a: instruction.a,
-            b: instruction.b,
-            c: instruction.c,
-            column: 0,
-            constant: instruction.constant as u64,
-            from,
-        };
-        self.registers.run(&instruction, len);
-    }
-
     /// Maps each word by `f`. `None`: DataFusion has to evaluate the row.
-    fn days(&mut self, instruction: &RowInstruction, len: usize, f: impl Fn(u64) -> Option<u64>) {
-        let RowInstruction { out, a, .. } = *instruction;
+    fn days(&mut self, instruction: &Instruction, len: usize, f: impl Fn(u64) -> Option<u64>) {
+        let Instruction { out, a, .. } = *instruction;
         self.registers.combine(out, &[a], len, |to, registers| {
             let words = &registers[usize::from(a)].words;
             for (i, word) in words.iter().enumerate().take(len) {
@@ -216,7 +195,7 @@ impl Machine {
 
     /// Appends a block to an output column; fails with [`BowtieError::NeedsDataFusion`] if DataFusion has to evaluate a row
     /// of it.
-    fn store(&mut self, instruction: &RowInstruction, len: usize) -> Result<()> {
+    fn store(&mut self, instruction: &Instruction, len: usize) -> Result<()> {
         let (a, output) = (instruction.a, usize::from(instruction.column));
         let register = self.registers.get(a);
         let made = &mut self.outputs[output];

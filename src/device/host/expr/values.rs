@@ -5,20 +5,19 @@ use arrow::buffer::{BooleanBuffer, Buffer as Bytes, NullBuffer};
 use arrow::datatypes::DataType;
 
 use crate::error::Result;
-use crate::ir::pair_program::Kind;
-use crate::ir::row_program::RowKind;
+use crate::ir::program::Kind;
 
 /// An integer as the word of a type; `None` if the type cannot hold it.
-pub(crate) fn word_of(value: i128, kind: RowKind) -> Option<u64> {
+pub(crate) fn word_of(value: i128, kind: Kind) -> Option<u64> {
     let value = i64::try_from(value).ok()?;
     let fits = match kind {
-        RowKind::Plain(Kind::I8) => i8::try_from(value).is_ok(),
-        RowKind::Plain(Kind::I16) => i16::try_from(value).is_ok(),
-        RowKind::Plain(Kind::I32) => i32::try_from(value).is_ok(),
-        RowKind::Plain(Kind::U8) => u8::try_from(value).is_ok(),
-        RowKind::Plain(Kind::U16) => u16::try_from(value).is_ok(),
-        RowKind::Plain(Kind::U32) => u32::try_from(value).is_ok(),
-        RowKind::Plain(Kind::U64) => value >= 0,
+        Kind::I8 => i8::try_from(value).is_ok(),
+        Kind::I16 => i16::try_from(value).is_ok(),
+        Kind::I32 => i32::try_from(value).is_ok(),
+        Kind::U8 => u8::try_from(value).is_ok(),
+        Kind::U16 => u16::try_from(value).is_ok(),
+        Kind::U32 => u32::try_from(value).is_ok(),
+        Kind::U64 => value >= 0,
         _ => true,
     };
     fits.then_some(value as u64)

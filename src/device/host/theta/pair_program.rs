@@ -6,6 +6,7 @@
 //! a block is full.
 
 use crate::device::host::theta::pair_program::register::BLOCK;
+use crate::ir::program::{Instruction, Op};
 
 pub(crate) mod arithmetic;
 pub(crate) mod register;
@@ -21,7 +22,6 @@ use crate::device::host::theta::pair_program::values::{Positions, Values};
 use crate::device::host::theta::zone_map;
 use crate::device::host::theta::zone_map::{HostMatches, LEAF, Span, bits_of};
 use crate::error::{BowtieError, Result};
-use crate::ir::pair_program::{Instruction, Op};
 use crate::ir::side::Side;
 
 /// Ranges with fewer candidates are collected into a common block.
@@ -153,7 +153,7 @@ impl<'a> Bound<'a> {
         let len = candidates.len();
         for instruction in self.instructions {
             let (side, columns) = match instruction.op {
-                Op::LoadLeft => (Side::Left, &self.left),
+                Op::Load => (Side::Left, &self.left),
                 Op::LoadRight => (Side::Right, &self.right),
                 _ => {
                     registers.run(instruction, len);

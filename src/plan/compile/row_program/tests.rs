@@ -2,16 +2,21 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Date32Array, RecordBatch, TimestampMillisecondArray};
+use arrow::array::{
+    ArrayRef, BooleanArray, Date32Array, Int32Array, RecordBatch, TimestampMillisecondArray,
+};
 use arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, lit};
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CaseExpr, CastExpr, Column, NegativeExpr, lit,
+};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
+use crate::ir::program::Kind;
 use crate::plan::compile::row_program::tests::generator::{Generator, TYPES, values};
 
 pub(crate) mod dates;
@@ -23,7 +28,7 @@ use crate::device::data::column::Column as DeviceColumn;
 use crate::device::host::device::HostDevice;
 use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
-use crate::ir::row_program::{RowKind, RowSource};
+use crate::ir::row_program::RowSource;
 use crate::plan::compile::row_program::compile;
 use crate::spec::rows::ExpressionColumn;
 
@@ -109,8 +114,7 @@ fn programs_say_what_expressions_say() {
                 generator.any(&data_type, 4)
             })
             .collect();
-        let is_text =
-            |expr: &Expr| RowKind::of(&expr.data_type(&batch.schema()).unwrap()).is_none();
+        let is_text = |expr: &Expr| Kind::of(&expr.data_type(&batch.schema()).unwrap()).is_none();
         let Some(made) = made(&device, &expressions, &batch) else {
             continue;
         };
@@ -129,4 +133,35 @@ fn programs_say_what_expressions_say() {
     assert!(compiled > turns / 3, "{compiled} of {turns} compile");
     assert!(decided > turns / 6, "{decided} of {turns} are decided");
     assert!(of_text > turns / 40, "{of_text} of {turns} make text");
+}
+
+/// DataFusion wraps the negatives of a column, but fails on the least integer where it has one value for all rows.
+#[test]
+fn a_negated_case_is_left_for_the_least_integer_only() {
+    let device = HostDevice::new(Budget::new(u64::MAX)).unwrap();
+    let batch = |values: Vec<Option<i32>>| {
+        let flags = BooleanArray::from(vec![true; values.len()]);
+        let columns: [(_, ArrayRef); 2] = [
+            ("v", Arc::new(Int32Array::from(values))),
+            ("f", Arc::new(flags)),
+        ];
+        RecordBatch::try_from_iter_with_nullable(columns.map(|(name, of)| (name, of, true)))
+    };
+    let small = batch(vec![Some(7), None, Some(-3)]).unwrap();
+    let least = batch(vec![Some(7), Some(i32::MIN)]).unwrap();
+    let flag = || Arc::new(Column::new("f", 1)) as Expr;
+    let value = Arc::new(Column::new("v", 0)) as Expr;
+    let case = CaseExpr::try_new(None, vec![(flag(), value)], Some(lit(0))).unwrap();
+    let negative: Expr = Arc::new(NegativeExpr::new(Arc::new(case)));
+    let given = made(&device, &[Arc::clone(&negative)], &small).unwrap();
+    let expected = negative.evaluate(&small).unwrap().into_array(3).unwrap();
+    assert_eq!(&given.unwrap()[0], &expected);
+    assert!(matches!(
+        made(&device, &[Arc::clone(&negative)], &least),
+        Some(None)
+    ));
+    // It may fail on rows that the left operand decides.
+    let positive = Arc::new(BinaryExpr::new(negative, Operator::Gt, lit(0)));
+    let and: Expr = Arc::new(BinaryExpr::new(flag(), Operator::And, positive));
+    assert!(made(&device, &[and], &small).is_none());
 }

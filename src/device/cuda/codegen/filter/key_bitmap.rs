@@ -12,8 +12,8 @@ use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::KeyBitmap;
 use crate::device::data::results::Kept;
 use crate::error::Result;
-use crate::ir::pair_program::Kind;
-use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram, RowSource};
+use crate::ir::program::{Instruction, Kind, Op};
+use crate::ir::row_program::{RowProgram, RowSource};
 
 impl CudaDevice {
     /// The rows whose key's bit is `set`: their number and the columns; the inner `None` if all rows pass. The outer
@@ -62,7 +62,7 @@ impl CudaDevice {
 }
 
 /// The kind of a key's values in a program.
-pub(crate) fn kind(number: &Number<'_>) -> Option<RowKind> {
+pub(crate) fn kind(number: &Number<'_>) -> Option<Kind> {
     let is_signed = number.sign != Some(0);
     let kind = match (width(&number.values.data_type)?, is_signed) {
         _ if number.sign.is_none() => Kind::Bool,
@@ -76,13 +76,13 @@ pub(crate) fn kind(number: &Number<'_>) -> Option<RowKind> {
         (8, false) => Kind::U64,
         _ => return None,
     };
-    Some(RowKind::Plain(kind))
+    Some(kind)
 }
 
 /// A program that only loads each column.
-pub(crate) fn loads(kinds: &[(RowKind, bool)]) -> RowProgram {
-    let load = |(at, (kind, _)): (usize, &(RowKind, bool))| RowInstruction {
-        op: RowOp::Load,
+pub(crate) fn loads(kinds: &[(Kind, bool)]) -> RowProgram {
+    let load = |(at, (kind, _)): (usize, &(Kind, bool))| Instruction {
+        op: Op::Load,
         kind: *kind,
         out: 0,
         a: 0,

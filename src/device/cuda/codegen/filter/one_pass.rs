@@ -31,8 +31,7 @@ use crate::device::cuda::codegen::layout::Place;
 use crate::device::cuda::codegen::ptx::{Predicate, Text, Word};
 use crate::device::cuda::codegen::shape::{Parameter, Shape};
 use crate::device::cuda::codegen::translate::{Machine, loads, widths};
-use crate::ir::pair_program::Kind;
-use crate::ir::row_program::{RowKind, RowOp};
+use crate::ir::program::{Kind, Op};
 
 /// A column without NULLs that is moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,13 +44,13 @@ pub(crate) struct Moved {
 
 impl Moved {
     /// The kind that its values are moved as.
-    fn kind(self) -> RowKind {
+    fn kind(self) -> Kind {
         match self.bytes {
-            1 => RowKind::Plain(Kind::U8),
-            2 => RowKind::Plain(Kind::U16),
-            4 => RowKind::Plain(Kind::U32),
-            8 => RowKind::Plain(Kind::U64),
-            _ => RowKind::Decimal,
+            1 => Kind::U8,
+            2 => Kind::U16,
+            4 => Kind::U32,
+            8 => Kind::U64,
+            _ => Kind::Decimal,
         }
     }
 }
@@ -176,7 +175,7 @@ fn of_program(machine: &mut Machine<'_>) -> Option<Word> {
     let mut passing = None;
     for (at, instruction) in machine.program().instructions.iter().enumerate() {
         match instruction.op {
-            RowOp::Store => passing = Some(machine.passing(instruction)?),
+            Op::Store => passing = Some(machine.passing(instruction)?),
             _ => machine.run(at, instruction)?,
         }
         if machine.text.is_too_long() {
@@ -228,14 +227,14 @@ mod tests {
     use super::*;
     use crate::device::cuda::codegen::filter::key_bitmap::loads as loads_of;
     use crate::device::cuda::codegen::filter::tiles::sizes;
-    use crate::ir::pair_program::Op;
-    use crate::ir::row_program::{RowInstruction, RowProgram, RowSource};
+    use crate::ir::program::Instruction;
+    use crate::ir::row_program::{RowProgram, RowSource};
 
-    const INT: RowKind = RowKind::Plain(Kind::I32);
+    const INT: Kind = Kind::I32;
 
     #[test]
     fn a_row_that_is_moved_has_so_many_bytes_however_often_a_column_is() {
-        let step = |op, [out, a, b]: [u8; 3]| RowInstruction {
+        let step = |op, [out, a, b]: [u8; 3]| Instruction {
             op,
             kind: INT,
             out,
@@ -248,10 +247,10 @@ mod tests {
         };
         let program = RowProgram {
             instructions: vec![
-                step(RowOp::Load, [0, 0, 0]),
-                step(RowOp::Constant, [1, 0, 0]),
-                step(RowOp::Plain(Op::Lt), [2, 0, 1]),
-                step(RowOp::Store, [0, 2, 0]),
+                step(Op::Load, [0, 0, 0]),
+                step(Op::Constant, [1, 0, 0]),
+                step(Op::Lt, [2, 0, 1]),
+                step(Op::Store, [0, 2, 0]),
             ],
             columns: vec![RowSource::Column(0)],
             outputs: vec![DataType::Boolean],
@@ -283,7 +282,7 @@ mod tests {
     }
 
     /// A kernel with some key columns, the first of which is moved, and a moved column of 8 bytes.
-    fn of_keys(columns: &[(RowKind, bool)], test: KeyTest) -> Generated {
+    fn of_keys(columns: &[(Kind, bool)], test: KeyTest) -> Generated {
         let program = loads_of(columns);
         let shape = Shape {
             program: &program,
@@ -299,7 +298,7 @@ mod tests {
 
     #[test]
     fn keys_of_several_columns_are_digits_of_a_place() {
-        let kinds = [Kind::I32, Kind::Bool, Kind::U8, Kind::I64].map(RowKind::Plain);
+        let kinds = [Kind::I32, Kind::Bool, Kind::U8, Kind::I64];
         let nullable = kinds.map(|kind| (kind, true));
         for null_equal in [false, true] {
             for columns in 1..=kinds.len() {
@@ -310,7 +309,7 @@ mod tests {
                 let made = of_keys(&nullable[..columns], test);
                 let has = |parameter| made.parameters.contains(&parameter);
                 for (at, kind) in kinds[..columns].iter().enumerate() {
-                    let is_bool = *kind == RowKind::Plain(Kind::Bool);
+                    let is_bool = *kind == Kind::Bool;
                     assert_eq!(has(Parameter::Least(at)), !is_bool);
                     assert_eq!(has(Parameter::Digits(at)), !is_bool);
                     assert_eq!(has(Parameter::NullDigit(at)), null_equal);

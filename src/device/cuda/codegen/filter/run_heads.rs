@@ -12,7 +12,6 @@ use crate::device::cuda::codegen::registers::{Rows, bits, is_signed};
 use crate::device::cuda::codegen::row_masks::Mask;
 use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::codegen::translate::Machine;
-use crate::ir::row_program::RowKind;
 
 /// Values of 32 or 64 bits.
 trait Value: Copy + Display {
@@ -67,9 +66,7 @@ pub(crate) struct Runs {
 impl Runs {
     /// For the first column of a program: integers of 32 or 64 bits without NULLs.
     pub(crate) fn new(machine: &mut Machine<'_>) -> Option<Self> {
-        let RowKind::Plain(kind) = machine.kind(0)? else {
-            return None;
-        };
+        let kind = machine.kind(0)?;
         let values = machine.pointer(Parameter::Column(0));
         let text = &mut machine.text;
         let before = match bits(kind) {

@@ -12,17 +12,17 @@ use crate::device::primitives::expr::ExprPrimitives;
 use crate::device::primitives::fast_paths::FastPaths;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::BowtieError;
-use crate::ir::pair_program::{Kind, Op};
-use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram, RowSource};
+use crate::ir::program::{Instruction, Kind, Op};
+use crate::ir::row_program::{RowProgram, RowSource};
 
 /// Programs of every operation on two columns of a kind: those without faults in one program, each other one in its
 /// own.
-fn operations(kind: RowKind) -> Vec<RowProgram> {
-    use crate::ir::pair_program::Op::*;
-    const BOOL: RowKind = RowKind::Plain(Kind::Bool);
+fn operations(kind: Kind) -> Vec<RowProgram> {
+    use crate::ir::program::Op::*;
+    const BOOL: Kind = Kind::Bool;
     let emit = row_instruction;
     // Registers 0 and 1 are the operands, 2 a condition, 3 the result.
-    let plain = |op, of| emit(RowOp::Plain(op), of, [3, 0, 1, 0], kind);
+    let plain = |op, of| emit(op, of, [3, 0, 1, 0], kind);
     let mut safe = vec![];
     let mut alone = vec![];
     for op in [
@@ -39,69 +39,68 @@ fn operations(kind: RowKind) -> Vec<RowProgram> {
     ] {
         safe.push((plain(op, kind), BOOL));
     }
-    safe.push((emit(RowOp::Plain(Select), kind, [3, 2, 0, 1], kind), kind));
+    safe.push((emit(Select, kind, [3, 2, 0, 1], kind), kind));
     match kind {
         BOOL => {
             for op in [And, Or, Not] {
                 safe.push((plain(op, BOOL), BOOL));
             }
         }
-        RowKind::Decimal => {
+        Kind::Decimal => {
             for op in [Add, Sub, Mul] {
                 alone.push((plain(op, kind), kind));
             }
-            for op in [RowOp::Scale, RowOp::Round] {
+            for op in [Op::Scale, Op::Round] {
                 let mut rescale = emit(op, kind, [3, 0, 20, 0], kind);
                 rescale.constant = 100;
                 alone.push((rescale, kind));
             }
         }
-        RowKind::Plain(plain_kind) => {
+        _ => {
             safe.push((plain(Neg, kind), kind));
             for op in [Add, Sub, Mul, Div, Rem] {
-                match plain_kind.is_float() || matches!(op, Div | Rem) {
+                match kind.is_float() || matches!(op, Div | Rem) {
                     true => alone.push((plain(op, kind), kind)),
                     false => safe.push((plain(op, kind), kind)),
                 }
             }
-            if !plain_kind.is_float() {
-                let mut scale = emit(RowOp::Scale, RowKind::Decimal, [3, 0, 0, 0], kind);
+            if !kind.is_float() {
+                let mut scale = emit(Op::Scale, Kind::Decimal, [3, 0, 0, 0], kind);
                 scale.constant = 1000;
-                safe.push((scale, RowKind::Decimal));
+                safe.push((scale, Kind::Decimal));
             }
         }
     }
-    if let RowKind::Plain(from) = kind {
+    if kind != Kind::Decimal {
         // Programs have no casts from a kind to itself.
-        for to in KINDS.into_iter().filter(|to| *to != from) {
-            let fits = to == Kind::Bool || to.is_float() || to.holds_all_of(from);
-            let to = RowKind::Plain(to);
-            let cast = (emit(RowOp::Plain(Cast), to, [3, 0, 0, 0], kind), to);
+        for to in KINDS.into_iter().filter(|to| *to != kind) {
+            let fits = to == Kind::Bool || to.is_float() || to.holds_all_of(kind);
+            let cast = (emit(Cast, to, [3, 0, 0, 0], kind), to);
             if fits { &mut safe } else { &mut alone }.push(cast);
         }
     }
-    let together = |operations: &[(RowInstruction, RowKind)]| {
-        let load = |out, column: RowKind| RowInstruction {
-            column: column.code().into(),
-            ..emit(RowOp::Load, column, [out, 0, 0, 0], column)
+    let together = |operations: &[(Instruction, Kind)]| {
+        let load = |out, column: Kind| Instruction {
+            column: column as u16,
+            ..emit(Op::Load, column, [out, 0, 0, 0], column)
         };
         let mut code = vec![load(0, kind), load(1, kind), load(2, BOOL)];
         // The second operand is 1, or the first operand.
         let one = match kind {
-            RowKind::Plain(Kind::F32) => 1f32.to_bits().into(),
-            RowKind::Plain(Kind::F64) => 1f64.to_bits().into(),
+            Kind::F32 => 1f32.to_bits().into(),
+            Kind::F64 => 1f64.to_bits().into(),
             _ => 1,
         };
-        code.push(RowInstruction {
+        code.push(Instruction {
             constant: one,
-            ..emit(RowOp::Constant, kind, [3, 0, 0, 0], kind)
+            ..emit(Op::Constant, kind, [3, 0, 0, 0], kind)
         });
-        code.push(emit(RowOp::Plain(Select), kind, [1, 2, 1, 3], kind));
+        code.push(emit(Select, kind, [1, 2, 1, 3], kind));
         for (at, (operation, made)) in operations.iter().enumerate() {
             code.push(*operation);
-            code.push(RowInstruction {
+            code.push(Instruction {
                 column: at as u16,
-                ..emit(RowOp::Store, *made, [0, 3, 0, 0], *made)
+                ..emit(Op::Store, *made, [0, 3, 0, 0], *made)
             });
         }
         RowProgram {
@@ -117,7 +116,7 @@ fn operations(kind: RowKind) -> Vec<RowProgram> {
 /// Whether a kernel is generated for a program on these columns.
 fn is_generated(program: &RowProgram, arrays: &[ArrayRef]) -> bool {
     let of_column = |array: &ArrayRef| {
-        let kind = RowKind::of(array.data_type()).unwrap();
+        let kind = Kind::of(array.data_type()).unwrap();
         (kind, array.null_count() > 0)
     };
     let columns: Vec<_> = arrays.iter().map(of_column).collect();
@@ -153,11 +152,11 @@ fn programs_that_differ_in_constants_are_one_kernel() {
         return;
     };
     gpu.rows_before_compiling = 2500;
-    let int = RowKind::Plain(Kind::I32);
+    let int = Kind::I32;
     let mut random = Random(41);
     let arrays = each_kind(&mut random, 1000);
     for constant in [1, -7, 1 << 20, 0, 5] {
-        let step = |op, [out, a, b]: [u8; 3], column, constant| RowInstruction {
+        let step = |op, [out, a, b]: [u8; 3], column, constant| Instruction {
             op,
             kind: int,
             out,
@@ -170,10 +169,10 @@ fn programs_that_differ_in_constants_are_one_kernel() {
         };
         let program = RowProgram {
             instructions: vec![
-                step(RowOp::Load, [0, 0, 0], int.code().into(), 0),
-                step(RowOp::Constant, [1, 0, 0], 0, i128::from(constant as u64)),
-                step(RowOp::Plain(Op::Mul), [0, 0, 1], 0, 0),
-                step(RowOp::Store, [0, 0, 0], 0, 0),
+                step(Op::Load, [0, 0, 0], int as u16, 0),
+                step(Op::Constant, [1, 0, 0], 0, i128::from(constant as u64)),
+                step(Op::Mul, [0, 0, 1], 0, 0),
+                step(Op::Store, [0, 0, 0], 0, 0),
             ],
             columns: (0..12).map(RowSource::Column).collect(),
             outputs: vec![DataType::Int32],
@@ -188,8 +187,7 @@ fn every_operation_makes_what_the_twin_does() {
         return;
     };
     let mut random = Random(29);
-    let kinds = KINDS.map(RowKind::Plain);
-    for kind in kinds.into_iter().chain([RowKind::Decimal]) {
+    for kind in KINDS.into_iter().chain([Kind::Decimal]) {
         for program in operations(kind) {
             for rows in [1025, 2049] {
                 let arrays = each_kind(&mut random, rows);
@@ -220,8 +218,8 @@ fn filters_keep_the_same_rows_in_one_pass() {
 
 /// `a < 0` of 32 bits.
 fn negative() -> RowProgram {
-    let int = RowKind::Plain(Kind::I32);
-    let step = |op, [out, a, b]: [u8; 3], kind: RowKind| RowInstruction {
+    let int = Kind::I32;
+    let step = |op, [out, a, b]: [u8; 3], kind: Kind| Instruction {
         op,
         kind,
         out,
@@ -234,10 +232,10 @@ fn negative() -> RowProgram {
     };
     RowProgram {
         instructions: vec![
-            step(RowOp::Load, [0, 0, 0], int),
-            step(RowOp::Constant, [1, 0, 0], int),
-            step(RowOp::Plain(Op::Lt), [2, 0, 1], int),
-            step(RowOp::Store, [0, 2, 0], RowKind::Plain(Kind::Bool)),
+            step(Op::Load, [0, 0, 0], int),
+            step(Op::Constant, [1, 0, 0], int),
+            step(Op::Lt, [2, 0, 1], int),
+            step(Op::Store, [0, 2, 0], Kind::Bool),
         ],
         columns: vec![RowSource::Column(0)],
         outputs: vec![DataType::Boolean],

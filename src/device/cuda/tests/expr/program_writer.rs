@@ -6,8 +6,7 @@ use crate::device::cuda::tests::theta::pair_program::{
     BOOLEAN_OPS, KINDS, is_unary, takes_booleans,
 };
 use crate::device::cuda::tests::{Random, *};
-use crate::ir::pair_program::{Kind, Op};
-use crate::ir::row_program::{RowInstruction, RowKind, RowOp};
+use crate::ir::program::{Instruction, Kind, Op};
 
 pub(crate) const DECIMAL: DataType = DataType::Decimal128(38, 2);
 
@@ -32,98 +31,92 @@ pub(crate) fn decimals(random: &mut Random, rows: usize) -> ArrayRef {
 /// Writes programs whose registers are used as a stack. Column `k` has kind `k`; the last column has decimals.
 pub(crate) struct Writer<'a> {
     pub(crate) random: &'a mut Random,
-    pub(crate) code: Vec<RowInstruction>,
+    pub(crate) code: Vec<Instruction>,
     /// The kinds of values.
-    pub(crate) kinds: &'a [RowKind],
+    pub(crate) kinds: &'a [Kind],
     /// Whether operations with possible faults occur.
     pub(crate) faults: bool,
 }
 
 impl Writer<'_> {
-    pub(crate) fn emit(
-        &mut self,
-        op: RowOp,
-        kind: RowKind,
-        registers: [u8; 4],
-    ) -> &mut RowInstruction {
+    pub(crate) fn emit(&mut self, op: Op, kind: Kind, registers: [u8; 4]) -> &mut Instruction {
         self.code.push(row_instruction(op, kind, registers, kind));
         self.code.last_mut().unwrap()
     }
 
-    pub(crate) fn kind(&mut self) -> RowKind {
+    pub(crate) fn kind(&mut self) -> Kind {
         self.kinds[self.random.below(self.kinds.len() as u64) as usize]
     }
 
     /// A kind other than decimals, for casts and scales; `otherwise` if there is none.
     fn plain(&mut self, otherwise: Kind) -> Kind {
         match self.kind() {
-            RowKind::Plain(kind) => kind,
-            RowKind::Decimal => otherwise,
+            Kind::Decimal => otherwise,
+            kind => kind,
         }
     }
 
-    fn leaf(&mut self, kind: RowKind, out: u8) {
+    fn leaf(&mut self, kind: Kind, out: u8) {
         if self.random.below(5) > 0 {
-            self.emit(RowOp::Load, kind, [out, 0, 0, 0]).column = kind.code().into();
+            self.emit(Op::Load, kind, [out, 0, 0, 0]).column = kind as u16;
             return;
         }
         let null = u8::from(self.random.below(6) == 0);
         let word = self.random.below(2);
         let constant = match kind {
-            RowKind::Plain(Kind::F32) => (word as f32).to_bits().into(),
-            RowKind::Plain(Kind::F64) => (word as f64).to_bits().into(),
-            RowKind::Decimal => -i128::from(word),
-            RowKind::Plain(_) => word.into(),
+            Kind::F32 => (word as f32).to_bits().into(),
+            Kind::F64 => (word as f64).to_bits().into(),
+            Kind::Decimal => -i128::from(word),
+            _ => word.into(),
         };
-        self.emit(RowOp::Constant, kind, [out, 0, null, 0]).constant = constant;
+        self.emit(Op::Constant, kind, [out, 0, null, 0]).constant = constant;
     }
 
-    pub(crate) fn value(&mut self, kind: RowKind, depth: usize, out: u8) {
+    pub(crate) fn value(&mut self, kind: Kind, depth: usize, out: u8) {
         if depth == 0 || self.random.below(8) == 0 {
             return self.leaf(kind, out);
         }
         let below = depth - 1;
         match (self.random.below(7), kind) {
             (0, _) => {
-                self.value(RowKind::Plain(Kind::Bool), below, out);
+                self.value(Kind::Bool, below, out);
                 self.value(kind, below, out + 1);
                 self.value(kind, below, out + 2);
-                self.emit(RowOp::Plain(Op::Select), kind, [out, out, out + 1, out + 2]);
+                self.emit(Op::Select, kind, [out, out, out + 1, out + 2]);
             }
-            (_, RowKind::Plain(Kind::Bool)) => self.boolean(below, out),
-            (_, RowKind::Decimal) => self.decimal(below, out),
-            (1, RowKind::Plain(Kind::I32)) => {
-                self.value(RowKind::Plain(Kind::I64), below, out);
-                let kind = RowKind::Plain(Kind::I64);
-                self.emit(RowOp::Floor, kind, [out, out, 0, 0]).constant = 86_400;
+            (_, Kind::Bool) => self.boolean(below, out),
+            (_, Kind::Decimal) => self.decimal(below, out),
+            (1, Kind::I32) => {
+                self.value(Kind::I64, below, out);
+                let kind = Kind::I64;
+                self.emit(Op::Floor, kind, [out, out, 0, 0]).constant = 86_400;
                 let part = self.random.below(3) as u8;
-                self.emit(RowOp::Part, RowKind::Plain(Kind::I32), [out, out, part, 0]);
+                self.emit(Op::Part, Kind::I32, [out, out, part, 0]);
             }
-            (6, RowKind::Plain(Kind::F64)) => {
-                self.value(RowKind::Decimal, below, out);
-                let made = self.emit(RowOp::ToFloat, kind, [out, out, 0, 0]);
-                (made.constant, made.from) = (100f64.to_bits().into(), RowKind::Decimal);
+            (6, Kind::F64) => {
+                self.value(Kind::Decimal, below, out);
+                let made = self.emit(Op::ToFloat, kind, [out, out, 0, 0]);
+                (made.constant, made.from) = (100f64.to_bits().into(), Kind::Decimal);
             }
-            (6, RowKind::Plain(plain)) if self.faults && !plain.is_float() => {
-                self.value(RowKind::Decimal, below, out);
-                let made = self.emit(RowOp::Truncate, kind, [out, out, 0, 0]);
-                (made.constant, made.from) = (1000, RowKind::Decimal);
+            (6, plain) if self.faults && !plain.is_float() => {
+                self.value(Kind::Decimal, below, out);
+                let made = self.emit(Op::Truncate, kind, [out, out, 0, 0]);
+                (made.constant, made.from) = (1000, Kind::Decimal);
             }
-            (2, RowKind::Plain(plain)) => {
+            (2, plain) => {
                 let from = self.plain(plain);
                 let fits = plain.is_float() || plain.holds_all_of(from);
                 let from = if fits || self.faults { from } else { plain };
-                self.value(RowKind::Plain(from), below, out);
+                self.value(from, below, out);
                 if from != plain {
-                    self.emit(RowOp::Plain(Op::Cast), kind, [out, out, 0, 0])
-                        .from = RowKind::Plain(from);
+                    self.emit(Op::Cast, kind, [out, out, 0, 0]).from = from;
                 }
             }
-            (3, RowKind::Plain(_)) => {
+            (3, _) => {
                 self.value(kind, below, out);
-                self.emit(RowOp::Plain(Op::Neg), kind, [out, out, 0, 0]);
+                self.emit(Op::Neg, kind, [out, out, 0, 0]);
             }
-            (_, RowKind::Plain(plain)) => {
+            (_, plain) => {
                 let ops = [Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Rem];
                 let some = if self.faults || plain.is_float() {
                     5
@@ -133,22 +126,22 @@ impl Writer<'_> {
                 let op = ops[self.random.below(some) as usize];
                 self.value(kind, below, out);
                 self.value(kind, below, out + 1);
-                self.emit(RowOp::Plain(op), kind, [out, out, out + 1, 0]);
+                self.emit(op, kind, [out, out, out + 1, 0]);
             }
         }
     }
 
     fn decimal(&mut self, below: usize, out: u8) {
-        let kind = RowKind::Decimal;
+        let kind = Kind::Decimal;
         let digits = match self.faults {
             true => [0, 3, 38][self.random.below(3) as usize],
             false => 0,
         };
         match self.random.below(7) {
             6 if self.faults => {
-                let from = RowKind::Plain(Kind::F64);
+                let from = Kind::F64;
                 self.value(from, below, out);
-                let made = self.emit(RowOp::FromFloat, kind, [out, out, digits, 0]);
+                let made = self.emit(Op::FromFloat, kind, [out, out, digits, 0]);
                 (made.constant, made.from) = (1000f64.to_bits().into(), from);
             }
             0 => {
@@ -156,20 +149,17 @@ impl Writer<'_> {
                     Kind::F32 | Kind::F64 | Kind::Bool => Kind::U64,
                     integer => integer,
                 };
-                let from = RowKind::Plain(from);
                 self.value(from, below, out);
-                let scale = self.emit(RowOp::Scale, kind, [out, out, digits, 0]);
+                let scale = self.emit(Op::Scale, kind, [out, out, digits, 0]);
                 (scale.constant, scale.from) = (1000, from);
             }
             1 => {
                 self.value(kind, below, out);
-                self.emit(RowOp::Scale, kind, [out, out, digits, 0])
-                    .constant = 10;
+                self.emit(Op::Scale, kind, [out, out, digits, 0]).constant = 10;
             }
             2 => {
                 self.value(kind, below, out);
-                self.emit(RowOp::Round, kind, [out, out, digits, 0])
-                    .constant = 100;
+                self.emit(Op::Round, kind, [out, out, digits, 0]).constant = 100;
             }
             _ => {
                 let some = if self.faults { 5 } else { 3 };
@@ -177,7 +167,7 @@ impl Writer<'_> {
                 let op = op[self.random.below(some) as usize];
                 self.value(kind, below, out);
                 self.value(kind, below, out + 1);
-                self.emit(RowOp::Plain(op), kind, [out, out, out + 1, 0]);
+                self.emit(op, kind, [out, out, out + 1, 0]);
             }
         }
     }
@@ -185,7 +175,7 @@ impl Writer<'_> {
     fn boolean(&mut self, below: usize, out: u8) {
         let op = BOOLEAN_OPS[self.random.below(BOOLEAN_OPS.len() as u64) as usize];
         let kind = match takes_booleans(op) {
-            true => RowKind::Plain(Kind::Bool),
+            true => Kind::Bool,
             false => self.kind(),
         };
         self.value(kind, below, out);
@@ -196,18 +186,18 @@ impl Writer<'_> {
                 out + 1
             }
         };
-        self.emit(RowOp::Plain(op), kind, [out, out, b, 0]);
+        self.emit(op, kind, [out, out, b, 0]);
     }
 }
 
 /// An instruction without a column and a constant; the registers are the result and three operands.
 pub(crate) fn row_instruction(
-    op: RowOp,
-    kind: RowKind,
+    op: Op,
+    kind: Kind,
     [out, a, b, c]: [u8; 4],
-    from: RowKind,
-) -> RowInstruction {
-    RowInstruction {
+    from: Kind,
+) -> Instruction {
+    Instruction {
         op,
         kind,
         out,
@@ -221,9 +211,9 @@ pub(crate) fn row_instruction(
 }
 
 /// Kinds by the width of the widest, as kernels made for a program take more rows together the narrower they are; all of them too.
-pub(crate) fn kinds(random: &mut Random) -> Vec<RowKind> {
-    use crate::ir::pair_program::Kind::*;
-    let plain = |kinds: &[Kind]| kinds.iter().copied().map(RowKind::Plain).collect();
+pub(crate) fn kinds(random: &mut Random) -> Vec<Kind> {
+    use crate::ir::program::Kind::*;
+    let plain = |kinds: &[Kind]| kinds.to_vec();
     match random.below(8) {
         0 => plain(&[I8, U8, Bool]),
         1 => plain(&[I16, U16, I8, Bool]),
@@ -231,15 +221,7 @@ pub(crate) fn kinds(random: &mut Random) -> Vec<RowKind> {
         3 => plain(&[F32, I32, Bool]),
         4 => plain(&[I64, U64, Bool, I16]),
         5 => plain(&[F64, F32, I64, Bool]),
-        6 => [Kind::I64, Kind::Bool]
-            .map(RowKind::Plain)
-            .into_iter()
-            .chain([RowKind::Decimal])
-            .collect(),
-        _ => KINDS
-            .map(RowKind::Plain)
-            .into_iter()
-            .chain([RowKind::Decimal; 3])
-            .collect(),
+        6 => plain(&[I64, Bool, Decimal]),
+        _ => KINDS.into_iter().chain([Kind::Decimal; 3]).collect(),
     }
 }

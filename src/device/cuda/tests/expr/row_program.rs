@@ -9,28 +9,24 @@ use crate::device::primitives::expr::ExprPrimitives;
 use crate::device::primitives::rows::RowPrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::BowtieError;
-use crate::ir::pair_program::Kind;
-use crate::ir::row_program::{
-    MAX_ROW_REGISTERS, RowInstruction, RowKind, RowOp, RowProgram, RowSource,
-};
+use crate::ir::program::{Instruction, Kind, Op};
+use crate::ir::row_program::{MAX_ROW_REGISTERS, RowProgram, RowSource};
 
-pub(crate) fn type_of(kind: RowKind) -> DataType {
+pub(crate) fn type_of(kind: Kind) -> DataType {
     use DataType::*;
     match kind {
-        RowKind::Decimal => DECIMAL,
-        RowKind::Plain(kind) => match kind {
-            Kind::I8 => Int8,
-            Kind::I16 => Int16,
-            Kind::I32 => Int32,
-            Kind::I64 => Int64,
-            Kind::U8 => UInt8,
-            Kind::U16 => UInt16,
-            Kind::U32 => UInt32,
-            Kind::U64 => UInt64,
-            Kind::F32 => Float32,
-            Kind::F64 => Float64,
-            Kind::Bool => Boolean,
-        },
+        Kind::Decimal => DECIMAL,
+        Kind::I8 => Int8,
+        Kind::I16 => Int16,
+        Kind::I32 => Int32,
+        Kind::I64 => Int64,
+        Kind::U8 => UInt8,
+        Kind::U16 => UInt16,
+        Kind::U32 => UInt32,
+        Kind::U64 => UInt64,
+        Kind::F32 => Float32,
+        Kind::F64 => Float64,
+        Kind::Bool => Boolean,
     }
 }
 
@@ -50,7 +46,7 @@ pub(crate) fn program(random: &mut Random, faults: bool) -> RowProgram {
         for output in 0..outputs {
             let kind = writer.kind();
             writer.value(kind, depth, 0);
-            writer.emit(RowOp::Store, kind, [0; 4]).column = output as u16;
+            writer.emit(Op::Store, kind, [0; 4]).column = output as u16;
             types.push(type_of(kind));
         }
         let program = RowProgram {
@@ -152,8 +148,8 @@ fn parts_of_dates_are_those_of_the_twin() {
     let days: ArrayRef = Arc::new(Date32Array::from_iter_values(
         days.chain([-90_000_000, 90_000_000]),
     ));
-    let kind = RowKind::Plain(Kind::I32);
-    let step = |op, out, b, column| RowInstruction {
+    let kind = Kind::I32;
+    let step = |op, out, b, column| Instruction {
         op,
         kind,
         out,
@@ -166,9 +162,9 @@ fn parts_of_dates_are_those_of_the_twin() {
     };
     let instructions = (0..3).flat_map(|part| {
         [
-            step(RowOp::Load, 0, 0, 0),
-            step(RowOp::Part, 0, part, 0),
-            step(RowOp::Store, 0, 0, part.into()),
+            step(Op::Load, 0, 0, 0),
+            step(Op::Part, 0, part, 0),
+            step(Op::Store, 0, 0, part.into()),
         ]
     });
     let program = RowProgram {

@@ -7,7 +7,8 @@ use crate::device::primitives::rows::RowPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::BowtieError;
-use crate::ir::pair_program::{Instruction, Kind, MAX_INSTRUCTIONS, MAX_REGISTERS, Op, Program};
+use crate::ir::pair_program::{MAX_INSTRUCTIONS, MAX_REGISTERS, Program};
+use crate::ir::program::{Instruction, Kind, Op};
 use crate::ir::side::Side;
 
 pub(crate) const KINDS: [Kind; 11] = [
@@ -82,6 +83,7 @@ pub(crate) fn column(random: &mut Random, kind: Kind, rows: usize) -> ArrayRef {
             let bits = BooleanBuffer::collect_bool(rows, |row| words[row] & 1 != 0);
             Arc::new(BooleanArray::new(bits, nulls))
         }
+        Kind::Decimal => unreachable!("pair programs have no decimals"),
     }
 }
 
@@ -144,7 +146,7 @@ impl Writer<'_> {
         let of = |kinds: [Kind; 8]| kinds.iter().position(|of| *of == kind);
         let left_first = self.random.below(2) == 0;
         let (op, column) = match (of(LEFT), of(RIGHT)) {
-            (Some(left), right) if left_first || right.is_none() => (Op::LoadLeft, left),
+            (Some(left), right) if left_first || right.is_none() => (Op::Load, left),
             (_, Some(right)) => (Op::LoadRight, right),
             _ => unreachable!("each kind is on a side"),
         };
@@ -156,7 +158,7 @@ impl Writer<'_> {
                 Kind::F64 => (word as f64).to_bits(),
                 _ => word,
             };
-            self.emit(Op::Constant, kind, [out, 0, null, 0]).constant = constant;
+            self.emit(Op::Constant, kind, [out, 0, null, 0]).constant = constant.into();
         } else {
             self.emit(op, kind, [out, 0, 0, 0]).column = column as u16;
         }

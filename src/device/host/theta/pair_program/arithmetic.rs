@@ -4,7 +4,7 @@ use pulp::Arch;
 
 use crate::device::host::keys::order_keys::{float_word, float32_word};
 use crate::device::host::theta::pair_program::register::Register;
-use crate::ir::pair_program::{Instruction, Kind, Op};
+use crate::ir::program::{Instruction, Kind, Op};
 
 /// A value of a kind, stored in a 64-bit word.
 trait Word: Copy {
@@ -86,7 +86,7 @@ macro_rules! by_integer {
             Kind::U16 => $integer!(u16),
             Kind::U32 => $integer!(u32),
             Kind::U64 => $integer!(u64),
-            Kind::F32 | Kind::F64 | Kind::Bool => $otherwise,
+            Kind::F32 | Kind::F64 | Kind::Bool | Kind::Decimal => $otherwise,
         }
     };
 }
@@ -185,7 +185,10 @@ fn compare(arch: Arch, op: Op, kind: Kind, operands: (&[u64], &[u64]), out: &mut
         Kind::F32 => ordered!(f32, float32_word),
         Kind::F64 => ordered!(f64, float_word),
         Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 => ordered!(i64, |v: i64| v),
-        Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 | Kind::Bool => ordered!(u64, |v: u64| v),
+        // No word is a decimal.
+        Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 | Kind::Bool | Kind::Decimal => {
+            ordered!(u64, |v: u64| v);
+        }
     }
 }
 

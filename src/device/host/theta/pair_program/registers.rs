@@ -8,7 +8,7 @@ use pulp::Arch;
 use crate::device::host::theta::pair_program::arithmetic;
 use crate::device::host::theta::pair_program::register::{BLOCK, HOST, NULL, Register, VALUE};
 use crate::device::host::theta::zone_map::LEAF;
-use crate::ir::pair_program::{Instruction, Op};
+use crate::ir::program::{Instruction, Op};
 
 /// The registers of a program for one block of candidates.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Registers {
         let register = |number: u8| &self.registers[usize::from(number)];
         let out = &mut self.spare;
         if op == Op::Constant {
-            out.words[..len].fill(instruction.constant);
+            out.words[..len].fill(instruction.constant as u64);
             out.all_values = instruction.b == 0;
             out.states[..len].fill(NULL);
         } else if op == Op::Select {
