@@ -112,7 +112,7 @@ option_field!(Offload);
 pub enum DeviceChoice {
     /// The first usable GPU, or the CPU backend.
     Auto,
-    /// The CPU backend, on the host's own cores.
+    /// The CPU backend, on the host's own cores: `host`, or `cpu`.
     Host,
     /// An NVIDIA GPU, by its ordinal.
     Cuda(u32),
@@ -125,7 +125,7 @@ impl FromStr for DeviceChoice {
         let lower = value.trim().to_ascii_lowercase();
         match lower.as_str() {
             "auto" => return Ok(Self::Auto),
-            "host" => return Ok(Self::Host),
+            "host" | "cpu" => return Ok(Self::Host),
             "cuda" => return Ok(Self::Cuda(0)),
             _ => {}
         }

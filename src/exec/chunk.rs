@@ -27,7 +27,7 @@ impl DeviceChunk {
         match self {
             Self::Staged(chunk) => chunk.rows(),
             Self::Resident(batch) => batch.rows(),
-            Self::LongRanges(runs) => runs.rows(),
+            Self::LongRanges(ranges) => ranges.rows(),
             Self::MemoryPressure => 0,
         }
     }

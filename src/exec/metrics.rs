@@ -80,8 +80,8 @@ impl DeviceMetrics {
     }
 
     /// Counts the hash partitions of a node's input.
-    pub(crate) fn in_partitions(&self, parts: u32) {
-        self.count("partitions".into(), parts.into());
+    pub(crate) fn in_partitions(&self, partitions: u32) {
+        self.count("partitions".into(), partitions.into());
     }
 
     /// Time to copy rows to partitions, added up over all threads.

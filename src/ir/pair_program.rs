@@ -5,9 +5,8 @@
 //!                                   r1 = right[1]     r0 = r0 > r1      a candidate passes when r0 is true
 //! ```
 //!
-//! Registers have 64 bits, as a GPU stores them in shared memory, and those of row programs have 128: that is why the back
-//! ends are two. So there are no decimals, and no operation behind [`Op::Cast`](crate::ir::program::Op::Cast). If the result
-//! for a candidate is a fault, DataFusion evaluates the filter for the whole tile.
+//! Registers have 64 bits, to fit a GPU's shared memory; so pair programs have no decimals, and only the operations up to
+//! [`Op::Cast`](crate::ir::program::Op::Cast). If the result for a candidate is a fault, DataFusion evaluates the filter for the whole tile.
 
 use crate::ir::program::{Instruction, registers};
 use crate::ir::side::Side;

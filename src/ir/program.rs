@@ -85,8 +85,8 @@ impl Kind {
 }
 
 /// The operation of an instruction on registers `a`, `b` and `c`. Unless stated otherwise, a fault in an operand makes
-/// the result a fault, and otherwise a NULL makes it NULL. The numbers are those of the kernels; the kernels of pair
-/// programs load from the build side and the probe side by the first two.
+/// the result a fault, and otherwise a NULL makes it NULL. The numbers are those of the kernels, where the first two of
+/// a pair program load from the build and the probe side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Op {
@@ -100,7 +100,7 @@ pub(crate) enum Op {
     Add,
     Sub,
     Mul,
-    /// Towards zero. A zero divisor, and the least integer by -1, are faults.
+    /// Towards zero. Of integers and decimals, a zero divisor and the least integer by -1 are faults.
     Div,
     Rem,
     /// Integers wrap, floats change the sign bit; not of decimals.
@@ -130,7 +130,7 @@ pub(crate) enum Op {
     /// An integer or a decimal as a decimal: `a * constant`. Beyond 128 bits, or with more than `b` digits if `b` is not 0, it
     /// is a fault.
     Scale = 32,
-    /// A decimal of fewer digits: `a / constant`, half away from zero; a fault as of `Scale`.
+    /// A decimal of fewer digits: `a / constant`, half away from zero. With more than `b` digits, if `b` is not 0, it is a fault.
     Round,
     /// `a / constant` of an I64, rounded down.
     Floor,
@@ -139,7 +139,7 @@ pub(crate) enum Op {
     Part,
     /// Output `column` is `a`.
     Store,
-    /// A decimal as an integer: `a / constant`, towards zero. A number that the kind does not have is a fault.
+    /// A decimal as an integer: `a / constant`, towards zero. Beyond 64 bits (signed), or beyond the kind, it is a fault.
     Truncate,
     /// A decimal as an F64: `a` over `constant`, which is an F64. An `a` beyond 64 bits is a fault.
     ToFloat,
@@ -147,6 +147,10 @@ pub(crate) enum Op {
     /// digits, it is a fault.
     FromFloat,
 }
+
+// The kernels have these numbers.
+const _: () =
+    assert!(Kind::Decimal as u8 == 11 && Op::Cast as u8 == 23 && Op::FromFloat as u8 == 39);
 
 /// The most days before or after 1970 of which programs compute parts.
 pub(crate) const FAR_DAYS: i64 = 90_000_000;

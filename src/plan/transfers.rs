@@ -1,5 +1,4 @@
-//! [`Transfers`]: an upload of what a download brings to the host falls away, directly or through nodes of DataFusion that a device node
-//! can stand for.
+//! [`Transfers`] removes an upload above a download, directly or through nodes of DataFusion that a device node can stand for.
 //!
 //! ```text
 //! BowtieJoinExec                              BowtieJoinExec

@@ -15,7 +15,7 @@ use crate::runtime::process::{BowtieRuntime, DeviceId};
 /// A device under each limit that was asked for.
 type Opened = HashMap<(DeviceId, Option<u64>), Arc<dyn Device>>;
 
-/// GPUs that did not open in this process, with the reason. `auto` passes them over from then on; who names one tries it again.
+/// GPUs that did not open in this process, with the reason. `auto` passes them over from then on; a GPU that is named is tried again.
 static FAILED: Mutex<BTreeMap<u32, String>> = Mutex::new(BTreeMap::new());
 
 /// The devices of a session, shared by the rule and everything it plans. There is one handle for each device and limit that was asked

@@ -106,39 +106,39 @@ impl DeviceOperator for AggregateOperator {
         let spilling = Spilling::of(&context, metrics);
         let role = Role::Grouped;
         let input = inputs(input, &device, role, &context, spilling.as_ref())?;
-        let parts = GroupPartitioner {
+        let grouping = GroupPartitioner {
             spec: Arc::clone(&self.0),
             device,
             context,
             spilling,
             metrics: DeviceMetrics::new(metrics),
         };
-        Ok(groups(parts, input).try_flatten_stream().boxed())
+        Ok(groups(grouping, input).try_flatten_stream().boxed())
     }
 }
 
 /// The stream of all groups.
-async fn groups(parts: GroupPartitioner, input: InputStream) -> Result<DeviceStream> {
-    let path = parts.choose_path(input).await?;
-    let pool = parts.context.memory_pool();
-    let output = GroupOutput::new("BowtieAggregate", pool, parts.metrics.clone());
+async fn groups(grouping: GroupPartitioner, input: InputStream) -> Result<DeviceStream> {
+    let path = grouping.choose_path(input).await?;
+    let pool = grouping.context.memory_pool();
+    let output = GroupOutput::new("BowtieAggregate", pool, grouping.metrics.clone());
     match path {
         GroupingPath::ByPartition(partitioner) => {
-            Ok(PartitionedGroups::stream(partitioner, parts, output))
+            Ok(PartitionedGroups::stream(partitioner, grouping, output))
         }
-        GroupingPath::ByChunk(chunks) => Ok(output.stream(by_chunk(parts, chunks).await?)),
+        GroupingPath::ByChunk(chunks) => Ok(output.stream(by_chunk(grouping, chunks).await?)),
     }
 }
 
 /// Groups all chunks in one run, without partitions.
-async fn by_chunk(parts: GroupPartitioner, chunks: InputStream) -> Result<GroupRun> {
-    let mut run = parts.make_run()?;
+async fn by_chunk(grouping: GroupPartitioner, chunks: InputStream) -> Result<GroupRun> {
+    let mut run = grouping.make_run()?;
     let GroupPartitioner {
         device,
         spilling,
         metrics,
         ..
-    } = parts;
+    } = grouping;
     let mut chunks = Prefetch::new(chunks, device, run.needed(), spilling, metrics.clone());
     while let Some(input) = chunks.next().await? {
         let step = |run: &mut GroupRun| match input {

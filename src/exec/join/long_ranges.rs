@@ -123,7 +123,7 @@ impl LongRanges {
             })
             .collect::<Result<_>>()?;
         let bytes = tile.search.positions() as u64 * 12;
-        let lease = device.budget().lease(bytes, "runs")?;
+        let lease = device.budget().lease(bytes, "long ranges")?;
         let [rows, lo, hi] = tile.search.ranges(device)?;
         Ok(Self {
             columns,

@@ -17,8 +17,8 @@ pub(crate) struct NeededColumns {
     pub right: Vec<Need>,
 }
 
-/// The needs of `spec`; the columns `others` are needed at once besides.
 impl NeededColumns {
+    /// The needs of `spec`; the columns `others` are needed at once besides.
     pub(crate) fn of(spec: &JoinSpec, others: impl Iterator<Item = (Side, usize)>) -> Self {
         use crate::spec::join::Output;
         use datafusion::common::JoinSide;
@@ -49,7 +49,7 @@ impl NeededColumns {
         for (side, column) in others {
             needed.side_mut(side)[column] = Need::Now;
         }
-        let late = |needed: &mut Self, side: Side, column: usize| {
+        let lazy = |needed: &mut Self, side: Side, column: usize| {
             let need = &mut needed.side_mut(side)[column];
             if !need.is_any() {
                 *need = Need::Lazy(Arc::default());
@@ -58,8 +58,8 @@ impl NeededColumns {
         for filter in spec.residual.iter().chain(&spec.whole_filter) {
             for column in filter.column_indices() {
                 match column.side {
-                    JoinSide::Left => late(&mut needed, Side::Left, column.index),
-                    JoinSide::Right => late(&mut needed, Side::Right, column.index),
+                    JoinSide::Left => lazy(&mut needed, Side::Left, column.index),
+                    JoinSide::Right => lazy(&mut needed, Side::Right, column.index),
                     JoinSide::None => {}
                 }
             }
@@ -72,7 +72,7 @@ impl NeededColumns {
             match spec.output_on_device || spec.theta.materialization == Some(Materialization::Gftr)
             {
                 true => needed.side_mut(side)[index] = Need::Now,
-                false => late(&mut needed, side, index),
+                false => lazy(&mut needed, side, index),
             }
         }
         needed

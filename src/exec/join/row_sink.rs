@@ -104,7 +104,7 @@ impl JoinRun {
         };
         match self.begin(step, &tile) {
             Ok(TileResult::Done) => Ok(vec![]),
-            Ok(TileResult::LongRanges(runs)) => Ok(vec![DeviceChunk::LongRanges(runs)]),
+            Ok(TileResult::LongRanges(ranges)) => Ok(vec![DeviceChunk::LongRanges(ranges)]),
             Ok(TileResult::Pairs(pairs)) => {
                 if emits_pairs && matches!(theta.strategy, Strategy::Equi(_)) {
                     self.metrics.materialized_by(Materialization::Gfur);
@@ -150,7 +150,7 @@ impl JoinRun {
         let plain = !flag_left && !flag_right && !has_residual && !self.spec.output_on_device;
         if plain && LongRanges::pay(device, tile, total) {
             match LongRanges::new(device, &self.spec, tile, total) {
-                Ok(runs) => return Ok(TileResult::LongRanges(Box::new(runs))),
+                Ok(ranges) => return Ok(TileResult::LongRanges(Box::new(ranges))),
                 // Without memory for the build columns in sorted order, matches are expanded and gathered piece by
                 // piece.
                 Err(error) if step.may_shrink(&error) => {}

@@ -24,21 +24,21 @@ use crate::exec::memory::step::{self, Step};
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::partition::keys::Keys;
 use crate::exec::partition::limits::Limits;
-use crate::exec::partition::partitioner::{Partitioner, TARGET_QUARTERS, can_partition};
+use crate::exec::partition::partitioner::{
+    LEAST_CHUNKS, Partitioner, TARGET_QUARTERS, can_partition,
+};
 use crate::exec::partition::peek::Peek;
 use crate::exec::transfer::chunk_limits::{ChunkLimits, Role};
 use crate::options::BowtieOptions;
 use crate::spec::aggregate::GroupSpec;
 
-/// Inputs with fewer chunks are not partitioned; their groups are merged.
-const LEAST_CHUNKS: usize = 3;
 /// Chunks that are read ahead to learn how many there are.
 const FIRST_CHUNKS: usize = 8;
 /// The number of partitions of an input with more chunks than were read ahead.
-const PARTS: u32 = 128;
+const PARTITIONS: u32 = 128;
 /// Rows for each group of a chunk from which groups count as few. Merging them, at some 150 ns each on one thread of
 /// the host, then takes no longer than copying the rows.
-const ROWS_OF_FEW_GROUPS: usize = 16;
+pub(crate) const ROWS_OF_FEW_GROUPS: usize = 16;
 /// Rows of a chunk that are grouped to estimate the number of groups.
 const SAMPLED_ROWS: usize = 1 << 17;
 
@@ -68,9 +68,9 @@ impl GroupPartitioner {
             return Ok(GroupingPath::ByChunk(input));
         }
         let first = Peek::of(input, LEAST_CHUNKS).await?;
-        let lie_there = first.chunks.iter().any(|chunk| chunk.resident().is_some());
+        let any_resident = first.chunks.iter().any(|chunk| chunk.resident().is_some());
         // Resident chunks take device memory while they wait.
-        let first = match lie_there || first.memory_pressure {
+        let first = match any_resident || first.memory_pressure {
             true => first,
             false => first.up_to(FIRST_CHUNKS).await?,
         };
@@ -81,16 +81,16 @@ impl GroupPartitioner {
         if !many {
             return Ok(GroupingPath::ByChunk(first.all()));
         }
-        let parts = match first.are_all() {
+        let partitions = match first.are_all() {
             true => (first.chunks.len() as u64 * 4).div_ceil(TARGET_QUARTERS) as u32,
-            false => PARTS,
+            false => PARTITIONS,
         };
-        let parts = parts.min(memory_limits.most_partitions());
-        self.metrics.in_partitions(parts);
+        let partitions = partitions.min(memory_limits.most_partitions());
+        self.metrics.in_partitions(partitions);
         let keys = Keys {
             columns: self.spec.keys.clone(),
             null_equal: true,
-            parts,
+            partitions,
         };
         let most = memory_limits.round_rows(first.chunks.first())?;
         let partitioner =
@@ -158,7 +158,7 @@ impl GroupPartitioner {
 }
 
 /// The groups of the sampled rows of two chunks.
-struct Known {
+struct SampledGroups {
     /// Sampled rows of the first chunk.
     rows: usize,
     /// Groups of the first chunk.
@@ -167,7 +167,7 @@ struct Known {
     of_both: usize,
 }
 
-impl Known {
+impl SampledGroups {
     fn are_many(&self) -> bool {
         // Groups that recur in each chunk are merged again for each.
         let grow = 2 * self.of_both > 3 * self.groups;
@@ -184,7 +184,7 @@ fn groups_of(
     spec: &GroupSpec,
     device: &dyn Device,
     metrics: &DeviceMetrics,
-) -> crate::error::Result<Known> {
+) -> crate::error::Result<SampledGroups> {
     let needed = |column| match spec.keys.contains(&column) {
         true => Need::Now,
         false => Need::Never,
@@ -205,7 +205,7 @@ fn groups_of(
     let rows = one.groups + other.groups;
     let keys: Vec<&Column> = keys.iter().collect();
     let both = device.aggregate(rows, &keys, &[], spec.strategy)?;
-    Ok(Known {
+    Ok(SampledGroups {
         rows: chunks[0].rows().min(SAMPLED_ROWS),
         groups: one.groups,
         of_both: both.groups,
@@ -231,7 +231,7 @@ impl PartitionedGroups {
         output: GroupOutput,
     ) -> DeviceStream {
         let groups = Self {
-            runs: (0..partitioner.parts()).map(|_| None).collect(),
+            runs: (0..partitioner.partitions()).map(|_| None).collect(),
             partitioner,
             done: None,
             output,
@@ -266,13 +266,13 @@ impl PartitionedGroups {
     }
 
     async fn push(&mut self, chunk: InputChunk) -> Result<()> {
-        let part = chunk.part();
-        let run = match self.runs[part as usize].take() {
+        let partition = chunk.partition();
+        let run = match self.runs[partition as usize].take() {
             Some(run) => run,
             None => self.of.make_run()?,
         };
-        let is_done = self.partitioner.is_at_end_of(part);
-        let leaves = !self.partitioner.continues_with(part);
+        let is_done = self.partitioner.is_at_end_of(partition);
+        let leaves = !self.partitioner.continues_with(partition);
         let push = move |run: &mut GroupRun| {
             run.push(chunk)?;
             match is_done {
@@ -285,7 +285,7 @@ impl PartitionedGroups {
         let (run, ()) = blocking(&self.metrics, run, push).await?;
         match is_done {
             true => self.done = Some(run),
-            false => self.runs[part as usize] = Some(run),
+            false => self.runs[partition as usize] = Some(run),
         }
         Ok(())
     }

@@ -32,17 +32,17 @@ use crate::exec::metrics::DeviceMetrics;
 use crate::exec::partition::keys::Keys;
 use crate::exec::partition::limits::Limits;
 use crate::exec::partition::narrow_keys;
-use crate::exec::partition::partitioner::{Partitioner, TARGET_QUARTERS, can_partition};
+use crate::exec::partition::partitioner::{
+    LEAST_CHUNKS, Partitioner, TARGET_QUARTERS, can_partition,
+};
 use crate::exec::partition::peek::Peek;
 use crate::exec::transfer::chunk_limits::{ChunkLimits, Role};
 use crate::ir::side::Side;
 use crate::options::BowtieOptions;
 use crate::spec::join::JoinSpec;
 
-/// With fewer chunks on either side there are few tiles without partitions.
-const LEAST_CHUNKS: usize = 3;
-/// The rows of a round of the right side for each left row, unless the join has a limit.
-const ROUND: usize = 4;
+/// Rows of a round of the right side for each left row, unless the join has a limit.
+pub(crate) const ROUND: usize = 4;
 
 /// How a join is done whose left side exceeds the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(crate) enum Oversized {
     /// By a key bitmap, which serves all left chunks.
     KeyBitmap,
     /// By hash partitions of both sides.
-    Parts,
+    HashPartitions,
     /// Each right chunk is joined with every left chunk.
     Tiles,
 }
@@ -68,7 +68,7 @@ impl Oversized {
         let sides = [Side::Left, Side::Right];
         let mut sides = sides.iter().map(|side| spec.input(*side).schema());
         match !keys.is_empty() && keys.iter().all(same) && sides.all(|s| can_partition(&s)) {
-            true => Self::Parts,
+            true => Self::HashPartitions,
             false => Self::Tiles,
         }
     }
@@ -135,19 +135,19 @@ impl Grace {
         {
             return Ok((left, right));
         }
-        let (left, parts) = self.has_partitions(left).await?;
-        if !parts {
+        let (left, partitioned) = self.has_partitions(left).await?;
+        if !partitioned {
             return Ok((left, right));
         }
         let right = Peek::of(right, LEAST_CHUNKS).await?;
         if right.known_chunks() < LEAST_CHUNKS {
             return Ok((left, right.all()));
         }
-        let parts = self.parts(&left)?;
-        self.metrics.in_partitions(parts);
+        let partitions = self.partitions(&left)?;
+        self.metrics.in_partitions(partitions);
         let rows: usize = left.iter().map(InputChunk::rows).sum();
         let left = stream::iter(left.into_iter().map(Input::Chunk).map(Ok)).boxed();
-        let left = self.partitioner(Side::Left, parts, left).into_stream();
+        let left = self.partitioner(Side::Left, partitions, left).into_stream();
         let left: Vec<Input> = left.try_collect().await?;
         let left = left.into_iter().filter_map(Input::into_chunk).collect();
         let most = match self.spec.fetch {
@@ -155,7 +155,7 @@ impl Grace {
             None => ROUND.saturating_mul(rows),
         };
         let most = most.min(self.memory_limits.round_rows(right.chunks.first())?);
-        let right = self.partitioner(Side::Right, parts, right.all());
+        let right = self.partitioner(Side::Right, partitions, right.all());
         let right = right.in_rounds(most, rows / 2);
         Ok((left, right.into_stream()))
     }
@@ -164,7 +164,7 @@ impl Grace {
     async fn has_partitions(&self, left: Vec<InputChunk>) -> Result<(Vec<InputChunk>, bool)> {
         let spec = Arc::clone(&self.spec);
         match Oversized::of(&spec) {
-            Oversized::Parts => Ok((left, true)),
+            Oversized::HashPartitions => Ok((left, true)),
             Oversized::Tiles => Ok((left, false)),
             Oversized::KeyBitmap => {
                 blocking_task(move || {
@@ -176,19 +176,19 @@ impl Grace {
         }
     }
 
-    fn partitioner(&self, side: Side, parts: u32, chunks: InputStream) -> Partitioner {
+    fn partitioner(&self, side: Side, partitions: u32, chunks: InputStream) -> Partitioner {
         let theta = &self.spec.theta;
         let keys = Keys {
             columns: theta.keys(side).collect(),
             null_equal: theta.null_equal(),
-            parts,
+            partitions,
         };
         let limits = self.limits[usize::from(side == Side::Right)];
         Partitioner::new(&self.memory_limits, keys, limits, chunks)
     }
 
     /// The number of partitions, by the rows and bytes of the left side.
-    fn parts(&self, left: &[InputChunk]) -> Result<u32> {
+    fn partitions(&self, left: &[InputChunk]) -> Result<u32> {
         let [limits, _] = self.limits;
         let (mut rows, mut bytes) = (0, 0);
         for chunk in left {
@@ -196,9 +196,9 @@ impl Grace {
             bytes += chunk.bytes()?;
         }
         let share = |most: usize| (most as u64 * TARGET_QUARTERS / 4).max(1);
-        let parts = rows
+        let partitions = rows
             .div_ceil(share(limits.rows))
             .max(bytes.div_ceil(share(limits.bytes)));
-        Ok(parts.clamp(2, self.memory_limits.most_partitions().into()) as u32)
+        Ok(partitions.clamp(2, self.memory_limits.most_partitions().into()) as u32)
     }
 }

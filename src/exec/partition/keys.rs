@@ -7,5 +7,5 @@ pub(crate) struct Keys {
     /// Whether NULL keys are equal. If not, rows with a NULL key may go to any partition.
     pub null_equal: bool,
     /// The number of partitions.
-    pub parts: u32,
+    pub partitions: u32,
 }

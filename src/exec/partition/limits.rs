@@ -48,7 +48,7 @@ impl Limits {
         Self {
             spilling: spilling.cloned(),
             device: Arc::clone(device),
-            reservation: Arc::new(MemoryConsumer::new("BowtieParts").register(pool)),
+            reservation: Arc::new(MemoryConsumer::new("BowtiePartitions").register(pool)),
             threads: context.session_config().target_partitions(),
             pool: match pool.memory_limit() {
                 MemoryLimit::Infinite => None,

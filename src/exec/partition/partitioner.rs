@@ -31,6 +31,9 @@ use crate::exec::partition::scatter::{DoesNotFit, Scatter, Scattered};
 use crate::exec::transfer::chunk_limits::ChunkLimits;
 use crate::exec::transfer::chunker::has_small_dictionary;
 
+/// An input of fewer chunks is not partitioned: a join has few tiles without, and the groups of an aggregation are merged.
+pub(crate) const LEAST_CHUNKS: usize = 3;
+
 /// The target size of a partition in quarters of a chunk, since hashes do not make partitions equally large.
 pub(crate) const TARGET_QUARTERS: u64 = 3;
 
@@ -44,7 +47,7 @@ pub(crate) struct Partitioner {
     chunks: Option<InputStream>,
     /// Running copies, in the order of their chunks.
     copied: VecDeque<SpawnedTask<std::result::Result<Scattered, DoesNotFit>>>,
-    parts: Vec<HashPartition>,
+    partitions: Vec<HashPartition>,
     /// Rows of the round.
     rows: usize,
     /// The number of rows that ends a round.
@@ -72,9 +75,9 @@ impl Partitioner {
         limits: ChunkLimits,
         chunks: InputStream,
     ) -> Self {
-        let part = |number| HashPartition::new(number, limits, &memory_limits.reservation);
+        let partition = |number| HashPartition::new(number, limits, &memory_limits.reservation);
         Self {
-            parts: (0..keys.parts).map(part).collect(),
+            partitions: (0..keys.partitions).map(partition).collect(),
             scatter: Arc::new(Scatter {
                 keys,
                 reservation: Arc::clone(&memory_limits.reservation),
@@ -113,8 +116,8 @@ impl Partitioner {
         }
     }
 
-    pub(crate) fn parts(&self) -> usize {
-        self.parts.len()
+    pub(crate) fn partitions(&self) -> usize {
+        self.partitions.len()
     }
 
     pub(crate) fn into_stream(self) -> InputStream {
@@ -126,13 +129,15 @@ impl Partitioner {
     }
 
     /// Whether the next chunk is of the same partition.
-    pub(crate) fn continues_with(&self, part: u32) -> bool {
-        self.ready.front().is_some_and(|chunk| chunk.part() == part)
+    pub(crate) fn continues_with(&self, partition: u32) -> bool {
+        self.ready
+            .front()
+            .is_some_and(|chunk| chunk.partition() == partition)
     }
 
-    /// Whether no further rows of `part` can follow. `part` is the partition of the last chunk that was returned.
-    pub(crate) fn is_at_end_of(&self, part: u32) -> bool {
-        self.is_last && !self.continues_with(part)
+    /// Whether no further rows of `partition` can follow. `partition` is the partition of the last chunk that was returned.
+    pub(crate) fn is_at_end_of(&self, partition: u32) -> bool {
+        self.is_last && !self.continues_with(partition)
     }
 
     /// The next chunk: of the finished round, or after partitioning another one.
@@ -213,10 +218,10 @@ impl Partitioner {
     /// Adds copied rows to their partitions.
     async fn take(&mut self, scattered: Scattered) -> Result<()> {
         self.rows += scattered.rows();
-        let mut parts = std::mem::take(&mut self.parts);
-        self.parts = blocking_task(move || {
-            scattered.to(&mut parts)?;
-            Ok(parts)
+        let mut partitions = std::mem::take(&mut self.partitions);
+        self.partitions = blocking_task(move || {
+            scattered.to(&mut partitions)?;
+            Ok(partitions)
         })
         .await?;
         Ok(())
@@ -230,14 +235,17 @@ impl Partitioner {
         }
         self.spill().await?;
         self.rows += chunk.rows();
-        let (scatter, mut parts) = (Arc::clone(&self.scatter), std::mem::take(&mut self.parts));
+        let (scatter, mut partitions) = (
+            Arc::clone(&self.scatter),
+            std::mem::take(&mut self.partitions),
+        );
         let memory_limits = Arc::clone(&self.memory_limits);
-        self.parts = blocking_task(move || {
+        self.partitions = blocking_task(move || {
             scatter.copy_concurrently(&chunk, &mut |scattered| {
-                scattered.to(&mut parts)?;
-                spill(&mut parts, &memory_limits)
+                scattered.to(&mut partitions)?;
+                spill(&mut partitions, &memory_limits)
             })?;
-            Ok(parts)
+            Ok(partitions)
         })
         .await?;
         Ok(())
@@ -245,37 +253,38 @@ impl Partitioner {
 
     /// Spills the round, if files are allowed.
     async fn spill(&mut self) -> Result<()> {
-        let (mut parts, memory_limits) = (
-            std::mem::take(&mut self.parts),
+        let (mut partitions, memory_limits) = (
+            std::mem::take(&mut self.partitions),
             Arc::clone(&self.memory_limits),
         );
-        self.parts =
-            blocking_task(move || spill(&mut parts, &memory_limits).map(|()| parts)).await?;
+        self.partitions =
+            blocking_task(move || spill(&mut partitions, &memory_limits).map(|()| partitions))
+                .await?;
         Ok(())
     }
 
     /// Ends the round. Partitions are returned in ascending order in one round and in descending order in the next, so
     /// that the last one is still resident.
     async fn end_round(&mut self) -> Result<()> {
-        let (mut parts, memory_limits) = (
-            std::mem::take(&mut self.parts),
+        let (mut partitions, memory_limits) = (
+            std::mem::take(&mut self.partitions),
             Arc::clone(&self.memory_limits),
         );
         self.is_last = self.chunks.is_none() && self.copied.is_empty();
         let combines = self.combines && self.is_last && self.rounds == 0;
-        let (parts, mut chunks) = blocking_task(move || {
+        let (partitions, mut chunks) = blocking_task(move || {
             if combines {
-                combine(&mut parts);
+                combine(&mut partitions);
             }
-            let chunks = parts.iter_mut().map(|part| {
+            let chunks = partitions.iter_mut().map(|partition| {
                 memory_limits.device.check_cancelled()?;
-                part.finish()
+                partition.finish()
             });
             let chunks = chunks.collect::<crate::error::Result<Vec<_>>>()?;
-            Ok((parts, chunks))
+            Ok((partitions, chunks))
         })
         .await?;
-        self.parts = parts;
+        self.partitions = partitions;
         if self.rounds % 2 == 1 {
             chunks.reverse();
         }
@@ -287,23 +296,23 @@ impl Partitioner {
 }
 
 /// Moves the rows of short partitions to a preceding one.
-fn combine(parts: &mut [HashPartition]) {
+fn combine(partitions: &mut [HashPartition]) {
     let mut open = 0;
-    for next in 1..parts.len() {
-        let (before, rest) = parts.split_at_mut(next);
+    for next in 1..partitions.len() {
+        let (before, rest) = partitions.split_at_mut(next);
         if !before[open].absorb(&mut rest[0]) {
             open = next;
         }
     }
 }
 
-fn spill(parts: &mut [HashPartition], memory_limits: &Limits) -> crate::error::Result<()> {
+fn spill(partitions: &mut [HashPartition], memory_limits: &Limits) -> crate::error::Result<()> {
     let Some(spilling) = &memory_limits.spilling else {
         return Ok(());
     };
-    for part in parts {
+    for partition in partitions {
         memory_limits.device.check_cancelled()?;
-        part.spill(spilling)?;
+        partition.spill(spilling)?;
     }
     Ok(())
 }

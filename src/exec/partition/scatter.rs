@@ -43,7 +43,7 @@ pub(crate) struct Scattered {
 
 /// The rows of one partition.
 struct Piece {
-    part: usize,
+    partition: usize,
     rows: usize,
     bytes: usize,
     /// The stored columns of the chunk. Casts are not stored.
@@ -121,7 +121,7 @@ impl Scatter {
         let by_partition = self.by_partition(&keys.collect::<Result<Vec<_>>>()?, rows)?;
         let columns = chunk.stored(&shape, 0..rows)?;
         let mut pieces = vec![];
-        for (part, of_part) in by_partition.into_iter().enumerate() {
+        for (partition, of_part) in by_partition.into_iter().enumerate() {
             if of_part.is_empty() {
                 continue;
             }
@@ -136,7 +136,7 @@ impl Scatter {
                 own.push(piece);
             }
             pieces.push(Piece {
-                part,
+                partition,
                 rows: of_part.len(),
                 bytes,
                 columns: own,
@@ -155,24 +155,24 @@ impl Scatter {
     fn by_partition(&self, keys: &[ArrayRef], rows: usize) -> Result<Vec<UInt32Array>> {
         let mut hashes = vec![0; rows];
         create_hashes(keys, &RandomState::with_seed(SEED), &mut hashes)?;
-        let parts = u64::from(self.keys.parts);
+        let partitions = u64::from(self.keys.partitions);
         for hash in &mut hashes {
-            *hash = ((*hash >> 32) * parts) >> 32;
+            *hash = ((*hash >> 32) * partitions) >> 32;
         }
         if !self.keys.null_equal {
             for nulls in keys.iter().filter_map(|key| key.logical_nulls()) {
                 for row in (0..rows).filter(|row| nulls.is_null(*row)) {
-                    hashes[row] = row as u64 % parts;
+                    hashes[row] = row as u64 % partitions;
                 }
             }
         }
-        let mut counts = vec![0; self.keys.parts as usize];
-        for part in &hashes {
-            counts[*part as usize] += 1;
+        let mut counts = vec![0; self.keys.partitions as usize];
+        for partition in &hashes {
+            counts[*partition as usize] += 1;
         }
         let mut by_partition: Vec<Vec<u32>> = counts.into_iter().map(Vec::with_capacity).collect();
-        for (row, part) in hashes.iter().enumerate() {
-            by_partition[*part as usize].push(row as u32);
+        for (row, partition) in hashes.iter().enumerate() {
+            by_partition[*partition as usize].push(row as u32);
         }
         Ok(by_partition.into_iter().map(UInt32Array::from).collect())
     }
@@ -188,14 +188,14 @@ impl Scattered {
     }
 
     /// Adds the rows to their partitions.
-    pub(crate) fn to(self, parts: &mut [HashPartition]) -> Result<()> {
+    pub(crate) fn to(self, partitions: &mut [HashPartition]) -> Result<()> {
         for piece in self.pieces {
             let reserved = piece.bytes.min(self.reservation.size());
             self.reservation.shrink(reserved);
-            let part = &mut parts[piece.part];
-            part.evict_others(&self.shape, piece.rows, piece.bytes, &piece.columns)?;
-            part.push(piece.rows, piece.bytes, reserved, piece.columns);
-            part.may_fail(&self.failures);
+            let partition = &mut partitions[piece.partition];
+            partition.evict_others(&self.shape, piece.rows, piece.bytes, &piece.columns)?;
+            partition.push(piece.rows, piece.bytes, reserved, piece.columns);
+            partition.may_fail(&self.failures);
         }
         Ok(())
     }

@@ -108,7 +108,7 @@ struct Batches {
     batch_size: usize,
     ready: VecDeque<RecordBatch>,
     /// Long ranges that are being returned.
-    runs: Option<Box<LongRanges>>,
+    long_ranges: Option<Box<LongRanges>>,
     coalescer: BatchCoalescer,
     /// Rows until the limit, if there is one.
     remaining: Option<usize>,
@@ -139,7 +139,7 @@ impl Downloader {
     async fn land(self, chunk: Result<DeviceChunk>) -> Result<HostChunk> {
         Ok(match chunk? {
             DeviceChunk::Staged(chunk) => HostChunk::Staged(chunk),
-            DeviceChunk::LongRanges(runs) => HostChunk::LongRanges(runs),
+            DeviceChunk::LongRanges(long_ranges) => HostChunk::LongRanges(long_ranges),
             // A download holds nothing that it could spill.
             DeviceChunk::MemoryPressure => HostChunk::Rows(RecordBatch::new_empty(self.schema)),
             DeviceChunk::Resident(batch) => HostChunk::Rows(match batch.is_resident() {
@@ -171,8 +171,8 @@ impl Batches {
                 self.metrics.bytes.add(batch.get_array_memory_size());
                 self.push_rows(batch)
             }
-            HostChunk::LongRanges(runs) => {
-                self.runs = Some(runs);
+            HostChunk::LongRanges(long_ranges) => {
+                self.long_ranges = Some(long_ranges);
                 Ok(())
             }
         }
@@ -184,17 +184,17 @@ impl Batches {
             if let Some(batch) = self.ready.pop_front() {
                 return Ok(Some(batch));
             }
-            let batch = match &mut self.runs {
-                Some(runs) if self.remaining != Some(0) => {
-                    let batch = runs.next_batch(&self.schema, self.batch_size)?;
+            let batch = match &mut self.long_ranges {
+                Some(long_ranges) if self.remaining != Some(0) => {
+                    let batch = long_ranges.next_batch(&self.schema, self.batch_size)?;
                     let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
-                    self.metrics.bytes.add(rows * runs.row_bytes());
+                    self.metrics.bytes.add(rows * long_ranges.row_bytes());
                     batch
                 }
                 _ => None,
             };
             let Some(batch) = batch else {
-                self.runs = None;
+                self.long_ranges = None;
                 return Ok(None);
             };
             self.push_rows(batch)?;
@@ -308,7 +308,7 @@ impl ExecutionPlan for BowtieDownloadExec {
             schema: self.schema(),
             batch_size,
             ready: VecDeque::new(),
-            runs: None,
+            long_ranges: None,
             coalescer: BatchCoalescer::new(self.schema(), batch_size),
             remaining: self.fetch(),
             metrics: Arc::new(OutputMetrics::new(&self.metrics, partition)),
@@ -321,18 +321,18 @@ impl ExecutionPlan for BowtieDownloadExec {
                 .join_unwind()
                 .await
                 .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
-            let landings = match device.budget().limit() >= LEAST_BUDGET_FOR_TWO {
+            let concurrent = match device.budget().limit() >= LEAST_BUDGET_FOR_TWO {
                 true => CONCURRENT_DOWNLOADS,
                 false => 1,
             };
             let chunks = DeviceNode::of(&input)?.execute_device(&device, context)?;
-            let landing = Downloader {
+            let downloader = Downloader {
                 device,
                 schema,
                 metrics,
             };
-            let landed = chunks.map(move |chunk| landing.clone().land(chunk));
-            Ok::<_, DataFusionError>(landed.buffered(landings))
+            let downloaded = chunks.map(move |chunk| downloader.clone().land(chunk));
+            Ok::<_, DataFusionError>(downloaded.buffered(concurrent))
         };
         let input = futures::stream::once(started).try_flatten().boxed();
         let stream = futures::stream::try_unfold(

@@ -72,9 +72,9 @@ mod hash_join {
     pub const LARGE: f64 = 1.65;
 }
 
-/// DataFusion's aggregation, in time of one core: by `cargo bench --bench group -- --filter sum` on 2 cores (4.2M rows in 2^4,
-/// 2^16 and 2^20 groups: 7.6, 10.5 and 73 ns a row, where 1.8M groups of two partitions become 2^20), times 1.9, by which its hash join
-/// takes longer on each of 16 cores. With 16 partitions most groups are made 16 times: 27M become the 2M of TPC-H Q17, in some 400 ms.
+/// DataFusion's aggregation, in time of one core. Measured on 2 cores by `cargo bench --bench group -- --filter sum`: 7.6, 10.5 and
+/// 73 ns a row for 4.2M rows in 2^4, 2^16 and 2^20 groups. Scaled by 1.9, the factor by which the hash join slows down on 16 cores.
+/// Each of 16 partitions makes most groups again: 27M partial groups become the 2M of TPC-H Q17, in some 400 ms.
 mod hash_aggregate {
     pub const ROW: f64 = 6.0;
     pub const AGGREGATE: f64 = 4.0;

@@ -1,19 +1,15 @@
 //! The cost of inputs larger than the GPU: they are partitioned on the host, or uploaded several times.
 
-use crate::exec::partition::grace_join::Oversized;
+use crate::device::profile::DeviceProfile;
+use crate::exec::partition::grace_aggregate::ROWS_OF_FEW_GROUPS;
+use crate::exec::partition::grace_join::{Oversized, ROUND};
+use crate::exec::partition::partitioner::LEAST_CHUNKS;
 use crate::plan::choose::cost::{Flow, Gpu, Host, NODE, NS};
 
-/// Chunks of a side up to which it is not partitioned (`exec/partition/grace_join.rs`, `exec/partition/grace_aggregate.rs`).
-const FEW_CHUNKS: f64 = 2.0;
 /// The columns of a chunk take at most the memory divided by `CHUNK_SHARE`, and a row of it is counted as `CHUNK_ROW_BYTES` of the memory
 /// (`ChunkLimits`).
 const CHUNK_SHARE: f64 = 8.0;
 const CHUNK_ROW_BYTES: f64 = 512.0;
-/// Rows of the first and of the longest chunk of a probe side (`DeviceProfile::of_gpu`).
-const STREAMED_ROWS: (f64, f64) = ((1 << 22) as f64, (1 << 25) as f64);
-/// Right rows of a round of Grace partitioning for each left row.
-const ROUND: f64 = 4.0;
-
 /// Nanoseconds of one core to copy a row, and a byte of it, to its partition: 2^25 ⋈ 2^26 rows of 8 bytes took 1.7 s, 75M rows of 30 bytes of
 /// TPC-H Q18 3.1 s, under 256 MB on 16 cores (2026-11-24).
 const PARTITIONED_ROW: f64 = 8.0;
@@ -21,7 +17,6 @@ const PARTITIONED_BYTE: f64 = 1.1;
 
 /// Nanoseconds to merge a group of a chunk with those of others on the host. A chunk with fewer rows for each group is partitioned.
 const MERGED_GROUP: f64 = 150.0;
-const ROWS_OF_FEW_GROUPS: f64 = 16.0;
 
 /// The cost of a join whose left side is larger than the GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,7 +47,7 @@ impl Gpu {
     fn has_many_chunks(&self, flow: Flow) -> bool {
         let by_rows = flow.rows / self.chunk_rows();
         let by_bytes = flow.bytes / (self.memory as f64 / CHUNK_SHARE);
-        by_rows.max(by_bytes) > FEW_CHUNKS
+        by_rows.max(by_bytes) > (LEAST_CHUNKS - 1) as f64
     }
 
     pub(crate) fn oversized(
@@ -71,12 +66,12 @@ impl Gpu {
         }
         match method {
             Oversized::KeyBitmap => {}
-            Oversized::Parts if self.has_many_chunks(right) => {
-                let rounds = right.rows / (ROUND * left.rows).max(1.0);
+            Oversized::HashPartitions if self.has_many_chunks(right) => {
+                let rounds = right.rows / (ROUND as f64 * left.rows).max(1.0);
                 cost.left_uploads = rounds.ceil().max(1.0);
                 cost.seconds = host.partitioning(left) + host.partitioning(right);
             }
-            Oversized::Parts | Oversized::Tiles => {
+            Oversized::HashPartitions | Oversized::Tiles => {
                 cost.left_uploads = self.streamed_chunks(right);
             }
         }
@@ -86,9 +81,9 @@ impl Gpu {
 
     /// Chunks of a right side, of which each is twice as long as the one before.
     fn streamed_chunks(&self, right: Flow) -> f64 {
-        let (chunk, most) = STREAMED_ROWS;
-        let mut chunk = chunk.min(self.chunk_rows());
-        let most = most.min(self.chunk_rows() / 8.0);
+        let of_gpu = DeviceProfile::of_gpu().streamed_rows;
+        let mut chunk = (*of_gpu.start() as f64).min(self.chunk_rows());
+        let most = (*of_gpu.end() as f64).min(self.chunk_rows() / 8.0);
         let (mut rows, mut chunks) = (right.rows, 1.0);
         while rows > chunk && chunk < most {
             rows -= chunk;
@@ -104,7 +99,7 @@ impl Gpu {
             return 0.0;
         }
         let of_chunk = groups.min(self.chunk_rows());
-        match of_chunk * ROWS_OF_FEW_GROUPS > self.chunk_rows() {
+        match of_chunk * ROWS_OF_FEW_GROUPS as f64 > self.chunk_rows() {
             true => host.partitioning(input),
             false => (input.rows / self.chunk_rows()).ceil() * of_chunk * MERGED_GROUP * NS,
         }
@@ -128,20 +123,24 @@ mod tests {
             left_uploads: 1.0,
             seconds: 0.0,
         };
-        for method in [Oversized::Parts, Oversized::Tiles, Oversized::KeyBitmap] {
+        for method in [
+            Oversized::HashPartitions,
+            Oversized::Tiles,
+            Oversized::KeyBitmap,
+        ] {
             assert_eq!(of(H200, method), nothing);
         }
         assert_eq!(of(SMALL, Oversized::KeyBitmap), nothing);
-        let parts = of(SMALL, Oversized::Parts);
+        let parts = of(SMALL, Oversized::HashPartitions);
         assert_eq!(parts.left_uploads, 1.0);
         assert!((0.09..0.13).contains(&parts.seconds), "{}", parts.seconds);
         // 0.8 GB went up in 102 ms.
         let up = SMALL.up(left, 1.0, HOST) + SMALL.up(right, 1.0, HOST);
         assert!((0.08..0.13).contains(&up), "{up}");
         assert_eq!(of(SMALL, Oversized::Tiles).left_uploads, 128.0);
-        let rounds = SMALL.oversized(Oversized::Parts, left, flow(1 << 30, 8), HOST);
+        let rounds = SMALL.oversized(Oversized::HashPartitions, left, flow(1 << 30, 8), HOST);
         assert_eq!(rounds.left_uploads, 8.0);
-        let few = SMALL.oversized(Oversized::Parts, left, flow(1 << 19, 8), HOST);
+        let few = SMALL.oversized(Oversized::HashPartitions, left, flow(1 << 19, 8), HOST);
         assert!(few.left_uploads < 3.0 && few.seconds < parts.seconds);
     }
 

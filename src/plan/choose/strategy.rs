@@ -3,15 +3,13 @@
 use datafusion::common::JoinType;
 use datafusion::error::{DataFusionError, Result};
 
+use crate::device::profile::DeviceProfile;
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
 use crate::options::BowtieOptions;
 use crate::plan::choose::statistics::RowEstimate;
 use crate::plan::recognise::source::JoinSource;
 use crate::spec::join::{ColumnComparison, ConditionDisplay};
-
-/// Rows that are one chunk of the probe side on every device, when memory allows.
-const ONE_CHUNK: u64 = 1 << 20;
 
 /// The side whose sets are indexed: the left one, which is gathered as a whole, unless only its rows' flags are needed.
 pub(crate) fn indexed_side(source: &JoinSource) -> Side {
@@ -24,8 +22,10 @@ pub(crate) fn indexed_side(source: &JoinSource) -> Side {
 /// Whether the left side has fewer rows than the right one, which is a single chunk. With a high fan-out each probe row repeats its values
 /// in a slice of output, so that a shorter probe side writes less.
 fn left_is_shorter((left, right): (RowEstimate, RowEstimate)) -> bool {
+    // No device has shorter chunks, when memory allows.
+    let one_chunk = *DeviceProfile::of_host(1).streamed_rows.start();
     match (left.rows(), right.rows()) {
-        (Some(left), Some(right)) => left < right && right <= ONE_CHUNK,
+        (Some(left), Some(right)) => left < right && right <= one_chunk,
         _ => false,
     }
 }

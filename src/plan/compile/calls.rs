@@ -9,7 +9,7 @@ use datafusion::functions::datetime::date_part::DatePartFunc;
 use datafusion::functions::datetime::date_trunc::DateTruncFunc;
 use datafusion::functions::math::abs::AbsFunc;
 use datafusion::physical_expr::ScalarFunctionExpr;
-use datafusion::physical_expr::expressions::{CastExpr, Literal, NegativeExpr};
+use datafusion::physical_expr::expressions::{CastExpr, Literal};
 
 use crate::ir::program::{FAR_DAYS, Kind, Op};
 use crate::plan::compile::compiler::{Compiler, Expr, is_of};
@@ -23,11 +23,6 @@ impl Compiler<'_, Rows> {
         let call = |expr: &Expr| {
             is_of::<AbsFunc>(expr) || is_of::<DateTruncFunc>(expr) || is_of::<DatePartFunc>(expr)
         };
-        // One value for all rows must not be the least integer.
-        let negates = |expr: &Expr| {
-            let negative = expr.downcast_ref::<NegativeExpr>();
-            negative.is_some_and(|negative| may_be_scalar(negative.arg()))
-        };
         let to_time = |expr: &Expr| {
             let cast = expr.downcast_ref::<CastExpr>();
             cast.is_some_and(|cast| matches!(cast.cast_type(), DataType::Timestamp(..)))
@@ -35,7 +30,6 @@ impl Compiler<'_, Rows> {
         might_fail(expr, self.schema)
             || call(expr)
             || to_time(expr)
-            || negates(expr)
             || expr.children().iter().any(|child| self.may_fail(child))
     }
 

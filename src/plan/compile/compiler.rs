@@ -16,8 +16,8 @@ pub(crate) fn is_of<F: ScalarUDFImpl + 'static>(expr: &Expr) -> bool {
 
 pub(crate) type Expr = Arc<dyn PhysicalExpr>;
 
-/// A form of programs: their limits, the kinds and operations that their back ends have, and what they load. The compiler holds
-/// it as its state of that form.
+/// A form of programs: their limits, the kinds and operations that their back ends have, and what they load. A value of
+/// it is the state that only this form has.
 pub(crate) trait Target: Sized {
     const MAX_REGISTERS: usize;
     const MAX_INSTRUCTIONS: usize;
@@ -69,9 +69,9 @@ pub(crate) struct Compiler<'a, T> {
     pub(crate) instructions: Vec<Instruction>,
     /// The first free register.
     pub(crate) free: u8,
-    /// DataFusion does not evaluate the current expression on every row.
+    /// DataFusion does not evaluate the current expression on every row. Read for pair programs alone.
     pub(crate) guarded: bool,
-    /// Whether DataFusion's evaluation of operations on numbers can fail.
+    /// Whether DataFusion's evaluation of operations on numbers can fail. Read for pair programs alone: what only row programs do is not in it.
     pub(crate) can_fail: bool,
 }
 

@@ -59,7 +59,7 @@ impl Compiler<'_, Rows> {
     }
 
     /// Casts between numbers and decimals, and between dates and times.
-    pub(crate) fn cast_decimal(&mut self, out: u8, from: &DataType, to: &DataType) -> Option<()> {
+    pub(crate) fn cast_other(&mut self, out: u8, from: &DataType, to: &DataType) -> Option<()> {
         match (from, to) {
             (from, DataType::Decimal128(digits, scale)) if from.is_integer() && *scale >= 0 => {
                 self.scale(out, Kind::of(from)?, *scale, *digits)?;

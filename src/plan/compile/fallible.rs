@@ -108,7 +108,7 @@ pub(crate) fn divides_always(divisor: &Expr) -> bool {
         && (unsigned || !is(ScalarValue::new_negative_one(&data_type)))
 }
 
-/// Whether DataFusion may return one value for all pairs of a batch: a CASE with one branch for all, AND and OR decided by one operand.
+/// Whether DataFusion may return one value for all rows of a batch: a CASE with one branch for all, AND and OR decided by one operand.
 pub(crate) fn may_be_scalar(expr: &Expr) -> bool {
     let logic = |binary: &BinaryExpr| matches!(binary.op(), Operator::And | Operator::Or);
     expr.is::<CaseExpr>()
@@ -136,6 +136,7 @@ pub(crate) fn might_fail(expr: &Expr, schema: &Schema) -> bool {
     } else if let Some(cast) = expr.downcast_ref::<CastExpr>() {
         let from = cast.expr().data_type(schema).ok();
         let keeps_text = |from| keeps_text(from, cast.cast_type());
+        // Decimals are no words, and their casts may fail.
         match (
             from.as_ref().and_then(Kind::of_word),
             Kind::of_word(cast.cast_type()),

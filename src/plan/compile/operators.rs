@@ -96,18 +96,12 @@ impl<T: Target> Compiler<'_, T> {
             self.emit(Op::Sub, kind, [zero, zero, value])?;
             return Some(zero);
         }
-        if !kind.is_float() && !data_type.is_signed_integer() {
-            return None;
+        // On the least integer DataFusion wraps, but fails where one value stands for all rows of a batch.
+        let wraps = data_type.is_signed_integer() && !may_be_scalar(operand);
+        match wraps || kind.is_float() {
+            true => self.unary(Op::Neg, kind, operand),
+            false => None,
         }
-        if kind.is_float() || !may_be_scalar(operand) {
-            return self.unary(Op::Neg, kind, operand);
-        }
-        // If DataFusion has one value for all rows, it fails on the least integer, which is a fault when divided by -1.
-        let out = self.value(operand)?;
-        let by = self.word(kind, -1)?;
-        self.emit(Op::Div, kind, [out, out, by])?;
-        self.can_fail = true;
-        Some(out)
     }
 
     fn binary(&mut self, binary: &BinaryExpr, data_type: &DataType) -> Option<u8> {
@@ -120,7 +114,7 @@ impl<T: Target> Compiler<'_, T> {
         let operands = self.type_of(left)?;
         let differ = operands != self.type_of(right)?;
         let numbers = operands.is_integer() || operands.is_floating();
-        let op = operation(binary.op())?;
+        let op = op_of(binary.op())?;
         let is_arithmetic = matches!(op, Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Rem);
         match is_arithmetic {
             true if differ || !numbers => return T::arithmetic(self, op, binary, data_type),
@@ -164,7 +158,7 @@ impl<T: Target> Compiler<'_, T> {
     }
 }
 
-fn operation(op: &Operator) -> Option<Op> {
+fn op_of(op: &Operator) -> Option<Op> {
     Some(match op {
         Operator::Plus => Op::Add,
         Operator::Minus => Op::Sub,

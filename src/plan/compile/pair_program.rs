@@ -96,6 +96,7 @@ impl Target for Pairs<'_> {
         }
     }
 
+    /// What fails on a pair is a fault there, for which the residual filter decides.
     fn may_skip(_: &Compiler<'_, Self>, _: &Expr) -> bool {
         true
     }

@@ -77,7 +77,7 @@ impl Target for Rows {
         from: &DataType,
         to: &DataType,
     ) -> Option<()> {
-        compiler.cast_decimal(out, from, to)
+        compiler.cast_other(out, from, to)
     }
 }
 

@@ -50,8 +50,8 @@ impl Machine<'_> {
             _ => return None,
         };
         let parts = days.iter().map(|days| {
-            let late = text.predicate("setp.gt.s32", &[days, &FAR_DAYS]);
-            faults.push(text.predicate("setp.lt.or.s32", &[days, &-FAR_DAYS, &late]));
+            let too_late = text.predicate("setp.gt.s32", &[days, &FAR_DAYS]);
+            faults.push(text.predicate("setp.lt.or.s32", &[days, &-FAR_DAYS, &too_late]));
             date_part(text, *days, instruction.b)
         });
         let rows = Rows::Words(parts.collect());

@@ -14,12 +14,12 @@ use crate::error::Result;
 
 impl CudaDevice {
     /// Gathers rows of a lazy column. Uploads the column first, if enough of its rows were gathered and memory allows.
-    pub(crate) fn gather_lazy(&self, late: &LazyColumn, rows: &Buffer<u32>) -> Result<Column> {
-        let is_worthwhile = late.is_worthwhile(rows.len());
-        let mut resident = late.resident.lock();
-        if resident.is_none() && is_worthwhile && !late.does_not_fit.load(Ordering::Relaxed) {
-            *resident = self.upload_if_it_fits(late)?;
-            late.does_not_fit
+    pub(crate) fn gather_lazy(&self, lazy: &LazyColumn, rows: &Buffer<u32>) -> Result<Column> {
+        let is_worthwhile = lazy.is_worthwhile(rows.len());
+        let mut resident = lazy.resident.lock();
+        if resident.is_none() && is_worthwhile && !lazy.does_not_fit.load(Ordering::Relaxed) {
+            *resident = self.upload_if_it_fits(lazy)?;
+            lazy.does_not_fit
                 .store(resident.is_none(), Ordering::Relaxed);
         }
         match resident.as_ref().and_then(|column| column.stored()) {
@@ -27,21 +27,21 @@ impl CudaDevice {
             None => {
                 drop(resident);
                 let ids = rows.read_once(|| self.words_to_host(rows))?;
-                gather_parts(&self.stream.budget, &late.parts, ids)
+                gather_parts(&self.stream.budget, &lazy.parts, ids)
             }
         }
     }
 
     /// Uploads the column, unless it needs more than half of the free budget, which the output needs too.
-    fn upload_if_it_fits(&self, late: &LazyColumn) -> Result<Option<Arc<Column>>> {
+    fn upload_if_it_fits(&self, lazy: &LazyColumn) -> Result<Option<Arc<Column>>> {
         let budget = &self.stream.budget;
         let room = budget.available() / 2;
-        if bytes_of(&late.parts)? > room {
+        if bytes_of(&lazy.parts)? > room {
             return Ok(None);
         }
-        match self.upload(&late.parts) {
+        match self.upload(&lazy.parts) {
             Ok(column) if column.stored().is_some() => {
-                late.payload.uploaded(column.bytes());
+                lazy.payload.uploaded(column.bytes());
                 Ok(Some(column))
             }
             // The column is one that stays on the host in any case.
@@ -65,7 +65,7 @@ impl CudaDevice {
                 let gathered = self.stream.gather_indirect(indirect, rows)?;
                 Ok(Column::cuda(gathered, rows.len()))
             }
-            Storage::LazyColumn(late) => self.gather_lazy(late, rows),
+            Storage::LazyColumn(lazy) => self.gather_lazy(lazy, rows),
         }
     }
 }

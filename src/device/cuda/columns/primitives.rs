@@ -42,9 +42,9 @@ impl TransferPrimitives for CudaDevice {
     }
 
     fn upload_lazy(&self, parts: &[ArrayRef], payload: &Arc<Payload>) -> Result<Arc<Column>> {
-        let late = LazyColumn::new(parts, payload)?;
-        let rows = late.rows();
-        Ok(Arc::new(Column::cuda(late, rows)))
+        let lazy = LazyColumn::new(parts, payload)?;
+        let rows = lazy.rows();
+        Ok(Arc::new(Column::cuda(lazy, rows)))
     }
 
     fn receive(&self, column: &Column) -> Result<()> {

@@ -116,7 +116,7 @@ impl Storage {
             Self::Fixed(values) => values.original.as_deref(),
             Self::Text(text) => text.original.as_deref(),
             Self::Indirect(indirect) => indirect.words.original.as_deref(),
-            Self::LazyColumn(late) => Some(late.parts()),
+            Self::LazyColumn(lazy) => Some(lazy.parts()),
         }
     }
 
@@ -139,7 +139,7 @@ pub(crate) fn is_sent_in_parts(data_type: &DataType) -> bool {
 }
 
 impl From<LazyColumn> for Storage {
-    fn from(late: LazyColumn) -> Self {
-        Self::LazyColumn(late)
+    fn from(lazy: LazyColumn) -> Self {
+        Self::LazyColumn(lazy)
     }
 }

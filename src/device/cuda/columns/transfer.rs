@@ -201,7 +201,7 @@ impl Stream {
             }
             Storage::Text(text) => self.download_text(text, rows),
             Storage::Indirect(indirect) => self.download_indirect(indirect, rows),
-            Storage::LazyColumn(late) => concat_arrays(late.parts()),
+            Storage::LazyColumn(lazy) => concat_arrays(lazy.parts()),
         }
     }
 

@@ -120,7 +120,7 @@ impl CudaDevice {
             return Ok((of_values(values, key_width, rows), keying));
         }
         let keys = self.base_keys(base, null_equal)?;
-        if !keys.has_duplicates() {
+        if !keys.uses_fallback() {
             let columns = keys.values()?;
             let layout = Layout::of(&columns, null_equal);
             if layout.words() == 1 {

@@ -29,7 +29,7 @@ pub(crate) struct GroupTable {
     /// The domain of the columns grouped by the host fallback. Its ids are the first column of the tuples.
     on_host: Option<Box<GroupDomain>>,
     /// For each column whether the host fallback groups it.
-    by_twin: Vec<bool>,
+    by_fallback: Vec<bool>,
 }
 
 impl GroupTable {
@@ -45,19 +45,22 @@ pub(crate) struct BaseKeys<'a> {
     here: Vec<KeyColumn<'a>>,
     /// For each of `here` the words of its text, 0 for other types.
     words: Vec<usize>,
-    by_twin: Vec<bool>,
+    by_fallback: Vec<bool>,
     /// The group ids of the columns grouped by the host fallback, and their domain.
-    twins: Option<(Buffer<u32>, GroupDomain)>,
+    fallback_ids: Option<(Buffer<u32>, GroupDomain)>,
 }
 
 impl BaseKeys<'_> {
     fn ids(&self) -> Result<Option<&Memory>> {
-        self.twins.as_ref().map(|(ids, _)| memory(ids)).transpose()
+        self.fallback_ids
+            .as_ref()
+            .map(|(ids, _)| memory(ids))
+            .transpose()
     }
 
     /// Whether the host fallback groups some columns.
-    pub(crate) fn has_duplicates(&self) -> bool {
-        self.twins.is_some()
+    pub(crate) fn uses_fallback(&self) -> bool {
+        self.fallback_ids.is_some()
     }
 
     /// The key columns for packing into tuples, the ids of the host fallback first.
@@ -75,9 +78,9 @@ impl CudaDevice {
     ) -> Result<(Buffer<u32>, GroupDomain)> {
         let keys = self.base_keys(base, null_equal)?;
         if keys.here.is_empty()
-            && let Some(twins) = keys.twins
+            && let Some(fallback_ids) = keys.fallback_ids
         {
-            return Ok(twins);
+            return Ok(fallback_ids);
         }
         let rows = base.first().map_or(0, |column| column.rows());
         let grouped = match keys.ids()? {
@@ -88,8 +91,8 @@ impl CudaDevice {
         let (ids, mut groups) = self
             .stream
             .group_keys(&columns, rows, null_equal, grouped)?;
-        groups.on_host = keys.twins.map(|(_, domain)| Box::new(domain));
-        groups.by_twin = keys.by_twin;
+        groups.on_host = keys.fallback_ids.map(|(_, domain)| Box::new(domain));
+        groups.by_fallback = keys.by_fallback;
         let groups = GroupDomain {
             groups: groups.groups(),
             table: Opaque::new(groups),
@@ -105,10 +108,10 @@ impl CudaDevice {
         null_equal: bool,
     ) -> Result<BaseKeys<'a>> {
         let (mut here, mut words, mut on_host) = (vec![], vec![], vec![]);
-        let mut by_twin = Vec::with_capacity(base.len());
+        let mut by_fallback = Vec::with_capacity(base.len());
         for column in base {
             let key = self.base_key(column)?;
-            by_twin.push(key.is_none());
+            by_fallback.push(key.is_none());
             match key {
                 Some((key, of_key)) => {
                     here.push(key);
@@ -117,7 +120,7 @@ impl CudaDevice {
                 None => on_host.push(self.column_to_host(column)?),
             }
         }
-        let twins = match on_host.is_empty() {
+        let fallback_ids = match on_host.is_empty() {
             true => None,
             false => {
                 let on_host: Vec<&Column> = on_host.iter().collect();
@@ -128,8 +131,8 @@ impl CudaDevice {
         Ok(BaseKeys {
             here,
             words,
-            by_twin,
-            twins,
+            by_fallback,
+            fallback_ids,
         })
     }
 
@@ -139,7 +142,7 @@ impl CudaDevice {
         domain: &GroupDomain,
         columns: &[&Column],
     ) -> Result<Buffer<u32>> {
-        let from_twin = |domain: &GroupDomain, columns: &[&Column]| {
+        let from_fallback = |domain: &GroupDomain, columns: &[&Column]| {
             let on_host: Vec<Column> = columns
                 .iter()
                 .map(|column| self.column_to_host(column))
@@ -149,12 +152,12 @@ impl CudaDevice {
             self.words_from_host(&ids, "group ids")
         };
         let Some(groups) = domain.table.find::<GroupTable>() else {
-            return from_twin(domain, columns);
+            return from_fallback(domain, columns);
         };
         // The base decides which columns the host fallback groups: its text may be too long.
         let (mut here, mut on_host) = (vec![], vec![]);
-        for (column, by_twin) in columns.iter().zip(&groups.by_twin) {
-            match by_twin {
+        for (column, by_fallback) in columns.iter().zip(&groups.by_fallback) {
+            match by_fallback {
                 true => on_host.push(*column),
                 false => here.push(self.key_column(column)?.ok_or_else(|| {
                     BowtieError::Internal("a key column of another type than its base".into())
@@ -164,7 +167,7 @@ impl CudaDevice {
         let ids = groups
             .on_host
             .as_deref()
-            .map(|domain| from_twin(domain, &on_host))
+            .map(|domain| from_fallback(domain, &on_host))
             .transpose()?;
         let rows = columns.first().map_or(0, |column| column.rows());
         let words = vec![0; here.len()];
@@ -215,7 +218,7 @@ impl Stream {
             layout,
             distinct,
             on_host: None,
-            by_twin: vec![],
+            by_fallback: vec![],
         };
         Ok((ids, domain))
     }

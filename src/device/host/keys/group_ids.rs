@@ -91,7 +91,9 @@ pub(crate) fn group_keys(
                 });
             }
             Table::Row {
-                converter: converter.expect("the base side has a row converter"),
+                converter: converter.ok_or_else(|| {
+                    BowtieError::Internal("keys of a base without a row converter".into())
+                })?,
                 ids: table,
             }
         }

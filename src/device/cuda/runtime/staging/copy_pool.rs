@@ -128,9 +128,10 @@ impl Shared {
             drop(state);
             let copied = copy_next(pieces);
             state = self.state.lock();
-            let copy = state
-                .copy(number)
-                .expect("a copy stays as long as it has helpers");
+            // It stays as long as it has helpers.
+            let Some(copy) = state.copy(number) else {
+                continue;
+            };
             copy.helpers -= 1;
             match copied {
                 Ok(more) => copy.ended |= !more,

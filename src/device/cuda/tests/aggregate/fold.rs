@@ -171,7 +171,7 @@ fn keys(random: &mut Random, n: usize, groups: u64, nulls: usize) -> ArrayRef {
 }
 
 #[test]
-fn every_type_is_folded_as_by_the_twin() {
+fn every_type_is_folded_as_by_the_host() {
     let Some((host, gpu)) = reference_and_gpu() else {
         return;
     };
@@ -204,7 +204,7 @@ fn every_type_is_folded_as_by_the_twin() {
 }
 
 #[test]
-fn any_number_of_groups_is_the_twins() {
+fn any_number_of_groups_is_the_hosts() {
     let Some((host, gpu)) = reference_and_gpu() else {
         return;
     };

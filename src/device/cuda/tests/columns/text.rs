@@ -292,7 +292,7 @@ fn key_pairs(
 }
 
 #[test]
-fn order_keys_of_text_are_the_twins() {
+fn order_keys_of_text_are_the_hosts() {
     let Some((host, gpu)) = reference_and_gpu() else {
         return;
     };
@@ -320,7 +320,7 @@ fn order_keys_of_text_are_the_twins() {
 }
 
 #[test]
-fn groups_of_text_are_the_twins() {
+fn groups_of_text_are_the_hosts() {
     let Some((host, gpu)) = reference_and_gpu() else {
         return;
     };

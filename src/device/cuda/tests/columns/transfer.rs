@@ -186,7 +186,7 @@ fn bits_of(array: &ArrayRef) -> Vec<Option<u64>> {
 }
 
 #[test]
-fn flags_rows_and_samples_are_the_twins() {
+fn flags_rows_and_samples_are_the_hosts() {
     let Some((host, gpu)) = reference_and_gpu() else {
         return;
     };

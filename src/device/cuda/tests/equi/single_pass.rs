@@ -89,7 +89,7 @@ pub(crate) fn joined(
 }
 
 #[test]
-fn pairs_put_together_are_the_twins() {
+fn pairs_put_together_are_the_hosts() {
     let Some((host, gpu)) = reference_and_gpu() else {
         return;
     };

@@ -128,7 +128,7 @@ fn is_generated(program: &RowProgram, arrays: &[ArrayRef]) -> bool {
 }
 
 #[test]
-fn programs_as_kernels_make_what_the_twins_do() {
+fn programs_as_kernels_make_what_the_hosts_do() {
     let Some((host, mut gpu)) = reference_and_gpu() else {
         return;
     };
@@ -182,7 +182,7 @@ fn programs_that_differ_in_constants_are_one_kernel() {
 }
 
 #[test]
-fn every_operation_makes_what_the_twin_does() {
+fn every_operation_makes_what_the_host_does() {
     let Some((host, mut gpu)) = reference_and_gpu() else {
         return;
     };

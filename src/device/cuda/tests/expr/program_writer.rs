@@ -213,15 +213,14 @@ pub(crate) fn row_instruction(
 /// Kinds by the width of the widest, as kernels made for a program take more rows together the narrower they are; all of them too.
 pub(crate) fn kinds(random: &mut Random) -> Vec<Kind> {
     use crate::ir::program::Kind::*;
-    let plain = |kinds: &[Kind]| kinds.to_vec();
     match random.below(8) {
-        0 => plain(&[I8, U8, Bool]),
-        1 => plain(&[I16, U16, I8, Bool]),
-        2 => plain(&[I32, U32, Bool, U8]),
-        3 => plain(&[F32, I32, Bool]),
-        4 => plain(&[I64, U64, Bool, I16]),
-        5 => plain(&[F64, F32, I64, Bool]),
-        6 => plain(&[I64, Bool, Decimal]),
+        0 => vec![I8, U8, Bool],
+        1 => vec![I16, U16, I8, Bool],
+        2 => vec![I32, U32, Bool, U8],
+        3 => vec![F32, I32, Bool],
+        4 => vec![I64, U64, Bool, I16],
+        5 => vec![F64, F32, I64, Bool],
+        6 => vec![I64, Bool, Decimal],
         _ => KINDS.into_iter().chain([Kind::Decimal; 3]).collect(),
     }
 }

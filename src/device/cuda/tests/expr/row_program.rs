@@ -123,7 +123,7 @@ pub(crate) fn same_outputs(
 }
 
 #[test]
-fn programs_over_rows_make_what_the_twins_do() {
+fn programs_over_rows_make_what_the_hosts_do() {
     let Some((host, mut gpu)) = reference_and_gpu() else {
         return;
     };
@@ -140,7 +140,7 @@ fn programs_over_rows_make_what_the_twins_do() {
 
 /// Days around the ends of months and years, and distant ones.
 #[test]
-fn parts_of_dates_are_those_of_the_twin() {
+fn parts_of_dates_are_those_of_the_host() {
     let Some((host, mut gpu)) = reference_and_gpu() else {
         return;
     };

@@ -99,7 +99,7 @@ fn keys_alone_by_some_bits_are_stable() {
 }
 
 #[test]
-fn order_keys_are_the_twins() {
+fn order_keys_are_the_hosts() {
     let Some((host, gpu)) = reference_and_gpu() else {
         return;
     };
@@ -153,7 +153,7 @@ fn keys_of_another_column_in_a_domain() {
 }
 
 #[test]
-fn sorting_is_the_twins() {
+fn sorting_is_the_hosts() {
     let Some((host, gpu)) = reference_and_gpu() else {
         return;
     };

@@ -185,7 +185,7 @@ pub(crate) fn lists(random: &mut Random, n: usize, most: u64, universe: u64) -> 
 }
 
 #[test]
-fn every_technique_finds_the_twins_pairs() {
+fn every_technique_finds_the_hosts_pairs() {
     let Some((host, gpu)) = reference_and_gpu() else {
         return;
     };

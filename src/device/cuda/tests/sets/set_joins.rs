@@ -103,7 +103,7 @@ fn find(
 }
 
 #[test]
-fn sets_as_the_twin() {
+fn sets_as_the_host() {
     let Some((host, gpu)) = reference_and_gpu() else {
         return;
     };

@@ -94,7 +94,7 @@ fn words_like(random: &mut Random, kind: usize, n: usize) -> Vec<u64> {
 const KINDS: usize = 6;
 
 #[test]
-fn counts_over_all_pairs_are_the_twins() {
+fn counts_over_all_pairs_are_the_hosts() {
     let Some((host, gpu)) = reference_and_gpu() else {
         return;
     };

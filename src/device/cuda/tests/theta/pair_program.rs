@@ -239,7 +239,7 @@ fn program(random: &mut Random, faults: bool) -> Program {
 }
 
 #[test]
-fn programs_decide_as_the_twins() {
+fn programs_decide_as_the_hosts() {
     let Some((host, gpu)) = reference_and_gpu() else {
         return;
     };

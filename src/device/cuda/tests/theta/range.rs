@@ -68,7 +68,7 @@ pub(crate) fn sides(
 }
 
 #[test]
-fn ranges_counts_and_coverage_are_the_twins() {
+fn ranges_counts_and_coverage_are_the_hosts() {
     let Some((host, gpu)) = reference_and_gpu() else {
         return;
     };
@@ -248,7 +248,7 @@ pub(crate) fn same_pairs(
 }
 
 #[test]
-fn tested_matches_are_the_twins() {
+fn tested_matches_are_the_hosts() {
     let Some((host, gpu)) = reference_and_gpu() else {
         return;
     };

@@ -111,7 +111,7 @@ fn test(
 }
 
 #[test]
-fn counts_of_two_inequalities_are_the_twins() {
+fn counts_of_two_inequalities_are_the_hosts() {
     let Some((host, gpu)) = reference_and_gpu() else {
         return;
     };

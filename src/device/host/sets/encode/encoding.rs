@@ -124,7 +124,7 @@ pub(crate) fn encode(
     check_cancelled()?;
     let (mut raw, grouped) = match groups {
         None => {
-            let number = |_: u32, at: usize| numbers[at];
+            let number = |_: u32, at: usize| numbers.get(at).copied();
             (read(rows, lists, None, &number, check_cancelled)?, None)
         }
         Some(groups) => {
@@ -139,10 +139,7 @@ pub(crate) fn encode(
                 }
             }
             universe = known.len();
-            let number = |group: u32, at: usize| {
-                let number = known.get(tuple(group, numbers[at]));
-                number.expect("each was numbered")
-            };
+            let number = |group: u32, at: usize| known.get(tuple(group, numbers[at]));
             let raw = read(rows, lists, Some(groups), &number, check_cancelled)?;
             (raw, Some(known))
         }
@@ -189,7 +186,7 @@ fn read(
     rows: usize,
     lists: &Lists,
     groups: Option<&[u32]>,
-    number: &(dyn Fn(u32, usize) -> u32 + Sync),
+    number: &(dyn Fn(u32, usize) -> Option<u32> + Sync),
     check_cancelled: CancelCheck<'_>,
 ) -> Result<Raw> {
     in_tasks(
@@ -199,9 +196,14 @@ fn read(
         check_cancelled,
         |group, span, elements| {
             let first = elements.len();
-            elements.extend(span.map(|at| number(group, at)));
+            for at in span {
+                let number = number(group, at);
+                elements.push(number.ok_or_else(|| {
+                    BowtieError::Internal("an element of a set has no number".into())
+                })?);
+            }
             dedup_from(elements, first);
-            (elements.len() - first) as u32
+            Ok((elements.len() - first) as u32)
         },
     )
 }
@@ -238,7 +240,7 @@ impl Domain {
                 dedup_from(elements, first);
                 unknown.sort_unstable_by(|a, b| values.get(*a).cmp(&values.get(*b)));
                 unknown.dedup_by(|a, b| values.get(*a) == values.get(*b));
-                (elements.len() - first + unknown.len()) as u32
+                Ok((elements.len() - first + unknown.len()) as u32)
             },
         )?;
         raw.arrange(budget, check_cancelled)
@@ -275,7 +277,7 @@ fn in_tasks(
     lists: &Lists,
     groups: Option<&[u32]>,
     check_cancelled: CancelCheck<'_>,
-    set: impl Fn(u32, Range<usize>, &mut Vec<u32>) -> u32 + Sync,
+    set: impl Fn(u32, Range<usize>, &mut Vec<u32>) -> Result<u32> + Sync,
 ) -> Result<Raw> {
     let tasks: Vec<usize> = (0..rows).step_by(TASK_ROWS).collect();
     let parts: Vec<Raw> = tasks
@@ -288,7 +290,7 @@ fn in_tasks(
                 let Some(span) = lists.get(row).filter(|_| group != NO_GROUP) else {
                     continue;
                 };
-                let size = set(group, span, &mut part.elements);
+                let size = set(group, span, &mut part.elements)?;
                 part.rows.push(row as u32);
                 part.groups.push(group);
                 part.sizes.push(size);

@@ -36,8 +36,7 @@ impl Signatures {
 
     #[inline]
     pub(crate) fn get<const W: usize>(&self, position: usize) -> &[u64; W] {
-        let words = &self.bits[position * W..position * W + W];
-        words.try_into().expect("W words")
+        &self.bits.as_chunks::<W>().0[position]
     }
 
     pub(crate) fn of(&self, position: usize) -> &[u64] {

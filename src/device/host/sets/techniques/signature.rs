@@ -69,7 +69,9 @@ impl Signature {
         spare: u64,
         passed: &mut Vec<u32>,
     ) {
-        let signature: &[u64; W] = signature.try_into().expect("W words");
+        let Some(signature) = signature.first_chunk::<W>() else {
+            return;
+        };
         if search.test.is_containment() {
             for position in strip {
                 let other = self.signatures.get::<W>(position);

@@ -163,7 +163,7 @@ fn integers(
             }
         }};
     }
-    by_integer!(kind, integer, unreachable!("arithmetic on {kind:?}"));
+    by_integer!(kind, integer, (0..len).for_each(|i| out.set_fault(i, len)));
 }
 
 fn compare(arch: Arch, op: Op, kind: Kind, operands: (&[u64], &[u64]), out: &mut [u64]) {
@@ -274,7 +274,7 @@ pub(crate) fn unary(
                     map(arch, words.0, words.1, |v: $t| v.wrapping_neg())
                 };
             }
-            by_integer!(kind, integer, unreachable!("a negative {kind:?}"));
+            by_integer!(kind, integer, (0..len).for_each(|i| out.set_fault(i, len)));
         }
         (_, kind) => cast(arch, instruction.from, kind, a, out, len),
     }
