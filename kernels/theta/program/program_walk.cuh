@@ -74,13 +74,13 @@ __device__ __forceinline__ u32 pairs_within(u32 at, u32 next, u32 stop) {
     return ALL_PAIRS >> (PAIRS - min(left, PAIRS)) & ALL_PAIRS << before;
 }
 
-// Walks each lane's range `next .. end` of build positions with its probe position, of which `searching` is the first
-// of the warp, and passes the matches to `take`, in ascending order for each row: `take.own(base, passing)` those of
-// the lane's own row at `base + p`; `take.row(lane, base, passing)` those of the row of `lane` at `base + 32 p`. They
-// return true if that row needs no more. Returns whether the host has to decide some pair. A lane without a row has an
-// empty range.
+// Walks each lane's range `next .. end` of build positions with its probe position, of which `probe` is the first of
+// the warp, and passes the matches to `take`, in ascending order for each row: `take.own(base, passing)` those of the
+// lane's own row at `base + p`; `take.row(lane, base, passing)` those of the row of `lane` at `base + 32 p`. They return
+// true if that row needs no more. Returns whether the host has to decide some pair. A lane without a row has an empty
+// range.
 template <typename Take>
-__device__ __forceinline__ bool walk(const Program& program, const Tape& tape, const Registers& registers, Way way, u32 searching,
+__device__ __forceinline__ bool walk(const Program& program, const Tape& tape, const Registers& registers, Way way, u32 probe,
                                      u32 next, u32 end, Take& take) {
     const bool by_row = way == Way::ROW_BY_ROW;
     const bool together = way == Way::TOGETHER;
@@ -90,16 +90,16 @@ __device__ __forceinline__ bool walk(const Program& program, const Tape& tape, c
     u32 at = together ? start / PAIRS * PAIRS : by_row ? 0 : next;
     u32 stop = by_row ? 0 : end;
     RangePairs pairs;
-    pairs.searching = min(searching + threadIdx.x % WARP, program.searching_len - 1);
+    pairs.probe = min(probe + threadIdx.x % WARP, program.probe_len - 1);
     pairs.step = by_row ? WARP : 1;
-    pairs.last = program.sorted_len - 1;
+    pairs.last = program.build_len - 1;
     pairs.aligned = false;
     bool faulted = false;
     if (by_row && rows != 0) {
         const u32 lane = __ffs(rows) - 1;
         at = __shfl_sync(ALL_LANES, next, lane);
         stop = __shfl_sync(ALL_LANES, end, lane);
-        pairs.searching = searching + lane;
+        pairs.probe = probe + lane;
     }
     while (__any_sync(ALL_LANES, at < stop)) {
         pairs.base = by_row ? at + threadIdx.x % WARP : at;
@@ -121,7 +121,7 @@ __device__ __forceinline__ bool walk(const Program& program, const Tape& tape, c
                 const u32 lane = __ffs(rows) - 1;
                 at = __shfl_sync(ALL_LANES, next, lane);
                 stop = __shfl_sync(ALL_LANES, end, lane);
-                pairs.searching = searching + lane;
+                pairs.probe = probe + lane;
             }
         } else {
             stop = take.own(at, passing) ? 0 : stop;
@@ -134,11 +134,11 @@ __device__ __forceinline__ bool walk(const Program& program, const Tape& tape, c
 // Walks the ranges with schedule TOGETHER by a plain program, up to the end of the build side or to a NaN. Returns
 // where it stopped, which is the same for all lanes; `next` and `end` are the remaining range.
 template <typename Take>
-__device__ __forceinline__ u32 walk_plain(const Program& program, const PlainTape& plain, const Registers& registers, u32 searching,
+__device__ __forceinline__ u32 walk_plain(const Program& program, const PlainTape& plain, const Registers& registers, u32 probe,
                                           u32& next, u32& end, Take& take) {
-    const u32 row = min(searching + threadIdx.x % WARP, program.searching_len - 1);
+    const u32 row = min(probe + threadIdx.x % WARP, program.probe_len - 1);
     u32 at = warp_min(next < end ? next : NOWHERE) / PAIRS * PAIRS;
-    while (at + (PAIRS - 1) < program.sorted_len && __any_sync(ALL_LANES, at < end)) {
+    while (at + (PAIRS - 1) < program.build_len && __any_sync(ALL_LANES, at < end)) {
         u32 passing;
         const bool ran = run_plain(plain, registers, row, at, passing);
         if (!__all_sync(ALL_LANES, ran)) {
@@ -154,16 +154,16 @@ __device__ __forceinline__ u32 walk_plain(const Program& program, const PlainTap
 // As walk; walk_plain walks as much as a plain program can run, and walk the rest.
 template <typename Take>
 __device__ __forceinline__ bool walk_mostly_plain(const Program& program, const Tape& tape, const PlainTape& plain,
-                                                  const Registers& registers, Way way, u32 searching, u32 next, u32 end, Take& take) {
+                                                  const Registers& registers, Way way, u32 probe, u32 next, u32 end, Take& take) {
     const bool apart = plain.count != 0 && way == Way::TOGETHER;
     bool faulted = false;
     do {
         u32 until = end;
         if (apart) {
-            const u32 at = walk_plain(program, plain, registers, searching, next, end, take);
+            const u32 at = walk_plain(program, plain, registers, probe, next, end, take);
             until = min(end, at + PAIRS);
         }
-        faulted |= walk(program, tape, registers, way, searching, next, until, take);
+        faulted |= walk(program, tape, registers, way, probe, next, until, take);
         next = max(next, until);
     } while (__any_sync(ALL_LANES, next < end));
     return faulted;
