@@ -52,7 +52,7 @@ program_count(const __grid_constant__ Program program, const u32* __restrict__ l
     u32 end = none ? 0 : hi[probe];
     cut_to_slice(next, end);
     CountPairs count = {exists_only != 0, 0};
-    if (walk_mostly_plain(program, tape, plain, registers_of(program), count_way(next, end), probe - threadIdx.x % WARP, next,
+    if (walk_mostly_plain(program, tape, plain, registers_of(program), count_traversal(next, end), probe - threadIdx.x % WARP, next,
                           end, count)) {
         atomicOr(fault, 1);
     }
@@ -152,7 +152,7 @@ program_expand(const __grid_constant__ Program program, const u32* __restrict__ 
     } else {
         next = end = 0;
     }
-    if (walk(program, tape, registers_of(program), expand_way(next, end), probe - threadIdx.x % WARP, next, end, write)) {
+    if (walk(program, tape, registers_of(program), expand_traversal(next, end), probe - threadIdx.x % WARP, next, end, write)) {
         atomicOr(fault, 1);
     }
 }
