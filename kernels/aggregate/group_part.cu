@@ -1,8 +1,8 @@
 // Partitions rows so that those of neighbouring groups are contiguous (values go along, as by GFTR: [W] 4.1.2. It is
-// not [W]'s PGB, 4.3: no table for each part in shared memory). The next step, group_table by hashed keys, group_dense
-// or group_global by ids, then works on one part of the directory and of the results at a time, which fits in L2. A
-// pass moves keys and one column; more columns need more passes over the same keys, whose rows all come in the same
-// order.
+// not [W]'s PGB, 4.3: no table for each partition in shared memory). The next step, group_table by hashed keys,
+// group_dense or group_global by ids, then works on one partition's share of the directory and of the results at a time,
+// which fits in L2. A pass moves keys and one column; more columns need more passes over the same keys, whose rows all
+// come in the same order.
 #include "aggregate/group_part.cuh"
 #include "keys/sort_histogram.cuh"
 

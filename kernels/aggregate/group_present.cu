@@ -16,15 +16,15 @@ constexpr u32 PRESENT_ITEMS = 8;
 extern "C" __global__ void __launch_bounds__(PRESENT_THREADS, 1)
     group_present(const u32* __restrict__ ids, u32 n, u32 first_key, u32 first_bit, u32 fold, u32* bits, u32 words) {
     u32* const here = reinterpret_cast<u32*>(present_shared);
-    const Parts part_of{first_key, first_bit};
+    const PartitionOf partition_of{first_key, first_bit};
     const u32 end = u64(n) * (blockIdx.x + 1) / gridDim.x;
     u32 row = u64(n) * blockIdx.x / gridDim.x;
     while (row < end) {
-        const u32 part = part_of(ids[row]);
-        const u32 part_end = partition_point(row, end, [&](u32 i) { return part_of(ids[i]) == part; });
-        const u32 part_words = 1u << (first_bit - 5);
-        u32* const there = bits + part * part_words;
-        const u32 count = min(part_words, words - part * part_words);
+        const u32 partition = partition_of(ids[row]);
+        const u32 partition_end = partition_point(row, end, [&](u32 i) { return partition_of(ids[i]) == partition; });
+        const u32 partition_words = 1u << (first_bit - 5);
+        u32* const there = bits + partition * partition_words;
+        const u32 count = min(partition_words, words - partition * partition_words);
         for (u32 w = threadIdx.x; w < min(fold, count); w += PRESENT_THREADS) {
             u32 word = ~0u;
             for (u32 at = w; at < count; at += fold) {
@@ -33,12 +33,12 @@ extern "C" __global__ void __launch_bounds__(PRESENT_THREADS, 1)
             here[w] = word;
         }
         __syncthreads();
-        const u32 first_id = first_key + (part << first_bit);
-        for (u32 i = row + threadIdx.x; i < part_end; i += PRESENT_ITEMS * PRESENT_THREADS) {
+        const u32 first_id = first_key + (partition << first_bit);
+        for (u32 i = row + threadIdx.x; i < partition_end; i += PRESENT_ITEMS * PRESENT_THREADS) {
             u32 id[PRESENT_ITEMS];
 #pragma unroll
             for (u32 k = 0; k < PRESENT_ITEMS; k++) {
-                id[k] = __ldcs(ids + min(i + k * PRESENT_THREADS, part_end - 1)) - first_id;
+                id[k] = __ldcs(ids + min(i + k * PRESENT_THREADS, partition_end - 1)) - first_id;
             }
 #pragma unroll
             for (u32 k = 0; k < PRESENT_ITEMS; k++) {
@@ -50,6 +50,6 @@ extern "C" __global__ void __launch_bounds__(PRESENT_THREADS, 1)
             }
         }
         __syncthreads();
-        row = part_end;
+        row = partition_end;
     }
 }

@@ -9,7 +9,7 @@
 constexpr u32 SPREAD_THREADS = 512;
 constexpr u32 SPREAD_ITEMS = 16;
 constexpr u32 SPREAD_ROWS = SPREAD_THREADS * SPREAD_ITEMS;
-constexpr u32 LANE_PARTS = PARTS / WARP;
+constexpr u32 LANE_PARTITIONS = PARTITIONS / WARP;
 
 // A tile: the values of a column as in memory, its keys by partition, and the source position of each key in the tile.
 struct SpreadTile {
@@ -57,7 +57,7 @@ __device__ __forceinline__ void write_column(const SpreadTile& tile, void* colum
 // Bound: keys and columns read and written once; a shared-memory atomic a row. Fewer partitions make longer runs: those
 // of 64 partitions are written at 3.5 TB/s on an H200 that copies at 4.2, those of 256 at 2.8.
 // Launch: blocks of 512, one for each SPREAD_ROWS rows; sizeof(SpreadTile) bytes of dynamic shared memory. Columns, if
-// there are any, have values of 4 or 8 bytes and begin at multiples of 16. next[part] is the beginning of the
+// there are any, have values of 4 or 8 bytes and begin at multiples of 16. next[partition] is the beginning of the
 // partition, and is advanced. Input and output must not overlap.
 extern "C" __global__ void __launch_bounds__(SPREAD_THREADS, 2)
     group_spread(const u32* __restrict__ keys_in, u32 n, u32 first_key, u32 first_bit, u32* __restrict__ keys_out,
@@ -65,12 +65,12 @@ extern "C" __global__ void __launch_bounds__(SPREAD_THREADS, 2)
     SpreadTile& tile = *reinterpret_cast<SpreadTile*>(spread_shared);
     // Rows of each partition in this tile; then the offset from a row's position in the tile to its position in the
     // output.
-    __shared__ u32 counts[PARTS];
-    __shared__ u32 begins[PARTS];
+    __shared__ u32 counts[PARTITIONS];
+    __shared__ u32 begins[PARTITIONS];
     const u32 begin = blockIdx.x * SPREAD_ROWS;
     const u32 rows = min(n - begin, SPREAD_ROWS);
-    const Parts part_of{first_key, first_bit};
-    if (threadIdx.x < PARTS) {
+    const PartitionOf partition_of{first_key, first_bit};
+    if (threadIdx.x < PARTITIONS) {
         counts[threadIdx.x] = 0;
     }
     u32 keys[SPREAD_ITEMS];
@@ -88,16 +88,16 @@ extern "C" __global__ void __launch_bounds__(SPREAD_THREADS, 2)
 #pragma unroll
     for (u32 i = 0; i < SPREAD_ITEMS; i++) {
         if (threadIdx.x + i * SPREAD_THREADS < rows) {
-            ranks[i] = atomicAdd(&counts[part_of(keys[i])], 1u);
+            ranks[i] = atomicAdd(&counts[partition_of(keys[i])], 1u);
         }
     }
     __syncthreads();
     if (threadIdx.x < WARP) {
-        const u32 first = threadIdx.x * LANE_PARTS;
+        const u32 first = threadIdx.x * LANE_PARTITIONS;
         u32 mine = 0;
-        u32 to[LANE_PARTS];
+        u32 to[LANE_PARTITIONS];
 #pragma unroll
-        for (u32 p = 0; p < LANE_PARTS; p++) {
+        for (u32 p = 0; p < LANE_PARTITIONS; p++) {
             const u32 count = counts[first + p];
             to[p] = count > 0 ? atomicAdd(next + first + p, count) : 0;
             mine += count;
@@ -110,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(SPREAD_THREADS, 2)
         }
         u32 before = through - mine;
 #pragma unroll
-        for (u32 p = 0; p < LANE_PARTS; p++) {
+        for (u32 p = 0; p < LANE_PARTITIONS; p++) {
             const u32 count = counts[first + p];
             begins[first + p] = before;
             counts[first + p] = to[p] - before;
@@ -122,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(SPREAD_THREADS, 2)
     for (u32 i = 0; i < SPREAD_ITEMS; i++) {
         const u32 at = threadIdx.x + i * SPREAD_THREADS;
         if (at < rows) {
-            const u32 place = begins[part_of(keys[i])] + ranks[i];
+            const u32 place = begins[partition_of(keys[i])] + ranks[i];
             tile.keys[place] = keys[i];
             tile.sources[place] = (u16)at;
         }
@@ -135,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(SPREAD_THREADS, 2)
         const u32 at = threadIdx.x + i * SPREAD_THREADS;
         if (at < rows) {
             const u32 key = tile.keys[at];
-            to[i] = at + counts[part_of(key)];
+            to[i] = at + counts[partition_of(key)];
             keys_out[to[i]] = key;
         }
     }

@@ -23,7 +23,7 @@ __device__ __forceinline__ void aggregate(const typename Slots::Key* keys, const
     __syncthreads();
     const u32 team = blockIdx.x % teams;
     // Rows that are partitioned by keys have no slots.
-    const u32 claim_rows = shape.hot_slots + shape.plain_slots == 0 ? CLAIM_ROWS_IN_PARTS : CLAIM_ROWS;
+    const u32 claim_rows = shape.hot_slots + shape.plain_slots == 0 ? CLAIM_ROWS_PARTITIONED : CLAIM_ROWS;
     const auto add = [&](u32 row, u32 end) {
         Key key[ROWS];
         u32 hash[ROWS];

@@ -335,7 +335,7 @@ __device__ __forceinline__ void map(const u64* table, u32 columns, u32 outputs, 
     bool undecided = false;
     for (u32 t = 0; t < instructions; t++) {
         const MapInstruction in = tape[t];
-        if (in.code == u8(Code::LOAD_SORTED)) {
+        if (in.code == u8(Code::LOAD_BUILD)) {
             load(at, in, inputs[in.column], rows);
         } else if (in.code == STORE) {
             undecided |= store(at, in, made[in.column], rows);

@@ -6,7 +6,7 @@
 
 constexpr u32 MAP_REGISTERS = 16;
 
-// Codes in addition to those of pair programs, whose LOAD_SORTED loads a column here.
+// Codes in addition to those of pair programs, whose LOAD_BUILD loads a column here.
 enum MapCode : u8 { SCALE = 32, ROUND = 33, FLOOR = 34, PART = 35, STORE = 36, TRUNCATE = 37, TO_FLOAT = 38, FROM_FLOAT = 39 };
 // In addition to the kinds of pair programs.
 constexpr u8 DECIMAL = 11;

@@ -2,7 +2,7 @@
 // src/device/host/expr/string_predicate.rs.
 //
 // A thread tests one value at a time. Columns with offsets have all bytes. A view that does not hold its whole value
-// has only its first four bytes, so `left` says whether these did not decide some row: then the host is asked.
+// has only its first four bytes, so `left` says whether these did not decide some row: then the host fallback runs.
 #include "shared/search.cuh"
 #include "expr/text_like.cuh"
 #include "shared/tile.cuh"
@@ -107,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
                [=](const Value& value) { return says(op, value, skip, take, given); });
 }
 
-// The same for views. `left` is zeroed first, and set if the host must be asked. Bound: 16 bytes read a row.
+// The same for views. `left` is zeroed first, and set if the host fallback is needed. Bound: 16 bytes read a row.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     text_test_views(u32 op, const u32* __restrict__ views, const u32* __restrict__ valid, u32 skip, u32 take,
                     const u32* __restrict__ constants_at, const u32* __restrict__ constants, u32 count,

@@ -1,7 +1,7 @@
 // Shared by all set joins ([B] chapters 4 to 6): the layout of a side in memory, and the predicate.
 //
-// Elements are numbered by ascending frequency in the build side (`sorted`), whose sets are ordered by group and size.
-// A set of the probe side (`searching`) omits the elements that the build side lacks, but its size counts them.
+// Elements are numbered by ascending frequency in the build side, whose sets are ordered by group and size.
+// A set of the probe side omits the elements that the build side lacks, but its size counts them.
 #pragma once
 
 #include "shared/tile.cuh"

@@ -7,10 +7,10 @@
 struct Segment {
     u32 begin, filled, end;
 
-    __device__ __forceinline__ Segment(const u32* groups, const u32* segments, u32 r, const u32* sorted_sizes, u32 sorted_n) {
+    __device__ __forceinline__ Segment(const u32* groups, const u32* segments, u32 r, const u32* build_sizes, u32 build_n) {
         begin = groups == nullptr ? 0 : segments[groups[r]];
-        end = groups == nullptr ? sorted_n : segments[groups[r] + 1];
-        filled = partition_point(begin, end, [&](u32 s) { return sorted_sizes[s] == 0; });
+        end = groups == nullptr ? build_n : segments[groups[r] + 1];
+        filled = partition_point(begin, end, [&](u32 s) { return build_sizes[s] == 0; });
     }
 };
 
@@ -22,22 +22,22 @@ struct Segment {
 // Bound: three times log2 of the build side's length in dependent reads, 16 bytes a probe set. Launch: 256 threads, a
 // thread for each probe set.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-set_matches_windows(const __grid_constant__ Sets searching, const u32* __restrict__ groups, const u32* __restrict__ segments,
-                    const u32* __restrict__ sorted_sizes, u32 sorted_n, const __grid_constant__ Measure measure, u32 half,
+set_matches_windows(const __grid_constant__ Sets probe, const u32* __restrict__ groups, const u32* __restrict__ segments,
+                    const u32* __restrict__ build_sizes, u32 build_n, const __grid_constant__ Measure measure, u32 half,
                     u32* __restrict__ lo, u32* __restrict__ hi) {
     const u32 r = blockIdx.x * BLOCK + threadIdx.x;
-    if (r >= searching.n) {
+    if (r >= probe.n) {
         return;
     }
-    const u32 a = searching.sizes[r];
-    const u32 present = searching.length(r);
+    const u32 a = probe.sizes[r];
+    const u32 present = probe.length(r);
     const auto may_match = [&](u32 s) {
-        const u32 b = sorted_sizes[s];
+        const u32 b = build_sizes[s];
         return measure.may_pass(min(present, b), a, b);
     };
-    const Segment segment(groups, segments, r, sorted_sizes, sorted_n);
+    const Segment segment(groups, segments, r, build_sizes, build_n);
     // Up to the size `present` a longer set is more likely to match, from there on less likely.
-    const u32 middle = partition_point(segment.filled, segment.end, [&](u32 s) { return sorted_sizes[s] < present; });
+    const u32 middle = partition_point(segment.filled, segment.end, [&](u32 s) { return build_sizes[s] < present; });
     const u32 from = partition_point(segment.filled, middle, [&](u32 s) { return !may_match(s); });
     const u32 to = a == 0 ? from : partition_point(middle, segment.end, may_match);
     lo[r] = half == 1 ? min(max(from, r), to) : from;
@@ -51,12 +51,12 @@ set_matches_windows(const __grid_constant__ Sets searching, const u32* __restric
 // a block for each 1024 probe sets.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_matches_empty(const u32* __restrict__ sizes, const u32* __restrict__ groups, u32 n, const u32* __restrict__ segments,
-                  const u32* __restrict__ sorted_sizes, u32 sorted_n, u32 matching, u32* __restrict__ counts,
+                  const u32* __restrict__ build_sizes, u32 build_n, u32 matching, u32* __restrict__ counts,
                   u32* __restrict__ lo, u32* __restrict__ hi) {
     each_row(
         n,
         [=](u32 r) {
-            const Segment segment(groups, segments, r, sorted_sizes, sorted_n);
+            const Segment segment(groups, segments, r, build_sizes, build_n);
             if (sizes[r] != 0) {
                 return uint2{segment.begin, (matching & 4) != 0 ? segment.filled : segment.begin};
             }
@@ -82,10 +82,10 @@ set_matches_differ(const u32* __restrict__ a, const u32* __restrict__ b, u32 n, 
              });
 }
 
-// out[i] = searching[i] << 32 | sorted[i]. Bound: 16 bytes a match. Launch: 256 threads, a block for each 1024 matches.
+// out[i] = probe[i] << 32 | build[i]. Bound: 16 bytes a match. Launch: 256 threads, a block for each 1024 matches.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-set_matches_pack(const u32* __restrict__ searching, const u32* __restrict__ sorted, u32 n, u64* __restrict__ out) {
-    each_row(n, [=](u32 i) { return u64(searching[i]) << 32 | sorted[i]; }, [=](u32 i, u64 pair) { out[i] = pair; });
+set_matches_pack(const u32* __restrict__ probe, const u32* __restrict__ build, u32 n, u64* __restrict__ out) {
+    each_row(n, [=](u32 i) { return u64(probe[i]) << 32 | build[i]; }, [=](u32 i, u64 pair) { out[i] = pair; });
 }
 
 // counts[r] = 1 if it is not 0. Bound: 8 bytes a count. Launch: 256 threads, a block for each 1024 counts.

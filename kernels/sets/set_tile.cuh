@@ -16,21 +16,21 @@ struct Tile {
 // Calls `body(tile)` for the tiles of build sets in slice `blockIdx.y` that have pairs in windows lo .. hi with the
 // block's probe sets. All threads of the block call it.
 template <typename Body>
-__device__ __forceinline__ void each_sorted_tile(const Join& join, const u32* __restrict__ lo, const u32* __restrict__ hi,
-                                                 Body body) {
+__device__ __forceinline__ void each_build_tile(const Join& join, const u32* __restrict__ lo, const u32* __restrict__ hi,
+                                                Body body) {
     __shared__ u32 needs[SIDE];
-    const u32 first_r = join.searching.first + blockIdx.x * SIDE;
+    const u32 first_r = join.probe.first + blockIdx.x * SIDE;
     const u32 r = first_r + threadIdx.x;
-    const bool mine = threadIdx.x < SIDE && r < join.searching.n;
+    const bool mine = threadIdx.x < SIDE && r < join.probe.n;
     const u32 from = mine ? lo[r] : 0, to = mine ? hi[r] : 0;
-    const u32 size = mine ? join.searching.sizes[r] : 0;
-    const u32 tiles = (join.sorted.n + SIDE - 1) / SIDE;
+    const u32 size = mine ? join.probe.sizes[r] : 0;
+    const u32 tiles = (join.build.n + SIDE - 1) / SIDE;
     for (u32 t = blockIdx.y; t < tiles; t += gridDim.y) {
         const u32 first_s = t * SIDE;
         const bool inside = max(from, first_s) < min(to, first_s + SIDE);
         __syncthreads();
         if (threadIdx.x < SIDE) {
-            needs[threadIdx.x] = inside ? join.measure.need(size, join.sorted.sizes[max(from, first_s)]) : NONE;
+            needs[threadIdx.x] = inside ? join.measure.need(size, join.build.sizes[max(from, first_s)]) : NONE;
         }
         if (__syncthreads_or(inside) != 0) {
             body(Tile{first_r, first_s, needs});
@@ -62,8 +62,8 @@ __device__ __forceinline__ void take_tile(const Join& join, const Tile& tile, co
             for (u32 j = 0; j < EACH; j++) {
                 o = j == bit ? overlap(i, j) : o;
             }
-            const bool match = left != 0 && s < join.sorted.n && lo[r] <= s && s < hi[r] &&
-                               join.measure.passes(o, join.searching.sizes[r], join.sorted.sizes[s]);
+            const bool match = left != 0 && s < join.build.n && lo[r] <= s && s < hi[r] &&
+                               join.measure.passes(o, join.probe.sizes[r], join.build.sizes[s]);
             join.take(match, r, s);
         }
     }

@@ -127,7 +127,7 @@ enum Mirror : u32 { NEVER = 0, ALWAYS = 1, OF_ONE_SIZE = 2 };
 // Everything that decides whether two sets match. `grouped`: only sets of one group match, and build sets are ordered
 // by group, then by size; windows are within groups.
 struct Join {
-    Sets searching, sorted;
+    Sets probe, build;
     Measure measure;
     Matches matches;
     u32 mirror, grouped;
@@ -136,7 +136,7 @@ struct Join {
     __device__ __forceinline__ void take(bool mine, u32 r, u32 s) const {
         matches.put(mine, r, s);
         if (mirror != NEVER) {
-            const bool other = mine && r != s && (mirror == ALWAYS || searching.sizes[r] == sorted.sizes[s]);
+            const bool other = mine && r != s && (mirror == ALWAYS || probe.sizes[r] == build.sizes[s]);
             matches.put(other, s, r);
         }
     }
@@ -146,8 +146,8 @@ struct Join {
         Overlap overlap = {nullptr, nullptr, 0, 0, NONE, NONE};
         if (mine) {
             const u32 r = candidate.r, s = candidate.s;
-            const u32 need = measure.need(searching.sizes[r], sorted.sizes[s]);
-            overlap = {searching.of(r), sorted.of(s), searching.length(r), sorted.length(s), need, candidate.first};
+            const u32 need = measure.need(probe.sizes[r], build.sizes[s]);
+            overlap = {probe.of(r), build.of(s), probe.length(r), build.length(s), need, candidate.first};
             if (mirror != NEVER && r == s) {
                 // A set and itself.
                 const bool is_first = candidate.first == NONE || candidate.first == overlap.r[0];

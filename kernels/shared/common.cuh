@@ -1,6 +1,4 @@
 // Shared by all kernel families: type names, bitmaps in Arrow's bit order, comparisons of order keys.
-//
-// In names of kernels, `sorted` is the build side, and `searching` is the probe side.
 #pragma once
 
 typedef unsigned char u8;

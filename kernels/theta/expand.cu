@@ -32,15 +32,15 @@ expand_window(const u64* __restrict__ offsets, u32 positions, u64 from, u64 to, 
 }
 
 // One tile: the owning position of each match, then four matches a thread at a time.
-template <bool SORTED>
+template <bool WITH_BUILD>
 __device__ __forceinline__ void expand_one(const Window& window, const Tile& tile, Owners& owners,
-                                           const u32* __restrict__ lo, const u32* __restrict__ searching_rows,
-                                           const u32* __restrict__ sorted_rows, u32* __restrict__ out_probe,
+                                           const u32* __restrict__ lo, const u32* __restrict__ probe_rows,
+                                           const u32* __restrict__ build_rows, u32* __restrict__ out_probe,
                                            u32* __restrict__ out_build) {
     const u32 aligned = tile.first_slot();
     mark_owners(window, tile, owners, [&](u32 position, u32 place, u32 shift) {
-        owners.ids[place] = searching_rows[position];
-        if (SORTED) {
+        owners.ids[place] = probe_rows[position];
+        if (WITH_BUILD) {
             owners.bases[place] = lo[position] + shift;
         }
     });
@@ -53,11 +53,11 @@ __device__ __forceinline__ void expand_one(const Window& window, const Tile& til
         if (whole) {
             __stcs(reinterpret_cast<uint4*>(out_probe + pair),
                    make_uint4(owners.ids[place[0]], owners.ids[place[1]], owners.ids[place[2]], owners.ids[place[3]]));
-            if (SORTED) {
+            if (WITH_BUILD) {
                 __stcs(reinterpret_cast<uint4*>(out_build + pair),
-                       make_uint4(sorted_rows[owners.bases[place[0]] + slot], sorted_rows[owners.bases[place[1]] + slot + 1],
-                                  sorted_rows[owners.bases[place[2]] + slot + 2],
-                                  sorted_rows[owners.bases[place[3]] + slot + 3]));
+                       make_uint4(build_rows[owners.bases[place[0]] + slot], build_rows[owners.bases[place[1]] + slot + 1],
+                                  build_rows[owners.bases[place[2]] + slot + 2],
+                                  build_rows[owners.bases[place[3]] + slot + 3]));
             }
             continue;
         }
@@ -65,8 +65,8 @@ __device__ __forceinline__ void expand_one(const Window& window, const Tile& til
         for (u32 i = 0; i < 4; i++) {
             if (pair + i >= tile.pairs && pair + i < tile.end_pairs) {
                 out_probe[pair + i] = owners.ids[place[i]];
-                if (SORTED) {
-                    out_build[pair + i] = sorted_rows[owners.bases[place[i]] + slot + i];
+                if (WITH_BUILD) {
+                    out_build[pair + i] = build_rows[owners.bases[place[i]] + slot + i];
                 }
             }
         }
@@ -75,14 +75,14 @@ __device__ __forceinline__ void expand_one(const Window& window, const Tile& til
 }
 
 // This block's part of all tiles.
-template <bool SORTED>
+template <bool WITH_BUILD>
 __device__ __forceinline__ void expand_share(const Window& all, u32 positions, const u32* __restrict__ lo,
-                                             const u32* __restrict__ searching_rows,
-                                             const u32* __restrict__ sorted_rows, u32* __restrict__ out_probe,
+                                             const u32* __restrict__ probe_rows,
+                                             const u32* __restrict__ build_rows, u32* __restrict__ out_probe,
                                              u32* __restrict__ out_build) {
     __shared__ Owners owners;
     each_tile(all, positions, [&](const Window& window, const Tile& tile) {
-        expand_one<SORTED>(window, tile, owners, lo, searching_rows, sorted_rows, out_probe, out_build);
+        expand_one<WITH_BUILD>(window, tile, owners, lo, probe_rows, build_rows, out_probe, out_build);
     });
 }
 
@@ -92,18 +92,18 @@ __device__ __forceinline__ void expand_share(const Window& all, u32 positions, c
 // threads, a grid of any size: a block for each 4092 of `len` and the positions that may be in the window, at most 5 a
 // multiprocessor.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-expand_ranges(const u32* __restrict__ lo, const u32* __restrict__ searching_rows, const u32* __restrict__ sorted_rows,
+expand_ranges(const u32* __restrict__ lo, const u32* __restrict__ probe_rows, const u32* __restrict__ build_rows,
               const u64* __restrict__ offsets, u32 positions, u64 from, u32 len, u32* __restrict__ out_probe,
               u32* __restrict__ out_build) {
-    expand_share<true>({offsets, from, from + len, 0, 0}, positions, lo, searching_rows, sorted_rows, out_probe,
+    expand_share<true>({offsets, from, from + len, 0, 0}, positions, lo, probe_rows, build_rows, out_probe,
                        out_build);
 }
 
 // The probe row of each of the matches numbered `from .. from + len`.
 // Bound: 4 bytes written for each match, 12 bytes a position. Launch: as expand_ranges.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-expand_searching(const u32* __restrict__ searching_rows, const u64* __restrict__ offsets, u32 positions, u64 from, u32 len,
-                 u32* __restrict__ out_probe) {
-    expand_share<false>({offsets, from, from + len, 0, 0}, positions, nullptr, searching_rows, nullptr, out_probe,
+expand_probe(const u32* __restrict__ probe_rows, const u64* __restrict__ offsets, u32 positions, u64 from, u32 len,
+             u32* __restrict__ out_probe) {
+    expand_share<false>({offsets, from, from + len, 0, 0}, positions, nullptr, probe_rows, nullptr, out_probe,
                         nullptr);
 }

@@ -76,9 +76,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK) fold_valid_in_order(const u3
 #define RANGE(name, T)                                                                                         \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                        \
         fold_range_##name(const T* __restrict__ prefix, const u32* __restrict__ lo, const u32* __restrict__ hi, \
-                          const u32* __restrict__ searching_rows, T* __restrict__ out, u32 m) {                \
+                          const u32* __restrict__ probe_rows, T* __restrict__ out, u32 m) {                    \
         each_row(                                                                                              \
-            m, [=](u32 i) { return Placed<T>{prefix[hi[i]] - prefix[lo[i]], searching_rows[i]}; },             \
+            m, [=](u32 i) { return Placed<T>{prefix[hi[i]] - prefix[lo[i]], probe_rows[i]}; },                 \
             [=](u32, Placed<T> sum) { out[sum.row] = sum.value; });                                            \
     }
 
@@ -91,12 +91,12 @@ RANGE(i128, u128)
 // the sums.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     fold_range_count(const u32* __restrict__ prefix, const u32* __restrict__ lo, const u32* __restrict__ hi,
-                     const u32* __restrict__ searching_rows, i64* __restrict__ out, u32* __restrict__ some_bits, u32 m) {
+                     const u32* __restrict__ probe_rows, i64* __restrict__ out, u32* __restrict__ some_bits, u32 m) {
     each_row(
         m,
         [=](u32 i) {
             const u32 count = prefix == nullptr ? hi[i] - lo[i] : prefix[hi[i]] - prefix[lo[i]];
-            return Placed<u32>{count, searching_rows[i]};
+            return Placed<u32>{count, probe_rows[i]};
         },
         [=](u32, Placed<u32> count) {
             out[count.row] = count.value;

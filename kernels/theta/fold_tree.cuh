@@ -99,10 +99,10 @@ extern "C" __global__ void __launch_bounds__(NODES)
 // range; neighbouring ranges share most nodes. Launch: blocks of 256, a thread for each range.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     fold_tree_range_f64(const f64* const* __restrict__ levels, u32 height, const u32* __restrict__ lo,
-                        const u32* __restrict__ hi, const u32* __restrict__ searching_rows, f64* __restrict__ out, u32 m) {
+                        const u32* __restrict__ hi, const u32* __restrict__ probe_rows, f64* __restrict__ out, u32 m) {
     const u32 i = blockIdx.x * BLOCK + threadIdx.x;
     if (i < m) {
-        out[searching_rows[i]] = fold_range<Sum>(height, lo[i], hi[i], [=](u32 l) { return Sum{levels[l]}; });
+        out[probe_rows[i]] = fold_range<Sum>(height, lo[i], hi[i], [=](u32 l) { return Sum{levels[l]}; });
     }
 }
 
@@ -141,10 +141,10 @@ extern "C" __global__ void __launch_bounds__(NODES)
 extern "C" __global__ void __launch_bounds__(BLOCK)
     fold_tree_range_extreme(const u64* const* __restrict__ key_levels, const u32* const* __restrict__ row_levels,
                             u32 height, const u32* __restrict__ lo, const u32* __restrict__ hi,
-                            const u32* __restrict__ searching_rows, u32* __restrict__ out, u32 m) {
+                            const u32* __restrict__ probe_rows, u32* __restrict__ out, u32 m) {
     const u32 i = blockIdx.x * BLOCK + threadIdx.x;
     if (i < m) {
         const auto level = [=](u32 l) { return Least{key_levels[l], row_levels[l]}; };
-        out[searching_rows[i]] = fold_range<Least>(height, lo[i], hi[i], level).row;
+        out[probe_rows[i]] = fold_range<Least>(height, lo[i], hi[i], level).row;
     }
 }

@@ -8,15 +8,15 @@
 // `groups` is null. `groups` is indexed by probe row. A row in no group, or in an empty one, gets 0, 0.
 // Bound: 12 bytes a position, and two random reads when grouped. Launch: 256 threads, a block for each 1024 positions.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-range_begin(const u32* __restrict__ segments, const u32* __restrict__ groups, const u32* __restrict__ searching_rows,
-            u32 n_sorted, u32* __restrict__ lo, u32* __restrict__ hi, u32 m) {
+range_begin(const u32* __restrict__ segments, const u32* __restrict__ groups, const u32* __restrict__ probe_rows,
+            u32 build_n, u32* __restrict__ lo, u32* __restrict__ hi, u32 m) {
     each_row(
         m,
         [&](u32 i) {
             if (segments == nullptr || groups == nullptr) {
-                return make_uint2(0, n_sorted);
+                return make_uint2(0, build_n);
             }
-            const u32 group = groups[searching_rows[i]];
+            const u32 group = groups[probe_rows[i]];
             return group == NO_GROUP ? make_uint2(0, 0) : make_uint2(segments[group], segments[group + 1]);
         },
         [&](u32 i, uint2 range) {
@@ -26,14 +26,14 @@ range_begin(const u32* __restrict__ segments, const u32* __restrict__ groups, co
 }
 
 // One bound `build key OP probe key`: narrows each range to the part that satisfies it. `words` and `valid` are indexed
-// by probe row, or by position if `searching_rows` is null. A row that is not valid, or whose range becomes empty, gets
+// by probe row, or by position if `probe_rows` is null. A row that is not valid, or whose range becomes empty, gets
 // 0, 0. With `one_group` not 0 the keys of the whole build side ascend, otherwise only those of a segment. A block
 // whose ranges are all the same then searches cooperatively; otherwise each thread searches by itself. Any order of
 // words is correct; words that ascend with the position are fast.
 // Bound: 16 bytes a position, its word (a random read unless by position), and each build key once. Launch: 256
 // threads, a block for each 1024 positions.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-range_narrow(const u64* __restrict__ sorted_keys, const u32* __restrict__ searching_rows, const u64* __restrict__ words,
+range_narrow(const u64* __restrict__ build_keys, const u32* __restrict__ probe_rows, const u64* __restrict__ words,
              const u32* __restrict__ valid, u32 op, u32 one_group, u32* __restrict__ lo, u32* __restrict__ hi, u32 m) {
     __shared__ Searches searches[BLOCK / WARP];
     __shared__ Bracket bracket;
@@ -47,7 +47,7 @@ range_narrow(const u64* __restrict__ sorted_keys, const u32* __restrict__ search
 #pragma unroll
     for (u32 k = 0; k < ITEMS; k++) {
         const u32 i = min(first + k * WARP, m - 1);
-        const u32 row = searching_rows == nullptr ? i : searching_rows[i];
+        const u32 row = probe_rows == nullptr ? i : probe_rows[i];
         const u32 begin = lo[i];
         const u32 end = hi[i];
         word[k] = words[row];
@@ -74,13 +74,13 @@ range_narrow(const u64* __restrict__ sorted_keys, const u32* __restrict__ search
         const u32 begin = together ? all.least_from : 0;
         const u32 end = together ? all.greatest_to : 0;
         if (warp == 0) {
-            const u32 at = warp_partition_point(begin, end, [&](u32 i) { return sorted_keys[i] < all.least; });
+            const u32 at = warp_partition_point(begin, end, [&](u32 i) { return build_keys[i] < all.least; });
             if (lane == 0) {
                 bracket.together = together;
                 bracket.first = at;
             }
         } else {
-            const u32 at = warp_partition_point(begin, end, [&](u32 i) { return sorted_keys[i] <= all.greatest; });
+            const u32 at = warp_partition_point(begin, end, [&](u32 i) { return build_keys[i] <= all.greatest; });
             if (lane == 0) {
                 bracket.end = at;
             }
@@ -90,20 +90,20 @@ range_narrow(const u64* __restrict__ sorted_keys, const u32* __restrict__ search
     const u32 apart = bracket.apart();
     const u32 pivots = bracket.pivot_count();
     for (u32 i = threadIdx.x; i < pivots; i += BLOCK) {
-        bracket.pivots[i] = sorted_keys[bracket.first + i * apart];
+        bracket.pivots[i] = build_keys[bracket.first + i * apart];
     }
     __syncthreads();
 
     u32 answers[ITEMS];
     if (op == GT || op == GT_EQ || op == EQ) {
-        search(bracket, sorted_keys, word, from, to, op == GT, answers);
+        search(bracket, build_keys, word, from, to, op == GT, answers);
 #pragma unroll
         for (u32 k = 0; k < ITEMS; k++) {
             from[k] = answers[k];
         }
     }
     if (op == LT || op == LT_EQ || op == EQ) {
-        search(bracket, sorted_keys, word, from, to, op != LT, answers);
+        search(bracket, build_keys, word, from, to, op != LT, answers);
 #pragma unroll
         for (u32 k = 0; k < ITEMS; k++) {
             to[k] = answers[k];
@@ -132,10 +132,10 @@ range_counts(const u32* __restrict__ lo, const u32* __restrict__ hi, u32* __rest
 // (zero).
 // Bound: 8 bytes and a random write a position. Launch: 256 threads, a block for each 1024 positions.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-range_cover_scatter(const u32* __restrict__ inclusive_sums, const u32* __restrict__ sorted_rows, u32* __restrict__ out,
+range_cover_scatter(const u32* __restrict__ inclusive_sums, const u32* __restrict__ build_rows, u32* __restrict__ out,
                     u32 n) {
     each_row(
-        n, [&](u32 i) { return make_uint2(sorted_rows[i], inclusive_sums[i]); },
+        n, [&](u32 i) { return make_uint2(build_rows[i], inclusive_sums[i]); },
         [&](u32, uint2 sum) { out[sum.x] = sum.y; });
 }
 

@@ -76,7 +76,7 @@ __device__ __forceinline__ void advance(u32 (&at)[ITEMS], const u32 (&end)[ITEMS
 
 // For each position the number of build keys below its word (`through`: or equal to it), within its range `from ..=
 // to`.
-__device__ __forceinline__ void search(const Bracket& bracket, const u64* sorted_keys, const u64 (&words)[ITEMS],
+__device__ __forceinline__ void search(const Bracket& bracket, const u64* build_keys, const u64 (&words)[ITEMS],
                                        const u32 (&from)[ITEMS], const u32 (&to)[ITEMS], bool through,
                                        u32 (&answers)[ITEMS]) {
     u32 end[ITEMS];
@@ -106,7 +106,7 @@ __device__ __forceinline__ void search(const Bracket& bracket, const u64* sorted
         }
         width = apart - 1;
     }
-    advance(answers, end, words, width, through, [&](u32 i) { return sorted_keys[i]; });
+    advance(answers, end, words, width, through, [&](u32 i) { return build_keys[i]; });
 #pragma unroll
     for (u32 k = 0; k < ITEMS; k++) {
         answers[k] = min(max(answers[k], from[k]), to[k]);

@@ -167,7 +167,7 @@ constexpr u32 STAGED = 768;
 extern "C" __global__ void __launch_bounds__(WALKERS* WARP)
 zones_expand(const __grid_constant__ ZoneTests zones, const u32* __restrict__ lo, const u32* __restrict__ hi,
              const u64* __restrict__ offsets, const u32* __restrict__ slice_offsets,
-             const u32* __restrict__ sorted_rows, u32 first, u32 positions, u64 from, u32 len,
+             const u32* __restrict__ build_rows, u32 first, u32 positions, u64 from, u32 len,
              u32* __restrict__ out_build) {
     __shared__ Words words_of_warps[WALKERS];
     __shared__ u32 staged_of_warps[WALKERS][STAGED];
@@ -192,7 +192,7 @@ zones_expand(const __grid_constant__ ZoneTests zones, const u32* __restrict__ lo
     }
     const u64 from_here = max(begin, from);
     const u64 to_here = min(after, from + len);
-    Write write = {sorted_rows, out_build, 0, 0, 0};
+    Write write = {build_rows, out_build, 0, 0, 0};
     if (from_here < to_here) {
         write.skip = u32(from_here - begin);
         write.at = u32(from_here - from);

@@ -24,7 +24,7 @@ struct Count {
 
 // Writes a lane's matches from `out[at]` on, after the first `skip` and at most `left`.
 struct Write {
-    const u32* sorted_rows;
+    const u32* build_rows;
     u32* out;
     u32 skip, at, left;
 
@@ -37,7 +37,7 @@ struct Write {
         if (__any_sync(ALL_LANES, length > SHORT)) {
             for (u32 rows = __ballot_sync(ALL_LANES, length > 0); rows != 0; rows &= rows - 1) {
                 const u32 row = __ffs(rows) - 1;
-                const u32* const source = sorted_rows + __shfl_sync(ALL_LANES, from, row);
+                const u32* const source = build_rows + __shfl_sync(ALL_LANES, from, row);
                 u32* const target = out + __shfl_sync(ALL_LANES, at, row);
                 const u32 count = __shfl_sync(ALL_LANES, length, row);
 #pragma unroll 4
@@ -47,7 +47,7 @@ struct Write {
             }
         } else {
             for (u32 i = 0; i < length; i++) {
-                out[at + i] = __ldg(sorted_rows + from + i);
+                out[at + i] = __ldg(build_rows + from + i);
             }
         }
         return advance(mine, length);
@@ -62,7 +62,7 @@ struct Write {
             write_together(first, bits, length);
         } else {
             for (u32 i = 0; i < length; i++) {
-                out[at + i] = __ldg(sorted_rows + first + (__ffsll(bits) - 1));
+                out[at + i] = __ldg(build_rows + first + (__ffsll(bits) - 1));
                 bits &= bits - 1;
             }
         }
@@ -82,10 +82,10 @@ struct Write {
             const u32 rank = __popc(low & before);
             const u32 high_rank = __popc(low) + __popc(high & before);
             if ((low >> lane & 1) != 0 && rank < count) {
-                target[rank] = __ldg(sorted_rows + first + lane);
+                target[rank] = __ldg(build_rows + first + lane);
             }
             if ((high >> lane & 1) != 0 && high_rank < count) {
-                target[high_rank] = __ldg(sorted_rows + first + WARP + lane);
+                target[high_rank] = __ldg(build_rows + first + WARP + lane);
             }
         }
     }

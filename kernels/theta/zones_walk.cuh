@@ -20,8 +20,8 @@ constexpr u32 NOWHERE = 0xFFFFFFFFu;
 // One test `build key OP probe key`: keys by build position and by probe position, and the extremes of blocks for each
 // level.
 struct ZoneTest {
-    const u64* sorted;
-    const u64* searching;
+    const u64* build;
+    const u64* probe;
     const u64* min[MAX_LEVELS];
     const u64* max[MAX_LEVELS];
     u64 op;
@@ -66,7 +66,7 @@ __device__ __forceinline__ u32 warp_max(u32 value) {
 // `none`.
 __device__ __forceinline__ void load_words(const ZoneTests& zones, u32 position, bool none, Words& words) {
     for (u32 t = 0; t < zones.count; t++) {
-        const u64 word = none ? 0 : zones.tests[t].searching[position];
+        const u64 word = none ? 0 : zones.tests[t].probe[position];
         words[t][threadIdx.x % WARP] = word ^ Form(zones.tests[t].op).flip;
     }
     __syncwarp();
@@ -132,8 +132,8 @@ __device__ __forceinline__ u64 match_leaf(const ZoneTests& zones, const Words& w
     for (u32 t = 0; t < zones.count && rows != 0; t++) {
         const ZoneTest& test = zones.tests[t];
         const Form form(test.op);
-        const u64 keys[2] = {position < zones.n ? test.sorted[position] ^ form.flip : 0,
-                             position + WARP < zones.n ? test.sorted[position + WARP] ^ form.flip : 0};
+        const u64 keys[2] = {position < zones.n ? test.build[position] ^ form.flip : 0,
+                             position + WARP < zones.n ? test.build[position + WARP] ^ form.flip : 0};
         const u64 holding = form.equal
                                 ? match_rows(words[t], rows, [&](u64 word, u32 half) { return keys[half] == word; })
                                 : match_rows(words[t], rows, [&](u64 word, u32 half) { return keys[half] < word; });

@@ -15,7 +15,7 @@
 // Rows that a warp claims at a time; and the same for partitioned rows, where all warps together should touch no more
 // groups than L2 holds.
 constexpr u32 CLAIM_ROWS = 2048;
-constexpr u32 CLAIM_ROWS_IN_PARTS = 512;
+constexpr u32 CLAIM_ROWS_PARTITIONED = 512;
 
 constexpr u32 GROUP_THREADS = 1024;
 

@@ -58,22 +58,22 @@ __device__ __forceinline__ void read_rows(u32 (&out)[EACH], const u32* line, u32
 // multiprocessor: 3.7 T words/s. Launch: 256 threads, grid (a block for each 128 probe sets, at most 65,535 slices of
 // the build sets: a block for each 128 of them, or a share of them).
 extern "C" __global__ void __launch_bounds__(BLOCK, 2)
-set_bitmap_overlap(const __grid_constant__ Join join, u32 words, const u32* __restrict__ searching_rows,
-                   const u32* __restrict__ sorted_rows, const u32* __restrict__ lo, const u32* __restrict__ hi) {
-    __shared__ BitTile searching;
-    __shared__ BitTile sorted;
+set_bitmap_overlap(const __grid_constant__ Join join, u32 words, const u32* __restrict__ probe_rows,
+                   const u32* __restrict__ build_rows, const u32* __restrict__ lo, const u32* __restrict__ hi) {
+    __shared__ BitTile probe;
+    __shared__ BitTile build;
     const u32 ty = threadIdx.x / SIDE_THREADS, tx = threadIdx.x % SIDE_THREADS;
-    each_sorted_tile(join, lo, hi, [&](const Tile& tile) {
+    each_build_tile(join, lo, hi, [&](const Tile& tile) {
         u32 overlaps[EACH][EACH] = {};
         for (u32 from = 0; from < words; from += DEPTH) {
-            load_bits(searching, searching_rows, words, tile.first_r, join.searching.n, from);
-            load_bits(sorted, sorted_rows, words, tile.first_s, join.sorted.n, from);
+            load_bits(probe, probe_rows, words, tile.first_r, join.probe.n, from);
+            load_bits(build, build_rows, words, tile.first_s, join.build.n, from);
             __syncthreads();
 #pragma unroll 2
             for (u32 w = 0; w < DEPTH; w++) {
                 u32 r[EACH], s[EACH];
-                read_rows(r, searching.of[w], ty);
-                read_rows(s, sorted.of[w], tx);
+                read_rows(r, probe.of[w], ty);
+                read_rows(s, build.of[w], tx);
 #pragma unroll
                 for (u32 i = 0; i < EACH; i++) {
 #pragma unroll
@@ -95,24 +95,24 @@ set_bitmap_overlap(const __grid_constant__ Join join, u32 words, const u32* __re
 // Bound: a logic instruction for each 32 elements a pair, up to the word at which the last pair of the tile is
 // rejected. Launch: as set_bitmap_overlap.
 extern "C" __global__ void __launch_bounds__(BLOCK, 2)
-set_bitmap_contained(const __grid_constant__ Join join, u32 swapped, u32 words, const u32* __restrict__ searching_rows,
-                     const u32* __restrict__ sorted_rows, const u32* __restrict__ lo, const u32* __restrict__ hi) {
-    __shared__ BitTile searching;
-    __shared__ BitTile sorted;
+set_bitmap_contained(const __grid_constant__ Join join, u32 swapped, u32 words, const u32* __restrict__ probe_rows,
+                     const u32* __restrict__ build_rows, const u32* __restrict__ lo, const u32* __restrict__ hi) {
+    __shared__ BitTile probe;
+    __shared__ BitTile build;
     const u32 ty = threadIdx.x / SIDE_THREADS, tx = threadIdx.x % SIDE_THREADS;
     const u32 flip = swapped != 0 ? ~0u : 0;
-    each_sorted_tile(join, lo, hi, [&](const Tile& tile) {
+    each_build_tile(join, lo, hi, [&](const Tile& tile) {
         u32 missing[EACH][EACH] = {};
         bool open = true;
         for (u32 from = 0; from < words && open; from += DEPTH) {
-            load_bits(searching, searching_rows, words, tile.first_r, join.searching.n, from);
-            load_bits(sorted, sorted_rows, words, tile.first_s, join.sorted.n, from);
+            load_bits(probe, probe_rows, words, tile.first_r, join.probe.n, from);
+            load_bits(build, build_rows, words, tile.first_s, join.build.n, from);
             __syncthreads();
 #pragma unroll 2
             for (u32 w = 0; w < DEPTH; w++) {
                 u32 r[EACH], s[EACH];
-                read_rows(r, searching.of[w], ty);
-                read_rows(s, sorted.of[w], tx);
+                read_rows(r, probe.of[w], ty);
+                read_rows(s, build.of[w], tx);
 #pragma unroll
                 for (u32 i = 0; i < EACH; i++) {
 #pragma unroll

@@ -82,11 +82,11 @@ __device__ __forceinline__ void count_by_hash(u32* words, u32 log_slots, u32 s) 
 
 // Emits the matches in the hash table.
 __device__ __forceinline__ void take_hashed(const Join& join, const u32* words, u32 log_slots, u32 r) {
-    const u32 size = join.searching.sizes[r];
+    const u32 size = join.probe.sizes[r];
     for (u32 first = 0; first < 1u << log_slots; first += BLOCK) {
         const u32 slot = first + threadIdx.x;
         const u32 s = slot >> log_slots == 0 ? words[slot] : NONE;
-        const bool match = s != NONE && join.measure.passes(words[TABLE_SLOTS + slot], size, join.sorted.sizes[s]);
+        const bool match = s != NONE && join.measure.passes(words[TABLE_SLOTS + slot], size, join.build.sizes[s]);
         join.take(match, r, s);
     }
 }
@@ -108,9 +108,9 @@ struct Counters {
 
 // Emits the matches of a window from .. to.
 __device__ __forceinline__ void take_counted(const Join& join, const Counters& counters, u32 r, u32 from, u32 to) {
-    const u32 size = join.searching.sizes[r];
+    const u32 size = join.probe.sizes[r];
     // Needs do not fall with the size, so the shortest set's need skips most counters.
-    const u32 least = max(join.measure.need(size, join.sorted.sizes[from]), 1u);
+    const u32 least = max(join.measure.need(size, join.build.sizes[from]), 1u);
     const u32 words = (to - from + counters.in_word() - 1) >> counters.log_in_word;
     for (u32 first = 0; first < words; first += BLOCK) {
         const u32 at = first + threadIdx.x;
@@ -124,7 +124,7 @@ __device__ __forceinline__ void take_counted(const Join& join, const Counters& c
         for (; __any_sync(ALL_LANES, left != 0); left &= left - 1) {
             const u32 k = left == 0 ? 0 : __ffs(left) - 1;
             const u32 s = from + (at << counters.log_in_word) + k;
-            const bool match = left != 0 && join.measure.passes(counters.of_word(word, k), size, join.sorted.sizes[s]);
+            const bool match = left != 0 && join.measure.passes(counters.of_word(word, k), size, join.build.sizes[s]);
             join.take(match, r, s);
         }
     }
@@ -140,13 +140,13 @@ set_index_counts(const __grid_constant__ Join join, const __grid_constant__ Inde
                  const u32* __restrict__ hi) {
     __shared__ u32 words[COUNTER_WORDS];
     __shared__ Parts parts;
-    const u32 r = join.searching.first + blockIdx.x;
-    const u32 length = join.searching.length(r);
+    const u32 r = join.probe.first + blockIdx.x;
+    const u32 length = join.probe.length(r);
     const u32 from = lo[r], to = hi[r];
     if (length == 0 || from >= to) {
         return;
     }
-    const u32* const elements = join.searching.of(r);
+    const u32* const elements = join.probe.of(r);
     const Counters counters(words, length);
     if (length <= BLOCK) {
         const u32 total = cut_lists(index, elements, length, from, to, parts);

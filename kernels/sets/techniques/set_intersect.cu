@@ -17,10 +17,10 @@ struct Both {
     u32 few, many;
     bool search;
 
-    __device__ __forceinline__ Both(const Sets& searching, const Sets& sorted, u32 r, u32 s, u32 ratio) {
-        const u32 a = searching.length(r), b = sorted.length(s);
-        small = a <= b ? searching.of(r) : sorted.of(s);
-        large = a <= b ? sorted.of(s) : searching.of(r);
+    __device__ __forceinline__ Both(const Sets& probe, const Sets& build, u32 r, u32 s, u32 ratio) {
+        const u32 a = probe.length(r), b = build.length(s);
+        small = a <= b ? probe.of(r) : build.of(s);
+        large = a <= b ? build.of(s) : probe.of(r);
         few = min(a, b);
         many = max(a, b);
         search = u64(few) * ratio <= many;
@@ -36,11 +36,11 @@ struct Both {
 // with 2^32 - 1 hardly any.
 // Bound: 12 bytes and two random reads of offsets a pair. Launch: 256 threads, a thread for each pair.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-set_intersect_tiles(const __grid_constant__ Sets searching, const __grid_constant__ Sets sorted, const u32* __restrict__ rs,
+set_intersect_tiles(const __grid_constant__ Sets probe, const __grid_constant__ Sets build, const u32* __restrict__ rs,
                     const u32* __restrict__ ss, u32 n, u32 ratio, u32* __restrict__ tiles) {
     const u32 pair = blockIdx.x * BLOCK + threadIdx.x;
     if (pair < n) {
-        tiles[pair] = Both(searching, sorted, rs[pair], ss[pair], ratio).tiles();
+        tiles[pair] = Both(probe, build, rs[pair], ss[pair], ratio).tiles();
     }
 }
 
@@ -138,14 +138,14 @@ __device__ __forceinline__ u32 count_search(const Both& both, u32 tile, u32* sha
 // smaller set and, for each element, log2 of the larger's length less 11 in dependent reads. Launch: 256 threads, a
 // grid of any size: a block for each tile, at most 8 a multiprocessor; counts are zeroed first.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-set_intersect_counts(const __grid_constant__ Sets searching, const __grid_constant__ Sets sorted, const u32* __restrict__ rs,
+set_intersect_counts(const __grid_constant__ Sets probe, const __grid_constant__ Sets build, const u32* __restrict__ rs,
                      const u32* __restrict__ ss, u32 n, u32 ratio, const u64* __restrict__ tile_offsets, u32* counts) {
     __shared__ u32 shared[PATH + 1];
     __shared__ u32 limits[2];
     const u64 tiles = tile_offsets[n];
     for (u64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const u32 pair = warp_partition_point(0, n, [&](u32 p) { return tile_offsets[p + 1] <= tile; });
-        const Both both(searching, sorted, rs[pair], ss[pair], ratio);
+        const Both both(probe, build, rs[pair], ss[pair], ratio);
         const u32 part = u32(tile - tile_offsets[pair]);
         u32 common = both.search ? count_search(both, part, shared, limits) : count_path(both, part, shared, limits);
         for (u32 distance = WARP / 2; distance > 0; distance /= 2) {
@@ -166,6 +166,6 @@ set_intersect_take(const __grid_constant__ Join join, const u32* __restrict__ rs
     const u32 pair = blockIdx.x * BLOCK + threadIdx.x;
     const bool inside = pair < n;
     const u32 r = inside ? rs[pair] : 0, s = inside ? ss[pair] : 0;
-    const bool match = inside && join.measure.passes(overlaps[pair], join.searching.sizes[r], join.sorted.sizes[s]);
+    const bool match = inside && join.measure.passes(overlaps[pair], join.probe.sizes[r], join.build.sizes[s]);
     join.take(match, r, s);
 }

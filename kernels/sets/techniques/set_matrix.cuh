@@ -89,22 +89,22 @@ struct ByAnd {
 
 // The matches of the block's 128 probe sets with the build sets of its slice.
 template <typename By>
-__device__ __forceinline__ void multiply(const Join& join, u32 words, const u32* __restrict__ searching_rows,
-                                         const u32* __restrict__ sorted_rows, const u32* __restrict__ lo,
+__device__ __forceinline__ void multiply(const Join& join, u32 words, const u32* __restrict__ probe_rows,
+                                         const u32* __restrict__ build_rows, const u32* __restrict__ lo,
                                          const u32* __restrict__ hi) {
-    __shared__ BitRows searching;
-    __shared__ BitRows sorted;
+    __shared__ BitRows probe;
+    __shared__ BitRows build;
     const u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     const u32 row = warp % 2 * WARP_ROWS, column = warp / 2 * WARP_COLUMNS;
-    each_sorted_tile(join, lo, hi, [&](const Tile& tile) {
+    each_build_tile(join, lo, hi, [&](const Tile& tile) {
         Sums sums = {};
         for (u32 from = 0; from < words; from += DEPTH) {
-            load_rows(searching, searching_rows, words, tile.first_r, join.searching.n, from);
-            load_rows(sorted, sorted_rows, words, tile.first_s, join.sorted.n, from);
+            load_rows(probe, probe_rows, words, tile.first_r, join.probe.n, from);
+            load_rows(build, build_rows, words, tile.first_s, join.build.n, from);
             __syncthreads();
 #pragma unroll 1
             for (u32 word = 0; word < DEPTH; word += By::WORDS) {
-                By::add(sums, searching, sorted, row, column, word);
+                By::add(sums, probe, build, row, column, word);
             }
             __syncthreads();
         }
@@ -121,7 +121,7 @@ __device__ __forceinline__ void multiply(const Join& join, u32 words, const u32*
 // of the build sets: a block for each 128 of them, or a share of them).
 #define MATRIX(name, by)                                                                                             \
     extern "C" __global__ void __launch_bounds__(BLOCK, 2) set_matrix_##name(                                        \
-        const __grid_constant__ Join join, u32 words, const u32* __restrict__ searching_rows,                        \
-        const u32* __restrict__ sorted_rows, const u32* __restrict__ lo, const u32* __restrict__ hi) {               \
-        multiply<by>(join, words, searching_rows, sorted_rows, lo, hi);                                              \
+        const __grid_constant__ Join join, u32 words, const u32* __restrict__ probe_rows,                            \
+        const u32* __restrict__ build_rows, const u32* __restrict__ lo, const u32* __restrict__ hi) {                \
+        multiply<by>(join, words, probe_rows, build_rows, lo, hi);                                                   \
     }

@@ -15,26 +15,26 @@ __device__ __forceinline__ u32 prefix_length(u32 length, u32 least) {
 // (set_matches_windows). Elements that the build side lacks are the rarest: they are in the prefix and need no look-up.
 // Bound: 20 bytes a set. Launch: 256 threads, a thread for each set.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-set_prefix_searching(const __grid_constant__ Sets searching, const u32* __restrict__ sorted_sizes,
-                     const __grid_constant__ Measure measure, const u32* __restrict__ lo, const u32* __restrict__ hi,
-                     u32* __restrict__ lengths) {
+set_prefix_probe(const __grid_constant__ Sets probe, const u32* __restrict__ build_sizes,
+                 const __grid_constant__ Measure measure, const u32* __restrict__ lo, const u32* __restrict__ hi,
+                 u32* __restrict__ lengths) {
     const u32 r = blockIdx.x * BLOCK + threadIdx.x;
-    if (r >= searching.n) {
+    if (r >= probe.n) {
         return;
     }
     const u32 shortest = lo[r];
-    lengths[r] = shortest < hi[r] ? prefix_length(searching.length(r), measure.need(searching.sizes[r], sorted_sizes[shortest])) : 0;
+    lengths[r] = shortest < hi[r] ? prefix_length(probe.length(r), measure.need(probe.sizes[r], build_sizes[shortest])) : 0;
 }
 
 // The prefixes of build sets. The least overlap of a match is that with the shortest set that may match at all.
 // Bound: 8 bytes and log2 of its size in tests of the measure a set. Launch: 256 threads, a thread for each set.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-set_prefix_sorted(const __grid_constant__ Sets sorted, const __grid_constant__ Measure measure, u32* __restrict__ lengths) {
+set_prefix_build(const __grid_constant__ Sets build, const __grid_constant__ Measure measure, u32* __restrict__ lengths) {
     const u32 s = blockIdx.x * BLOCK + threadIdx.x;
-    if (s >= sorted.n) {
+    if (s >= build.n) {
         return;
     }
-    const u32 size = sorted.sizes[s];
+    const u32 size = build.sizes[s];
     const u32 shortest = partition_point(1, max(size, 1u), [&](u32 a) { return !measure.may_pass(a, a, size); });
     lengths[s] = prefix_length(size, measure.need(shortest, size));
 }
@@ -51,7 +51,7 @@ struct Prefixes {
 // For each of n prefix elements the part of its list with sets in the probe set's window.
 // Bound: twice log2 of a list's length in dependent reads. Launch: 256 threads, a thread for each element.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-set_prefix_ranges(const __grid_constant__ Sets searching, const __grid_constant__ Prefixes prefixes, u32 n,
+set_prefix_ranges(const __grid_constant__ Sets probe, const __grid_constant__ Prefixes prefixes, u32 n,
                   const u32* __restrict__ list_offsets, const u32* __restrict__ lists, const u32* __restrict__ lo,
                   const u32* __restrict__ hi, u32* __restrict__ starts, u32* __restrict__ counts) {
     const u32 entry = blockIdx.x * BLOCK + threadIdx.x;
@@ -59,7 +59,7 @@ set_prefix_ranges(const __grid_constant__ Sets searching, const __grid_constant_
         return;
     }
     const u32 r = prefixes.sets[entry];
-    const u32 element = searching.of(r)[prefixes.place(entry, r)];
+    const u32 element = probe.of(r)[prefixes.place(entry, r)];
     const u32 from = lo[r], to = hi[r];
     const u32 end = list_offsets[element + 1];
     const u32 begin = partition_point(list_offsets[element], end, [&](u32 at) { return lists[at] < from; });
@@ -79,9 +79,9 @@ set_prefix_test(const __grid_constant__ Probes probes, const __grid_constant__ J
         const u32 r = prefixes.sets[entry];
         const u32 s = lists[at];
         const u32 i = prefixes.place(entry, r);
-        candidate = {r, s, join.searching.of(r)[i]};
+        candidate = {r, s, join.probe.of(r)[i]};
         // Positional filter: if this is the first common element, only elements after it can be common as well.
-        const u32 most = min(join.searching.length(r) - i, join.sorted.length(s) - places[at]);
-        return join.measure.may_pass(most, join.searching.sizes[r], join.sorted.sizes[s]);
+        const u32 most = min(join.probe.length(r) - i, join.build.length(s) - places[at]);
+        return join.measure.may_pass(most, join.probe.sizes[r], join.build.sizes[s]);
     });
 }

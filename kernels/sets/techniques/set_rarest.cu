@@ -10,19 +10,19 @@
 // Bound: log2 of a list's length in dependent reads of a set and its size. Launch: 256 threads, a thread for each probe
 // set.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-set_rarest_ranges(const __grid_constant__ Sets searching, const u32* __restrict__ list_offsets, const u32* __restrict__ lists,
-                  const u32* __restrict__ sorted_sizes, u32 half, u32* __restrict__ starts, u32* __restrict__ counts) {
+set_rarest_ranges(const __grid_constant__ Sets probe, const u32* __restrict__ list_offsets, const u32* __restrict__ lists,
+                  const u32* __restrict__ build_sizes, u32 half, u32* __restrict__ starts, u32* __restrict__ counts) {
     const u32 r = blockIdx.x * BLOCK + threadIdx.x;
-    if (r >= searching.n) {
+    if (r >= probe.n) {
         return;
     }
-    const u32 size = searching.sizes[r];
+    const u32 size = probe.sizes[r];
     u32 begin = 0, end = 0;
-    if (size != 0 && searching.length(r) == size) {
-        const u32 rarest = searching.of(r)[0];
+    if (size != 0 && probe.length(r) == size) {
+        const u32 rarest = probe.of(r)[0];
         end = list_offsets[rarest + 1];
         begin = partition_point(list_offsets[rarest], end,
-                                [&](u32 at) { return half != 0 ? lists[at] < r : sorted_sizes[lists[at]] < size; });
+                                [&](u32 at) { return half != 0 ? lists[at] < r : build_sizes[lists[at]] < size; });
     }
     starts[r] = begin;
     counts[r] = end - begin;
@@ -31,12 +31,12 @@ set_rarest_ranges(const __grid_constant__ Sets searching, const u32* __restrict_
 // Tests candidates by signatures of 64-bit words.
 template <u32 WORDS>
 __device__ __forceinline__ void test_rarest(const Probes& probes, const Join& join, const u32* __restrict__ lists,
-                                            const u64* __restrict__ searching_signatures,
-                                            const u64* __restrict__ sorted_signatures) {
+                                            const u64* __restrict__ probe_signatures,
+                                            const u64* __restrict__ build_signatures) {
     test_candidates(probes, join, [&](u32 r, u32 at, Candidate& candidate) {
         const u32 s = lists[at];
         candidate = {r, s, NONE};
-        return Signature<WORDS>(searching_signatures, r).lies_in(Signature<WORDS>(sorted_signatures, s));
+        return Signature<WORDS>(probe_signatures, r).lies_in(Signature<WORDS>(build_signatures, s));
     });
 }
 
@@ -49,8 +49,8 @@ __device__ __forceinline__ void test_rarest(const Probes& probes, const Join& jo
 #define RAREST(name, words)                                                                                          \
     extern "C" __global__ void __launch_bounds__(BLOCK) set_rarest_##name(                                           \
         const __grid_constant__ Probes probes, const __grid_constant__ Join join, const u32* __restrict__ lists,     \
-        const u64* __restrict__ searching_signatures, const u64* __restrict__ sorted_signatures) {                   \
-        test_rarest<words>(probes, join, lists, searching_signatures, sorted_signatures);                            \
+        const u64* __restrict__ probe_signatures, const u64* __restrict__ build_signatures) {                        \
+        test_rarest<words>(probes, join, lists, probe_signatures, build_signatures);                                 \
     }
 
 RAREST(64, 1)
@@ -72,8 +72,8 @@ set_rarest_rows(const __grid_constant__ Probes probes, const __grid_constant__ J
         const u32 s = lists[at];
         candidate = {r, s, NONE};
         const u32* const row = rows + u64(s) * words;
-        const u32* const elements = join.searching.of(r);
-        const u32 count = min(join.searching.length(r), LOOKED_FOR);
+        const u32* const elements = join.probe.of(r);
+        const u32 count = min(join.probe.length(r), LOOKED_FOR);
         for (u32 i = 1; i < count; i++) {
             const u32 bit = elements[i] & mask;
             if ((row[bit / 32] >> bit % 32 & 1) == 0) {

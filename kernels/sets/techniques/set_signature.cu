@@ -82,9 +82,9 @@ set_signature_build(const __grid_constant__ Sets sets, u32 words, u32* __restric
 // 512.
 #define TILES(name, reject, bits)                                                                                    \
     extern "C" __global__ void __launch_bounds__(BLOCK, 2) set_signature_##name##_##bits(                               \
-        const __grid_constant__ Join join, const u32* __restrict__ searching_signatures,                             \
-        const u32* __restrict__ sorted_signatures, const u32* __restrict__ lo, const u32* __restrict__ hi) {         \
-        test_signatures<Reject::reject, bits / 32>(join, searching_signatures, sorted_signatures, lo, hi);           \
+        const __grid_constant__ Join join, const u32* __restrict__ probe_signatures,                                 \
+        const u32* __restrict__ build_signatures, const u32* __restrict__ lo, const u32* __restrict__ hi) {          \
+        test_signatures<Reject::reject, bits / 32>(join, probe_signatures, build_signatures, lo, hi);                \
     }
 
 #define ALL_TILES(name, reject) \

@@ -101,8 +101,8 @@ __device__ __forceinline__ i32 bits_apart(const Measure& measure, u32 size, u32 
 // Tests the probe sets of strip `blockIdx.x`, from set `first` on, with the build sets of their windows `lo .. hi`. The
 // union of the strip's windows is cut into gridDim.y slices.
 template <Reject REJECT, u32 WORDS>
-__device__ __forceinline__ void test_signatures(const Join& join, const u32* __restrict__ searching_signatures,
-                                                const u32* __restrict__ sorted_signatures, const u32* __restrict__ lo,
+__device__ __forceinline__ void test_signatures(const Join& join, const u32* __restrict__ probe_signatures,
+                                                const u32* __restrict__ build_signatures, const u32* __restrict__ lo,
                                                 const u32* __restrict__ hi) {
     using Shape = TileShape<WORDS>;
     using Column = Words<WORDS>;
@@ -112,14 +112,14 @@ __device__ __forceinline__ void test_signatures(const Join& join, const u32* __r
     __shared__ Candidate waiting[BLOCK / WARP][Queue::SLOTS];
     Queue queue = {waiting[threadIdx.x / WARP], 0, 0};
 
-    const Sets& searching = join.searching;
-    const u32 first_row = searching.first + blockIdx.x * Shape::STRIP + threadIdx.x;
+    const Sets& probe = join.probe;
+    const u32 first_row = probe.first + blockIdx.x * Shape::STRIP + threadIdx.x;
     u32 rows[ROWS][WORDS];
     u32 from = NONE, to = 0;
 #pragma unroll
     for (u32 i = 0; i < ROWS; i++) {
-        const u32 r = min(first_row + i * BLOCK, searching.n - 1);
-        const Column mine = reinterpret_cast<const Column*>(searching_signatures)[r];
+        const u32 r = min(first_row + i * BLOCK, probe.n - 1);
+        const Column mine = reinterpret_cast<const Column*>(probe_signatures)[r];
 #pragma unroll
         for (u32 w = 0; w < WORDS; w++) {
             rows[i][w] = mine.of[w];
@@ -141,18 +141,18 @@ __device__ __forceinline__ void test_signatures(const Join& join, const u32* __r
     for (u32 t = blockIdx.y * share; t < end_tile; t++) {
         const u32 first = window.x + t * Shape::COLUMNS;
         const u32 count = min(Shape::COLUMNS, window.y - first);
-        const u32* const source = sorted_signatures + u64(first) * WORDS;
+        const u32* const source = build_signatures + u64(first) * WORDS;
         for (u32 i = threadIdx.x; i < Shape::COLUMNS * WORDS; i += BLOCK) {
             tile[i] = i < count * WORDS ? source[i] : 0;
         }
         if (REJECT == Reject::DISTANT) {
-            u32 least = join.sorted.sizes[first];
-            u32 most = join.sorted.sizes[first + count - 1];
+            u32 least = join.build.sizes[first];
+            u32 most = join.build.sizes[first + count - 1];
             if (join.grouped != 0) {
                 // Sizes begin again with each group; empty sets are in no window.
                 least = NONE;
                 for (u32 i = threadIdx.x; i < count; i += BLOCK) {
-                    const u32 size = join.sorted.sizes[first + i];
+                    const u32 size = join.build.sizes[first + i];
                     least = min(least, max(size, 1u));
                     most = max(most, size);
                 }
@@ -166,8 +166,8 @@ __device__ __forceinline__ void test_signatures(const Join& join, const u32* __r
                 sizes = {least, most};
 #pragma unroll 1
                 for (u32 i = 0; i < ROWS; i++) {
-                    const u32 r = min(first_row + i * BLOCK, searching.n - 1);
-                    const i32 of_row = bits_apart(join.measure, searching.sizes[r], searching.length(r), least, most);
+                    const u32 r = min(first_row + i * BLOCK, probe.n - 1);
+                    const i32 of_row = bits_apart(join.measure, probe.sizes[r], probe.length(r), least, most);
 #pragma unroll
                     for (u32 k = 0; k < ROWS; k++) {
                         apart[k] = k == i ? of_row : apart[k];
@@ -211,7 +211,7 @@ __device__ __forceinline__ void test_signatures(const Join& join, const u32* __r
                 const u32 bit = left == 0 ? 0 : __ffs(left) - 1;
                 const u32 r = first_row + bit % ROWS * BLOCK;
                 const u32 s = first + at + bit / ROWS;
-                const bool mine = left != 0 && r < searching.n && at + bit / ROWS < count && lo[r] <= s && s < hi[r];
+                const bool mine = left != 0 && r < probe.n && at + bit / ROWS < count && lo[r] <= s && s < hi[r];
                 queue.push(join, mine, {r, s, NONE});
             }
         }

@@ -47,12 +47,12 @@ program_count(const __grid_constant__ Program program, const u32* __restrict__ l
     translate_plain(program, tape, plain);
     const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
     const bool none = i >= positions;
-    const u32 searching = first + i;
-    u32 next = none ? 0 : lo[searching];
-    u32 end = none ? 0 : hi[searching];
+    const u32 probe = first + i;
+    u32 next = none ? 0 : lo[probe];
+    u32 end = none ? 0 : hi[probe];
     cut_to_slice(next, end);
     CountPairs count = {exists_only != 0, 0};
-    if (walk_mostly_plain(program, tape, plain, registers_of(program), count_way(next, end), searching - threadIdx.x % WARP, next,
+    if (walk_mostly_plain(program, tape, plain, registers_of(program), count_traversal(next, end), probe - threadIdx.x % WARP, next,
                           end, count)) {
         atomicOr(fault, 1);
     }
@@ -71,7 +71,7 @@ program_count(const __grid_constant__ Program program, const u32* __restrict__ l
 
 // Writes a lane's matches from `out[at]` on, after the first `skip` and at most `left`.
 struct WritePairs {
-    const u32* sorted_rows;
+    const u32* build_rows;
     u32* out;
     u32 skip, at, left;
 
@@ -81,7 +81,7 @@ struct WritePairs {
                 skip--;
                 continue;
             }
-            out[at++] = __ldg(sorted_rows + base + (__ffs(passing) - 1));
+            out[at++] = __ldg(build_rows + base + (__ffs(passing) - 1));
             left--;
         }
         return left == 0;
@@ -99,7 +99,7 @@ struct WritePairs {
             // Wraps for matches that are skipped.
             const u32 number = found + __popc(word & before) - skipped;
             if ((passing >> p & 1) != 0 && number < wanted) {
-                target[number] = __ldg(sorted_rows + base + p * WARP);
+                target[number] = __ldg(build_rows + base + p * WARP);
             }
             found += __popc(word);
         }
@@ -120,21 +120,21 @@ struct WritePairs {
 // Bound: 4 bytes a match written, and the work of program_count. Launch: as program_count.
 extern "C" __global__ void __launch_bounds__(MOST_THREADS, BLOCKS)
 program_expand(const __grid_constant__ Program program, const u32* __restrict__ lo, const u32* __restrict__ hi,
-               const u64* __restrict__ offsets, const u32* __restrict__ slice_offsets, const u32* __restrict__ sorted_rows,
+               const u64* __restrict__ offsets, const u32* __restrict__ slice_offsets, const u32* __restrict__ build_rows,
                u32 first, u32 positions, u64 from, u32 len, u32* __restrict__ out_build, u32* __restrict__ fault) {
     __shared__ Tape tape;
     translate(program, tape, true);
     const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
     const bool none = i >= positions;
-    const u32 searching = first + i;
-    u32 next = none ? 0 : lo[searching];
-    u32 end = none ? 0 : hi[searching];
+    const u32 probe = first + i;
+    u32 next = none ? 0 : lo[probe];
+    u32 end = none ? 0 : hi[probe];
     cut_to_slice(next, end);
 
     u64 begin = 0, after = 0;
     if (!none) {
-        begin = offsets[searching];
-        after = offsets[searching + 1];
+        begin = offsets[probe];
+        after = offsets[probe + 1];
         if (blockIdx.y + 1 < gridDim.y) {
             after = begin + slice_offsets[u64(blockIdx.y + 1) * positions + i];
         }
@@ -144,7 +144,7 @@ program_expand(const __grid_constant__ Program program, const u32* __restrict__ 
     }
     const u64 from_here = max(begin, from);
     const u64 to_here = min(after, from + len);
-    WritePairs write = {sorted_rows, out_build, 0, 0, 0};
+    WritePairs write = {build_rows, out_build, 0, 0, 0};
     if (from_here < to_here) {
         write.skip = u32(from_here - begin);
         write.at = u32(from_here - from);
@@ -152,23 +152,23 @@ program_expand(const __grid_constant__ Program program, const u32* __restrict__ 
     } else {
         next = end = 0;
     }
-    if (walk(program, tape, registers_of(program), expand_way(next, end), searching - threadIdx.x % WARP, next, end, write)) {
+    if (walk(program, tape, registers_of(program), expand_traversal(next, end), probe - threadIdx.x % WARP, next, end, write)) {
         atomicOr(fault, 1);
     }
 }
 
-// Which of `n` listed pairs match: bit `i` of `keep` for the columns' rows `sorted_rows[i]` and `searching_rows[i]`.
+// Which of `n` listed pairs match: bit `i` of `keep` for the columns' rows `build_rows[i]` and `probe_rows[i]`.
 // Bound: 8 bytes a pair and its values, which are random reads. Launch: a block for each `16 * threads` pairs.
 extern "C" __global__ void __launch_bounds__(MOST_THREADS, BLOCKS)
-program_filter(const __grid_constant__ Program program, const u32* __restrict__ sorted_rows,
-               const u32* __restrict__ searching_rows, u32 n, u32* __restrict__ keep, u32* __restrict__ fault) {
+program_filter(const __grid_constant__ Program program, const u32* __restrict__ build_rows,
+               const u32* __restrict__ probe_rows, u32 n, u32* __restrict__ keep, u32* __restrict__ fault) {
     __shared__ Tape tape;
     translate(program, tape, false);
     const u32 lane = threadIdx.x % WARP;
     const u32 first = (blockIdx.x * blockDim.x + threadIdx.x - lane) * PAIRS + lane;
     const u32 left = n > first ? n - first : 0;
     const u32 active = ALL_PAIRS >> (PAIRS - min((left + WARP - 1) / WARP, PAIRS));
-    const ListedPairs pairs = {sorted_rows, searching_rows, first, n - 1};
+    const ListedPairs pairs = {build_rows, probe_rows, first, n - 1};
     const Flags is = run(program, tape, registers_of(program), pairs);
     if ((is.fault & active) != 0) {
         atomicOr(fault, 1);

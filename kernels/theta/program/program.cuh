@@ -9,7 +9,7 @@ constexpr u32 MAX_INSTRUCTIONS = 64;
 enum class Kind : u8 { I8, I16, I32, I64, U8, U16, U32, U64, F32, F64, BOOL };
 
 enum class Code : u8 {
-    LOAD_SORTED, LOAD_SEARCHING, CONSTANT,
+    LOAD_BUILD, LOAD_PROBE, CONSTANT,
     ADD, SUB, MUL, DIV, REM, NEG,
     EQ, NOT_EQ, LT, LT_EQ, GT, GT_EQ, DISTINCT, NOT_DISTINCT,
     AND, OR, NOT, IS_NULL, IS_NOT_NULL, SELECT, CAST,
@@ -34,14 +34,14 @@ struct Instruction {
 };
 
 // `columns`: of the build side, then of the probe side. `registers`: the number of registers that steps may store to,
-// from 0 on. `sorted_len` and `searching_len` are the lengths of the columns, at least 1.
+// from 0 on. `build_len` and `probe_len` are the lengths of the columns, at least 1.
 struct Program {
     ProgramColumn columns[2 * MAX_COLUMNS];
     Instruction instructions[MAX_INSTRUCTIONS];
     u32 count;
     u32 registers;
-    u32 sorted_len;
-    u32 searching_len;
+    u32 build_len;
+    u32 probe_len;
 };
 
 __device__ __forceinline__ bool is_signed(Kind kind) {

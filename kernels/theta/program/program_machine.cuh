@@ -69,7 +69,7 @@ __device__ __forceinline__ Flags fetch_flags(const Program& program, const Tape&
     }
     const ProgramColumn& column = program.columns[operand.index];
     const auto bits = [&](const u32* bitmap) {
-        return operand.source == Source::SORTED ? pairs.sorted_bits(bitmap) : pairs.searching_bits(bitmap);
+        return operand.source == Source::BUILD ? pairs.build_bits(bitmap) : pairs.probe_bits(bitmap);
     };
     if (column.valid != nullptr) {
         is.null = ~bits(column.valid) & ALL_PAIRS;
@@ -84,8 +84,8 @@ __device__ __forceinline__ Flags fetch_flags(const Program& program, const Tape&
 template <typename Pairs>
 __device__ __forceinline__ u64 fetch_scalar(const Program& program, const Tape& tape, const Pairs& pairs, Operand operand, bool wide) {
     if constexpr (Pairs::ONE_ROW) {
-        if (operand.source == Source::SEARCHING) {
-            return pairs.searching_word(program.columns[operand.index], wide);
+        if (operand.source == Source::PROBE) {
+            return pairs.probe_word(program.columns[operand.index], wide);
         }
     }
     return tape.instructions[operand.index].constant;
@@ -112,10 +112,10 @@ __device__ __forceinline__ void fetch_words(const Program& program, const Tape& 
     switch (operand.source) {
         case Source::LAST: copy(last, words); return;
         case Source::REGISTER: registers.load_words(operand.index, words); return;
-        case Source::SORTED: pairs.sorted_words(program.columns[operand.index], words); return;
-        case Source::SEARCHING:
+        case Source::BUILD: pairs.build_words(program.columns[operand.index], words); return;
+        case Source::PROBE:
             if constexpr (!Pairs::ONE_ROW) {
-                pairs.searching_words(program.columns[operand.index], words);
+                pairs.probe_words(program.columns[operand.index], words);
                 return;
             }
         default: spread(fetch_scalar(program, tape, pairs, operand, false), words);

@@ -82,13 +82,13 @@ __device__ __forceinline__ u32 scattered_bits(const u32* bits, Position position
     return all;
 }
 
-// Build positions `base + p * step` with probe position `searching`. `aligned`: the same 16 positions for all lanes,
-// from a multiple of 16 on, and none beyond the build side; otherwise positions beyond it are replaced by the last one.
+// Build positions `base + p * step` with probe position `probe`. `aligned`: the same 16 positions for all lanes, from a
+// multiple of 16 on, and none beyond the build side; otherwise positions beyond it are replaced by the last one.
 struct RangePairs {
     // All pairs of a lane have one probe position.
     static constexpr bool ONE_ROW = true;
 
-    u32 searching, base, step, last;
+    u32 probe, base, step, last;
     bool aligned;
 
     // The words of a 64-bit column of the build side at contiguous positions.
@@ -104,7 +104,7 @@ struct RangePairs {
         }
     }
 
-    __device__ __forceinline__ void sorted_words(const ProgramColumn& column, u64 (&words)[PAIRS]) const {
+    __device__ __forceinline__ void build_words(const ProgramColumn& column, u64 (&words)[PAIRS]) const {
         if (aligned && width_of(Kind(column.kind)) == 32) {
             const uint4* const vectors = opaque(static_cast<const uint4*>(column.values) + base / 4);
             const u32 sign_mask = is_signed(Kind(column.kind)) ? ~0u : 0;
@@ -123,7 +123,7 @@ struct RangePairs {
         }
     }
 
-    __device__ __forceinline__ u32 sorted_bits(const u32* bits) const {
+    __device__ __forceinline__ u32 build_bits(const u32* bits) const {
         if (step == 1) {
             const u32 from = opaque(base);
             const u32 at = min(from, last) / 32;
@@ -133,19 +133,19 @@ struct RangePairs {
         return scattered_bits(bits, [&](u32 p) { return min(from + p * step, last); });
     }
 
-    __device__ __forceinline__ u64 searching_word(const ProgramColumn& column, bool wide) const {
-        return wide ? __ldg(static_cast<const u64*>(column.values) + searching) : load_word(column, searching);
+    __device__ __forceinline__ u64 probe_word(const ProgramColumn& column, bool wide) const {
+        return wide ? __ldg(static_cast<const u64*>(column.values) + probe) : load_word(column, probe);
     }
 
-    __device__ __forceinline__ u32 searching_bits(const u32* bits) const { return bit_at(bits, searching) ? ALL_PAIRS : 0; }
+    __device__ __forceinline__ u32 probe_bits(const u32* bits) const { return bit_at(bits, probe) ? ALL_PAIRS : 0; }
 };
 
 // The pairs `first + 32 p` of a list of `last + 1`; pairs beyond it are replaced by the last one.
 struct ListedPairs {
     static constexpr bool ONE_ROW = false;
 
-    const u32* sorted_rows;
-    const u32* searching_rows;
+    const u32* build_rows;
+    const u32* probe_rows;
     u32 first, last;
 
     // The row of pair `p`.
@@ -157,17 +157,17 @@ struct ListedPairs {
 
     __device__ __forceinline__ void wide_words(const ProgramColumn&, u64 (&)[PAIRS]) const {}
 
-    __device__ __forceinline__ void sorted_words(const ProgramColumn& column, u64 (&words)[PAIRS]) const {
-        load_words(column, at(sorted_rows), words);
+    __device__ __forceinline__ void build_words(const ProgramColumn& column, u64 (&words)[PAIRS]) const {
+        load_words(column, at(build_rows), words);
     }
 
-    __device__ __forceinline__ u32 sorted_bits(const u32* bits) const { return scattered_bits(bits, at(sorted_rows)); }
+    __device__ __forceinline__ u32 build_bits(const u32* bits) const { return scattered_bits(bits, at(build_rows)); }
 
-    __device__ __forceinline__ void searching_words(const ProgramColumn& column, u64 (&words)[PAIRS]) const {
-        load_words(column, at(searching_rows), words);
+    __device__ __forceinline__ void probe_words(const ProgramColumn& column, u64 (&words)[PAIRS]) const {
+        load_words(column, at(probe_rows), words);
     }
 
-    __device__ __forceinline__ u32 searching_bits(const u32* bits) const {
-        return scattered_bits(bits, at(searching_rows));
+    __device__ __forceinline__ u32 probe_bits(const u32* bits) const {
+        return scattered_bits(bits, at(probe_rows));
     }
 };

@@ -7,7 +7,7 @@
 
 // The source of a plain step: a constant word; a column of the probe row, or of 16 contiguous build positions, with
 // 64-bit or with 32-bit values; or a register.
-enum class Plain : u8 { WORD, ROW_WIDE, ROW_NARROW, SORTED_WIDE, SORTED_NARROW, MEMORY };
+enum class Plain : u8 { WORD, ROW_WIDE, ROW_NARROW, BUILD_WIDE, BUILD_NARROW, MEMORY };
 
 // `address`: of a column's values; a word; or a register's number. Body MOVE loads the operand, any other body combines
 // the last result with it. `sign_mask`: the bits above 32-bit values. `is`: bits of `Is`, where NARROW means 32 signed
@@ -43,13 +43,13 @@ __device__ __forceinline__ bool plain_source(const Program& program, const Tape&
         step.address = tape.instructions[operand.index].constant;
         return tape.instructions[operand.index].b == 0;
     }
-    if (operand.source != Source::SORTED && operand.source != Source::SEARCHING) {
+    if (operand.source != Source::BUILD && operand.source != Source::PROBE) {
         return false;
     }
     const ProgramColumn& column = program.columns[operand.index];
     const bool wide = width_of(Kind(column.kind)) == 64;
-    const bool sorted = operand.source == Source::SORTED;
-    step.source = sorted ? (wide ? Plain::SORTED_WIDE : Plain::SORTED_NARROW) : wide ? Plain::ROW_WIDE : Plain::ROW_NARROW;
+    const bool of_build = operand.source == Source::BUILD;
+    step.source = of_build ? (wide ? Plain::BUILD_WIDE : Plain::BUILD_NARROW) : wide ? Plain::ROW_WIDE : Plain::ROW_NARROW;
     step.address = reinterpret_cast<u64>(column.values);
     step.valid = column.valid;
     step.sign_mask = is_signed(Kind(column.kind)) ? ~0u : 0;
@@ -103,7 +103,7 @@ __device__ __forceinline__ void translate_plain(const Program& program, const Ta
 __device__ __forceinline__ void plain_words(const PlainStep& step, const Registers& registers, u32 base, u64 (&words)[PAIRS]) {
     // Values that depend on the position should not be kept from step to step.
     const u32 from = opaque(base);
-    if (step.source == Plain::SORTED_WIDE) {
+    if (step.source == Plain::BUILD_WIDE) {
         const ulonglong2* const vectors = opaque(reinterpret_cast<const ulonglong2*>(step.address) + from / 2);
 #pragma unroll
         for (u32 p = 0; p < PAIRS; p += 2) {
@@ -111,7 +111,7 @@ __device__ __forceinline__ void plain_words(const PlainStep& step, const Registe
             words[p] = two.x;
             words[p + 1] = two.y;
         }
-    } else if (step.source == Plain::SORTED_NARROW) {
+    } else if (step.source == Plain::BUILD_NARROW) {
         const uint4* const vectors = opaque(reinterpret_cast<const uint4*>(step.address) + from / 4);
         const auto extended = [&](u32 low) { return u64(u32(i32(low) >> 31) & step.sign_mask) << 32 | low; };
 #pragma unroll
@@ -128,26 +128,26 @@ __device__ __forceinline__ void plain_words(const PlainStep& step, const Registe
 }
 
 // The word that a step reads for all pairs.
-__device__ __forceinline__ u64 plain_word(const PlainStep& step, u32 searching) {
+__device__ __forceinline__ u64 plain_word(const PlainStep& step, u32 probe) {
     if (step.source == Plain::ROW_WIDE) {
-        return __ldg(reinterpret_cast<const u64*>(step.address) + searching);
+        return __ldg(reinterpret_cast<const u64*>(step.address) + probe);
     }
     if (step.source == Plain::ROW_NARROW) {
-        const u32 low = __ldg(reinterpret_cast<const u32*>(step.address) + searching);
+        const u32 low = __ldg(reinterpret_cast<const u32*>(step.address) + probe);
         return u64(u32(i32(low) >> 31) & step.sign_mask) << 32 | low;
     }
     return step.address;
 }
 
 // The pairs that are NULL.
-__device__ __forceinline__ u32 plain_nulls(const PlainTape& plain, u32 searching, u32 base) {
+__device__ __forceinline__ u32 plain_nulls(const PlainTape& plain, u32 probe, u32 base) {
     u32 null = 0;
 #pragma unroll 1
     for (u32 s = 0; s < plain.count; s++) {
         const PlainStep& step = plain.steps[s];
         if (step.valid != nullptr) {
             const bool of_row = step.source <= Plain::ROW_NARROW;
-            const u32 from = of_row ? searching : base;
+            const u32 from = of_row ? probe : base;
             const u32 valid = __ldg(step.valid + from / 32) >> from % 32;
             null |= of_row ? (valid & 1) - 1 : ~valid;
         }
@@ -155,9 +155,9 @@ __device__ __forceinline__ u32 plain_nulls(const PlainTape& plain, u32 searching
     return null & ALL_PAIRS;
 }
 
-// The pairs of probe position `searching` and 16 contiguous build positions from `base` on that match; false if a NaN
+// The pairs of probe position `probe` and 16 contiguous build positions from `base` on that match; false if a NaN
 // needs exact handling. Bound: about 30 instructions to decode a step for 16 pairs.
-__device__ __forceinline__ bool run_plain(const PlainTape& plain, const Registers& registers, u32 searching, u32 base, u32& passing) {
+__device__ __forceinline__ bool run_plain(const PlainTape& plain, const Registers& registers, u32 probe, u32 base, u32& passing) {
     u64 a[PAIRS], b[PAIRS];
 #pragma unroll 1
     for (const PlainStep* at = plain.steps;; at++) {
@@ -167,7 +167,7 @@ __device__ __forceinline__ bool run_plain(const PlainTape& plain, const Register
             plain_words(step, registers, base, a);
             continue;
         }
-        const u64 word = plain_word(step, searching);
+        const u64 word = plain_word(step, probe);
         if (!of_row) {
             plain_words(step, registers, base, b);
         }
@@ -177,7 +177,7 @@ __device__ __forceinline__ bool run_plain(const PlainTape& plain, const Register
                                      : run_comparison(step.body, step.order, a, [&](u32 p) { return b[p]; }, nan);
             passing = truth ^ ((step.is & INVERTED) != 0 ? ALL_PAIRS : 0);
             if ((step.is & FLAGGED) != 0) {
-                passing &= ~plain_nulls(plain, searching, base);
+                passing &= ~plain_nulls(plain, probe, base);
             }
             return !nan;
         }

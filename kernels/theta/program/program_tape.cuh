@@ -8,7 +8,7 @@
 
 // The source of an operand: the last step's result, a register, a column of either side (by its number among all
 // columns), or an instruction's constant.
-enum class Source : u8 { LAST, REGISTER, SORTED, SEARCHING, CONSTANT, NONE };
+enum class Source : u8 { LAST, REGISTER, BUILD, PROBE, CONSTANT, NONE };
 
 struct Operand {
     Source source;
@@ -73,7 +73,7 @@ __device__ __forceinline__ bool is_leaf(Code code) {
 // The number of registers that an instruction reads: a, then b, then c.
 __device__ __forceinline__ u32 operands_of(Code code) {
     switch (code) {
-        case Code::LOAD_SORTED: case Code::LOAD_SEARCHING: case Code::CONSTANT: return 0;
+        case Code::LOAD_BUILD: case Code::LOAD_PROBE: case Code::CONSTANT: return 0;
         case Code::NEG: case Code::NOT: case Code::IS_NULL: case Code::IS_NOT_NULL: case Code::CAST: return 1;
         case Code::SELECT: return 3;
         default: return 2;
@@ -117,7 +117,7 @@ __device__ __forceinline__ Body body_of(const Instruction& in) {
             return from == kind || always_fits(from, kind) ? Body::MOVE
                    : is_signed(from) && kind == Kind::F64 ? Body::SIGNED_TO_F64
                                                           : Body::OTHER;
-        case Code::LOAD_SORTED: case Code::LOAD_SEARCHING: case Code::CONSTANT: return Body::MOVE;
+        case Code::LOAD_BUILD: case Code::LOAD_PROBE: case Code::CONSTANT: return Body::MOVE;
         default: break;
     }
     if (!is_comparison(in.code) || kind == Kind::BOOL) {
@@ -135,8 +135,8 @@ __device__ __forceinline__ Body body_of(const Instruction& in) {
 // Whether an instruction's result can be NULL or undecided for any operands, NaNs aside.
 __device__ __forceinline__ bool can_be_flagged(const Program& program, const Instruction& in) {
     switch (in.code) {
-        case Code::LOAD_SORTED: return program.columns[in.column].valid != nullptr;
-        case Code::LOAD_SEARCHING: return program.columns[MAX_COLUMNS + in.column].valid != nullptr;
+        case Code::LOAD_BUILD: return program.columns[in.column].valid != nullptr;
+        case Code::LOAD_PROBE: return program.columns[MAX_COLUMNS + in.column].valid != nullptr;
         case Code::CONSTANT: return in.b != 0;
         case Code::DIV: case Code::REM: return true;
         case Code::CAST: return body_of(in) == Body::OTHER;
@@ -205,9 +205,9 @@ __device__ __forceinline__ void turn(Step& step) {
 // The operand that a load or a constant becomes.
 __device__ __forceinline__ Operand leaf_of(const Tape& tape, u32 t) {
     const Instruction& in = tape.instructions[t];
-    return in.code == Code::CONSTANT       ? Operand{Source::CONSTANT, u8(t)}
-           : in.code == Code::LOAD_SORTED ? Operand{Source::SORTED, u8(in.column)}
-                                          : Operand{Source::SEARCHING, u8(MAX_COLUMNS + in.column)};
+    return in.code == Code::CONSTANT     ? Operand{Source::CONSTANT, u8(t)}
+           : in.code == Code::LOAD_BUILD ? Operand{Source::BUILD, u8(in.column)}
+                                         : Operand{Source::PROBE, u8(MAX_COLUMNS + in.column)};
 }
 
 // The source of register `reg` for instruction `t`. `steps` are the instructions that become steps.
@@ -266,7 +266,7 @@ __device__ __forceinline__ Step step_of(const Program& program, const Tape& tape
     step.order = order_of(in.code);
     // The last result is not moved if it is the first operand, and a word that all pairs of a lane share need not be
     // replicated if it is the second.
-    if (step.a.source != Source::LAST && (step.b.source == Source::LAST || step.a.source >= Source::SEARCHING)) {
+    if (step.a.source != Source::LAST && (step.b.source == Source::LAST || step.a.source >= Source::PROBE)) {
         const u32 second = operands == 3 ? in.c : in.b;
         if (can_turn(step.body)) {
             turn(step);
@@ -278,7 +278,7 @@ __device__ __forceinline__ Step step_of(const Program& program, const Tape& tape
 
     const bool words = step.body != Body::LOGIC && (in.code == Code::CAST ? step.from : in.kind) != Kind::BOOL;
     const bool makes_words = step.body != Body::LOGIC && !is_comparison(in.code) && in.kind != Kind::BOOL;
-    const bool scalar = words && (step.b.source == Source::CONSTANT || (one_row && step.b.source == Source::SEARCHING));
+    const bool scalar = words && (step.b.source == Source::CONSTANT || (one_row && step.b.source == Source::PROBE));
     const auto wide = [&](Operand operand, Source source) {
         return words && operand.source == source && width_of(Kind(program.columns[operand.index].kind)) == 64;
     };
@@ -289,8 +289,9 @@ __device__ __forceinline__ Step step_of(const Program& program, const Tape& tape
     }
     step.is = (words && step.a.source != Source::LAST ? FETCHED_A : 0) |
               (words && !scalar && step.b.source != Source::NONE ? FETCHED_B : 0) |
-              (wide(step.a, Source::SORTED) ? WIDE_A : 0) | (wide(step.b, Source::SORTED) ? WIDE_B : 0) |
-              (scalar ? SCALAR : 0) | (scalar && wide(step.b, Source::SEARCHING) ? WIDE_SCALAR : 0) | (words ? WORDS : 0) | (makes_words ? MAKES_WORDS : 0) |
+              (wide(step.a, Source::BUILD) ? WIDE_A : 0) | (wide(step.b, Source::BUILD) ? WIDE_B : 0) |
+              (scalar ? SCALAR : 0) | (scalar && wide(step.b, Source::PROBE) ? WIDE_SCALAR : 0) |
+              (words ? WORDS : 0) | (makes_words ? MAKES_WORDS : 0) |
               (width_of(in.kind) < 64 && Body::ADD_INT <= step.body && step.body <= Body::MUL_INT ? NARROW : 0) |
               (is_kept(tape, steps, t, count) ? STORED : 0) |
               (in.code == Code::NOT_EQ || in.code == Code::LT_EQ || in.code == Code::GT_EQ || in.code == Code::DISTINCT ? INVERTED : 0) |

@@ -52,10 +52,10 @@ impl AggregateRun {
         }
         let build = join.theta.build;
         let arguments = self.sink.spec.aggregates.iter().filter_map(|a| a.argument);
-        let counts_sorted = self.sink.spec.group_side == GroupSide::Side(build)
+        let counts_build = self.sink.spec.group_side == GroupSide::Side(build)
             || join.flags_side(build)
             || arguments.into_iter().any(|(side, _)| side == build);
-        match counts_sorted {
+        match counts_build {
             true => ProbeResult::Counts,
             false => ProbeResult::ProbeCounts,
         }

@@ -122,7 +122,7 @@ impl Stream {
             (&out).into(),
         );
         // SAFETY: offsets are one more than the probe positions; `out` holds len words.
-        unsafe { self.launch(kernels::EXPAND_SEARCHING, self.expansion(len + m), &args)? };
+        unsafe { self.launch(kernels::EXPAND_PROBE, self.expansion(len + m), &args)? };
         Ok(Buffer::cuda(out, len))
     }
 

@@ -76,7 +76,7 @@ impl Stream {
     fn runners(&self, program: &ProgramArg, positions: usize) -> Shape {
         let warps = positions.div_ceil(32).max(1);
         let wanted = (128 * self.gpu.multiprocessors as usize).div_ceil(warps);
-        let slices = wanted.min(program.sorted_len as usize / SLICE);
+        let slices = wanted.min(program.build_len as usize / SLICE);
         Shape {
             slices: slices.max(1) as u32,
             ..program.shape(positions, 1)
@@ -173,7 +173,7 @@ impl Stream {
                 check_cancelled,
             );
         }
-        let out_sorted = self.alloc(len * 4, "join output rows")?;
+        let out_build = self.alloc(len * 4, "join output rows")?;
         // The counting pass decided on each candidate, so none needs the host.
         let fault = self.zeroed(4, "join output rows")?;
         let tester = Filter {
@@ -183,7 +183,7 @@ impl Stream {
         let written = Written {
             from,
             len,
-            build: &out_sorted,
+            build: &out_build,
         };
         let most = FIRST_CANDIDATES / n.max(1);
         self.in_launches(
@@ -202,7 +202,7 @@ impl Stream {
         )?;
         Ok(Some(Pairs {
             probe: self.expand_probe(matches, offsets, from, len)?,
-            build: Buffer::cuda(out_sorted, len),
+            build: Buffer::cuda(out_build, len),
         }))
     }
 

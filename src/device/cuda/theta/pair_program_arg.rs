@@ -20,8 +20,8 @@ pub(crate) struct ProgramArg {
     instructions: [ProgramInstruction; MAX_INSTRUCTIONS],
     count: u32,
     registers: u32,
-    pub(crate) sorted_len: u32,
-    searching_len: u32,
+    pub(crate) build_len: u32,
+    probe_len: u32,
 }
 
 /// `ProgramColumn`: addresses of values and validity (0 without NULLs), and the kind.
@@ -114,8 +114,8 @@ impl ProgramArg {
             instructions,
             count: program.len() as u32,
             registers: kept.map(|i| u32::from(i.out) + 1).max().unwrap_or(0),
-            sorted_len: build as u32,
-            searching_len: probe as u32,
+            build_len: build as u32,
+            probe_len: probe as u32,
         })
     }
 

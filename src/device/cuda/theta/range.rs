@@ -196,8 +196,8 @@ impl Stream {
         from: u64,
         len: usize,
     ) -> Result<Pairs> {
-        let out_searching = self.alloc(len * 4, "join output rows")?;
-        let out_sorted = self.alloc(len * 4, "join output rows")?;
+        let out_probe = self.alloc(len * 4, "join output rows")?;
+        let out_build = self.alloc(len * 4, "join output rows")?;
         let args = (
             memory(&ranges.lo)?.into(),
             memory(&probe.rows)?.into(),
@@ -206,8 +206,8 @@ impl Stream {
             (ranges.rows() as u32).into(),
             from.into(),
             (len as u32).into(),
-            (&out_searching).into(),
-            (&out_sorted).into(),
+            (&out_probe).into(),
+            (&out_build).into(),
         );
         // SAFETY: offsets are the scanned lengths of the ranges, so match numbers lead to positions inside of them.
         unsafe {
@@ -218,8 +218,8 @@ impl Stream {
             )?
         };
         Ok(Pairs {
-            probe: Buffer::cuda(out_searching, len),
-            build: Buffer::cuda(out_sorted, len),
+            probe: Buffer::cuda(out_probe, len),
+            build: Buffer::cuda(out_build, len),
         })
     }
 }

@@ -184,18 +184,18 @@ impl Stream {
         test: &Test<'_>,
     ) -> Result<Buffer<u32>> {
         let (n, m) = (matches.build.len(), matches.ranges.rows());
-        let (sorted, probe) = (on_gpu(test.build)?, on_gpu(test.probe)?);
+        let (build, probe) = (on_gpu(test.build)?, on_gpu(test.probe)?);
         // Threads that build it at the same time build equal trees.
-        let wavelet = match sorted.wavelet.get() {
+        let wavelet = match build.wavelet.get() {
             Some(wavelet) => wavelet,
             None => {
-                let built = self.wavelet(memory(&sorted.keys)?, n)?;
-                sorted.wavelet.get_or_init(|| built)
+                let built = self.wavelet(memory(&build.keys)?, n)?;
+                build.wavelet.get_or_init(|| built)
             }
         };
         let keys = match &wavelet.keys {
             Some(keys) => keys,
-            None => memory(&sorted.keys)?,
+            None => memory(&build.keys)?,
         };
         let through = matches!(test.op, Comparison::LtEq | Comparison::Gt);
         let others = matches!(test.op, Comparison::Gt | Comparison::GtEq);

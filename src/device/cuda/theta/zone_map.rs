@@ -316,14 +316,14 @@ impl Stream {
             return Ok(None);
         };
         let n = matches.build.len();
-        let out_sorted = self.alloc(len * 4, "join output rows")?;
+        let out_build = self.alloc(len * 4, "join output rows")?;
         if len > 0 {
             let window = self.window(offsets, from, len)?;
             let most = FIRST_CANDIDATES / n.max(1);
             let written = Written {
                 from,
                 len,
-                build: &out_sorted,
+                build: &out_build,
             };
             self.in_launches(
                 window.len(),
@@ -346,7 +346,7 @@ impl Stream {
         };
         Ok(Some(Pairs {
             probe,
-            build: Buffer::cuda(out_sorted, len),
+            build: Buffer::cuda(out_build, len),
         }))
     }
 }

@@ -54,8 +54,8 @@ impl Candidates<'_> {
         }
     }
 
-    fn positions(&self, of_sorted: bool) -> Positions<'_> {
-        match (self, of_sorted) {
+    fn positions(&self, of_build: bool) -> Positions<'_> {
+        match (self, of_build) {
             (Self::Run { build, .. }, true) => Positions::Run(build.clone()),
             (Self::Run { probe, .. }, false) => Positions::One(*probe),
             (Self::Pairs { build, .. }, true) => Positions::Each(build),

@@ -80,7 +80,7 @@ impl Stream {
             _ => self.expansion(total + rows),
         };
         // SAFETY: offsets are one more than the rows, and `of_entries` holds a word for each of the total.
-        unsafe { self.launch(kernels::EXPAND_SEARCHING, shape, &args)? };
+        unsafe { self.launch(kernels::EXPAND_PROBE, shape, &args)? };
         Ok((of_entries, offsets, total))
     }
 

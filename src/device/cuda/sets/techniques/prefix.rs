@@ -35,7 +35,7 @@ impl Prefix {
         let (structure, measure) = (sets.structure(), measure.structure());
         let args = ((&structure).into(), (&measure).into(), (&lengths).into());
         // SAFETY: the structures are of sets and a measure; `lengths` holds a word per set.
-        unsafe { stream.launch(kernels::SET_PREFIX_SORTED, Shape::each(sets.len), &args)? };
+        unsafe { stream.launch(kernels::SET_PREFIX_BUILD, Shape::each(sets.len), &args)? };
         let mut lists = stream.inverted(sets, &lengths, universe, true)?;
         let places = match lists.places.take() {
             Some(places) => places,
@@ -64,7 +64,7 @@ impl Prefix {
             (&lengths).into(),
         );
         // SAFETY: windows are of indexed sets, which have sizes; `lengths` holds a word per set.
-        unsafe { stream.launch(kernels::SET_PREFIX_SEARCHING, Shape::each(sets.len), &args)? };
+        unsafe { stream.launch(kernels::SET_PREFIX_PROBE, Shape::each(sets.len), &args)? };
         let (of_entries, offsets, total) = stream.entries(&lengths, sets.len)?;
         let prefixes = move |offsets: &Memory, of_entries: &Memory| {
             Structure([offsets.into(), of_entries.into()])

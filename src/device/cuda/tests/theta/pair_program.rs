@@ -255,7 +255,7 @@ fn programs_decide_as_the_hosts() {
         let sides = sides(&host, &gpu, &mut random, sizes, [0, 4, 5][turn % 3], groups);
         let program = program(&mut random, turn % 4 == 0);
         let build_side = [Side::Left, Side::Right][turn % 2];
-        let (of_sorted, of_probe) = match build_side {
+        let (of_build, of_probe) = match build_side {
             Side::Left => (LEFT, RIGHT),
             Side::Right => (RIGHT, LEFT),
         };
@@ -275,12 +275,12 @@ fn programs_decide_as_the_hosts() {
             });
             (of_host, of_gpu)
         };
-        let (build, sorted_on_gpu) = gather(
+        let (build, build_on_gpu) = gather(
             &mut random,
-            of_sorted,
+            of_build,
             sides.rows,
             &sides.build,
-            &sides.sorted_on_gpu,
+            &sides.build_on_gpu,
         );
         let (probe, probe_on_gpu) = gather(
             &mut random,
@@ -297,14 +297,14 @@ fn programs_decide_as_the_hosts() {
             }],
         };
         let groups = sides.groups.as_ref();
-        let (s, p) = (&sides.build, &sides.probe);
+        let (b, p) = (&sides.build, &sides.probe);
         let ranges = host
-            .range_bounds(s, p, &bound(&sides.keys), groups.map(|g| &g.0))
+            .range_bounds(b, p, &bound(&sides.keys), groups.map(|g| &g.0))
             .unwrap();
-        let (s, p) = (&sides.sorted_on_gpu, &sides.probe_on_gpu);
+        let (b, p) = (&sides.build_on_gpu, &sides.probe_on_gpu);
         let bounds = bound(&sides.keys_on_gpu);
         let ranges_on_gpu = gpu
-            .range_bounds(s, p, &bounds, groups.map(|g| &g.1))
+            .range_bounds(b, p, &bounds, groups.map(|g| &g.1))
             .unwrap();
 
         // After no test, one or two; with five the host fallback runs.
@@ -318,7 +318,7 @@ fn programs_decide_as_the_hosts() {
                 (
                     host.zone_keys(&left, &sides.build).unwrap(),
                     host.zone_keys(&right, &sides.probe).unwrap(),
-                    gpu.zone_keys(&left_on_gpu, &sides.sorted_on_gpu).unwrap(),
+                    gpu.zone_keys(&left_on_gpu, &sides.build_on_gpu).unwrap(),
                     gpu.zone_keys(&right_on_gpu, &sides.probe_on_gpu).unwrap(),
                 )
             })
@@ -344,14 +344,14 @@ fn programs_decide_as_the_hosts() {
             }),
         };
         let matches_on_gpu = Matches {
-            build: &sides.sorted_on_gpu,
+            build: &sides.build_on_gpu,
             probe: &sides.probe_on_gpu,
             ranges: &ranges_on_gpu,
             tests: &of_gpu,
             program: Some(BoundProgram {
                 program: &program,
                 build_side,
-                build: &sorted_on_gpu,
+                build: &build_on_gpu,
                 probe: &probe_on_gpu,
             }),
         };

@@ -8,7 +8,7 @@ use crate::device::primitives::theta::ThetaPrimitives;
 /// Two sides on both devices, sorted by their keys.
 pub(crate) struct Sides {
     pub(crate) build: OrderedRows,
-    pub(crate) sorted_on_gpu: OrderedRows,
+    pub(crate) build_on_gpu: OrderedRows,
     pub(crate) probe: OrderedRows,
     pub(crate) probe_on_gpu: OrderedRows,
     /// Keys of the probe side, by row.
@@ -40,7 +40,7 @@ pub(crate) fn sides(
         build: host
             .sort(n, Some(&base), base_ids.map(|ids| &ids.0).zip(groups), &[])
             .unwrap(),
-        sorted_on_gpu: gpu
+        build_on_gpu: gpu
             .sort(
                 n,
                 Some(&base_on_gpu),
@@ -110,7 +110,7 @@ fn ranges_counts_and_coverage_are_the_hosts() {
                         .unwrap();
                     let of_gpu = gpu
                         .range_bounds(
-                            &sides.sorted_on_gpu,
+                            &sides.build_on_gpu,
                             &sides.probe_on_gpu,
                             &bounds(&sides.keys_on_gpu),
                             sides.groups.as_ref().map(|ids| &ids.1),
@@ -127,9 +127,7 @@ fn ranges_counts_and_coverage_are_the_hosts() {
                         "{what}: hi"
                     );
                     let cover = host.cover(&sides.build, &of_host, sides.rows).unwrap();
-                    let cover_on_gpu = gpu
-                        .cover(&sides.sorted_on_gpu, &of_gpu, sides.rows)
-                        .unwrap();
+                    let cover_on_gpu = gpu.cover(&sides.build_on_gpu, &of_gpu, sides.rows).unwrap();
                     assert_eq!(
                         cover.on_host().unwrap(),
                         &down(&gpu, &cover_on_gpu),
@@ -144,7 +142,7 @@ fn ranges_counts_and_coverage_are_the_hosts() {
                             program: None,
                         };
                         let matches_on_gpu = Matches {
-                            build: &sides.sorted_on_gpu,
+                            build: &sides.build_on_gpu,
                             probe: &sides.probe_on_gpu,
                             ranges: &of_gpu,
                             tests: &[],
@@ -237,12 +235,12 @@ pub(crate) fn same_pairs(
         assert_eq!(
             pairs.probe.on_host().unwrap(),
             &down(gpu, &pairs_on_gpu.probe),
-            "{what}: searching rows of {from}, {len}"
+            "{what}: probe rows of {from}, {len}"
         );
         assert_eq!(
             pairs.build.on_host().unwrap(),
             &down(gpu, &pairs_on_gpu.build),
-            "{what}: sorted rows of {from}, {len}"
+            "{what}: build rows of {from}, {len}"
         );
     }
 }
@@ -295,7 +293,7 @@ fn tested_matches_are_the_hosts() {
                     .unwrap();
                 let ranges_on_gpu = gpu
                     .range_bounds(
-                        &sides.sorted_on_gpu,
+                        &sides.build_on_gpu,
                         &sides.probe_on_gpu,
                         &bounds(&sides.keys_on_gpu),
                         sides.groups.as_ref().map(|g| &g.1),
@@ -314,7 +312,7 @@ fn tested_matches_are_the_hosts() {
                             *op,
                             host.zone_keys(&left, &sides.build).unwrap(),
                             host.zone_keys(&right, &sides.probe).unwrap(),
-                            gpu.zone_keys(&left_on_gpu, &sides.sorted_on_gpu).unwrap(),
+                            gpu.zone_keys(&left_on_gpu, &sides.build_on_gpu).unwrap(),
                             gpu.zone_keys(&right_on_gpu, &sides.probe_on_gpu).unwrap(),
                         )
                     })
@@ -343,7 +341,7 @@ fn tested_matches_are_the_hosts() {
                     program: None,
                 };
                 let matches_on_gpu = Matches {
-                    build: &sides.sorted_on_gpu,
+                    build: &sides.build_on_gpu,
                     probe: &sides.probe_on_gpu,
                     ranges: &ranges_on_gpu,
                     tests: &of_gpu,
