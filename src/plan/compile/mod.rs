@@ -11,6 +11,8 @@ pub(crate) mod float_bits;
 pub(crate) mod operators;
 pub(crate) mod pair_program;
 pub(crate) mod row_program;
+#[cfg(test)]
+pub(crate) mod test_expressions;
 pub(crate) mod text;
 pub(crate) mod text_case;
 pub(crate) mod text_tests;

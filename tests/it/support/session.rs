@@ -8,7 +8,7 @@ use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::*;
-use datafusion_bowtie::BowtieSessionExt;
+use datafusion_bowtie::{BowtieRuntime, BowtieSessionExt};
 
 /// A session with bowtie and default options.
 pub(crate) fn session() -> SessionContext {
@@ -32,14 +32,20 @@ fn on_device(ctx: SessionContext) -> SessionContext {
 
 /// A session with bowtie whose host memory is counted by `pool`.
 pub(crate) fn session_in(pool: Arc<dyn MemoryPool>) -> SessionContext {
-    session_of(RuntimeEnvBuilder::new().with_memory_pool(pool))
+    session_on(pool, BowtieRuntime::shared())
+}
+
+/// The same, whose device memory is counted by `bowtie`.
+pub(crate) fn session_on(pool: Arc<dyn MemoryPool>, bowtie: Arc<BowtieRuntime>) -> SessionContext {
+    session_of(RuntimeEnvBuilder::new().with_memory_pool(pool), bowtie)
 }
 
 /// The same, which may not spill.
 pub(crate) fn session_without_files(pool: Arc<dyn MemoryPool>) -> SessionContext {
     let disabled = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool);
-    session_of(runtime.with_disk_manager_builder(disabled))
+    let runtime = runtime.with_disk_manager_builder(disabled);
+    session_of(runtime, BowtieRuntime::shared())
 }
 
 /// The same, which spills to files in `directory`.
@@ -47,16 +53,17 @@ pub(crate) fn session_with_files_in(pool: Arc<dyn MemoryPool>, directory: &Path)
     let mode = DiskManagerMode::Directories(vec![directory.to_path_buf()]);
     let files = DiskManagerBuilder::default().with_mode(mode);
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool);
-    session_of(runtime.with_disk_manager_builder(files))
+    let runtime = runtime.with_disk_manager_builder(files);
+    session_of(runtime, BowtieRuntime::shared())
 }
 
 /// A session with bowtie in a runtime of its own.
-fn session_of(runtime: RuntimeEnvBuilder) -> SessionContext {
+fn session_of(runtime: RuntimeEnvBuilder, bowtie: Arc<BowtieRuntime>) -> SessionContext {
     let runtime = runtime.build_arc();
     let state = SessionStateBuilder::new()
         .with_default_features()
         .with_runtime_env(runtime.unwrap())
-        .with_bowtie()
+        .with_bowtie_runtime(bowtie)
         .unwrap()
         .build();
     on_device(SessionContext::new_with_state(state))

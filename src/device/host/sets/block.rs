@@ -59,6 +59,24 @@ impl SetSearch<'_> {
         sink.settle()
     }
 
+    /// Calls `each` with each probe set of `block` that may have further matches: its number in the block, its position,
+    /// and its window. Does a [`step`](Self::step) after each of them.
+    pub(crate) fn for_each_set<S: Sink>(
+        &self,
+        block: &Block,
+        sink: &mut S,
+        mut each: impl FnMut(usize, usize, &Range<usize>, &mut S),
+    ) -> Result<()> {
+        for (i, window) in block.windows.iter().enumerate() {
+            if window.is_empty() || sink.is_full(i) {
+                continue;
+            }
+            each(i, block.first + i, window, sink);
+            self.step(sink)?;
+        }
+        Ok(())
+    }
+
     /// The probe sets at `positions` as a block. Matches of empty sets are passed to the sink here.
     pub(crate) fn block(&self, positions: Range<usize>, sink: &mut impl Sink) -> Result<Block> {
         let first = positions.start;

@@ -13,7 +13,7 @@
 use crate::device::host::pace::CancelCheck;
 use crate::device::host::sets::encode::encoding;
 use crate::device::host::sets::finder::{Finder, MOST_MATCHES, SetIndex, lists_of};
-use crate::device::host::sets::{choice, collect, self_join};
+use crate::device::host::sets::{choose, collect, self_join};
 
 #[cfg(test)]
 mod tests;
@@ -28,7 +28,7 @@ use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::results::{SetCounting, SetCounts, SetMatches};
-use crate::device::host::sets::choice::Profile;
+use crate::device::host::sets::choose::Profile;
 use crate::device::host::sets::probe_side::ProbeSide;
 use crate::error::{BowtieError, Result};
 use crate::ir::set_predicate::{SetTechnique, SetTest};
@@ -73,7 +73,7 @@ pub(crate) fn index(
         universe: universe as u64,
         groups: (sets.len() as u64).pow(2) / squares.max(1),
     };
-    let technique = choice::choose(technique, test, &profile);
+    let technique = choose::choose(technique, test, &profile);
     let bytes = Finder::bytes(technique, &sets, universe);
     let lease = budget.lease(bytes, "an index of sets")?;
     check_cancelled()?;

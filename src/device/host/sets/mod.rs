@@ -2,7 +2,7 @@
 //! side probe the index.
 
 pub(crate) mod block;
-pub(crate) mod choice;
+pub(crate) mod choose;
 pub(crate) mod collect;
 pub(crate) mod encode;
 pub(crate) mod finder;

@@ -167,7 +167,11 @@ pub(crate) fn tables() -> SessionContext {
 /// DataFusion expects a row of each of its joins, whose keys nobody counted.
 #[tokio::test]
 async fn many_groups_stay_on_the_device() {
-    let offloaded = offloaded(&tables(), include_str!("../../../../tests/it/tpch/q02.sql")).await;
+    let offloaded = offloaded(
+        &tables(),
+        include_str!("../../../../tests/it/tpch/subqueries/q02.sql"),
+    )
+    .await;
     let is = |name: &str| offloaded.iter().any(|other| other == name);
     assert!(
         is("AggregateExec") && !is("JoinAggregateExec"),
@@ -179,7 +183,11 @@ async fn many_groups_stay_on_the_device() {
 /// rows.
 #[tokio::test]
 async fn groups_of_all_partitions_are_the_devices() {
-    let offloaded = offloaded(&tables(), include_str!("../../../../tests/it/tpch/q17.sql")).await;
+    let offloaded = offloaded(
+        &tables(),
+        include_str!("../../../../tests/it/tpch/subqueries/q17.sql"),
+    )
+    .await;
     let times = |name: &str| offloaded.iter().filter(|other| *other == name).count();
     assert_eq!(
         (times("AggregateExec"), times("JoinExec")),
@@ -217,14 +225,20 @@ async fn what_was_measured_to_gain_is_offloaded() {
     let context = tables();
     // How many joins are offloaded, at least; no node of those without.
     for (joins, sql) in [
-        (0, include_str!("../../../../tests/it/tpch/q01.sql")),
-        (1, include_str!("../../../../tests/it/tpch/q04.sql")),
-        (5, include_str!("../../../../tests/it/tpch/q05.sql")),
-        (0, include_str!("../../../../tests/it/tpch/q06.sql")),
-        (4, include_str!("../../../../tests/it/tpch/q07.sql")),
-        (5, include_str!("../../../../tests/it/tpch/q08.sql")),
-        (4, include_str!("../../../../tests/it/tpch/q09.sql")),
-        (4, include_str!("../../../../tests/it/tpch/q11.sql")),
+        (0, include_str!("../../../../tests/it/tpch/plain/q01.sql")),
+        (
+            1,
+            include_str!("../../../../tests/it/tpch/subqueries/q04.sql"),
+        ),
+        (5, include_str!("../../../../tests/it/tpch/plain/q05.sql")),
+        (0, include_str!("../../../../tests/it/tpch/plain/q06.sql")),
+        (4, include_str!("../../../../tests/it/tpch/plain/q07.sql")),
+        (5, include_str!("../../../../tests/it/tpch/plain/q08.sql")),
+        (4, include_str!("../../../../tests/it/tpch/plain/q09.sql")),
+        (
+            4,
+            include_str!("../../../../tests/it/tpch/subqueries/q11.sql"),
+        ),
     ] {
         let sql = sql.split(';').next().unwrap();
         let offloaded = offloaded(&context, sql).await;

@@ -27,6 +27,7 @@ use crate::ops::build_index::BuildIndex;
 use crate::ops::probe::{Probe, ProbeResult};
 use crate::plan::compile::pair_program::compile;
 use crate::plan::compile::pair_program::tests::generator::{Generator, TYPES, values};
+use crate::plan::compile::test_expressions::Generate;
 use crate::spec::join::{MatchSpec, SideInput};
 
 type Expr = Arc<dyn PhysicalExpr>;

@@ -16,6 +16,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::ir::program::Kind;
 use crate::plan::compile::row_program::tests::generator::{Generator, TYPES, values};
+use crate::plan::compile::test_expressions::Generate;
 
 pub(crate) mod dates;
 pub(crate) mod generator;

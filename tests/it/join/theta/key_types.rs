@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 
 use crate::support::answer::{check, stock};
 use crate::support::join_types::KINDS;
-use crate::support::key_types::orderable_types;
+use crate::support::key_types::{is_dictionary_of_floats, orderable_types};
 use crate::support::session::session;
 use crate::support::tables::{keyed_table, register};
 use crate::support::tuning::Tuning;
@@ -69,9 +69,7 @@ async fn check_or_declined(
     tuning: &Tuning,
     stock: &crate::support::answer::Answer,
 ) {
-    let floats_in_dictionary =
-        matches!(data_type, DataType::Dictionary(_, values) if values.is_floating());
-    if floats_in_dictionary && sql.contains(" = s.k") {
+    if is_dictionary_of_floats(data_type) && sql.contains(" = s.k") {
         println!("skipped {data_type}: bowtie leaves equality on it to DataFusion");
         return;
     }

@@ -83,11 +83,7 @@ impl Technique for Bitmap {
     ) -> Result<SetTally> {
         let mut tally = SetTally::default();
         let arch = Arch::new();
-        for (i, window) in block.windows.iter().enumerate() {
-            if window.is_empty() || sink.is_full(i) {
-                continue;
-            }
-            let at = block.first + i;
+        search.for_each_set(block, sink, |i, at, window, sink| {
             let elements = search.probe.get(at);
             let known = elements.len() as u32;
             bits.set_row(0, elements);
@@ -117,8 +113,7 @@ impl Technique for Bitmap {
                     },
                 );
             });
-            search.step(sink)?;
-        }
+        })?;
         tally.verified = tally.candidates;
         Ok(tally)
     }

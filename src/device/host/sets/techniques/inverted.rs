@@ -63,11 +63,7 @@ impl Technique for InvertedIndex {
         sink: &mut S,
     ) -> Result<SetTally> {
         let mut tally = SetTally::default();
-        for (i, window) in block.windows.iter().enumerate() {
-            if window.is_empty() || sink.is_full(i) {
-                continue;
-            }
-            let at = block.first + i;
+        search.for_each_set(block, sink, |i, at, window, sink| {
             let size = search.probe.size(at);
             let holds = |overlap: u32, position: usize| {
                 let other = search.indexed.size(position);
@@ -94,8 +90,7 @@ impl Technique for InvertedIndex {
                     sink.found(i, position);
                 }
             }
-            search.step(sink)?;
-        }
+        })?;
         Ok(tally)
     }
 }

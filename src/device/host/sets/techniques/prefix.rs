@@ -110,11 +110,7 @@ impl Technique for Prefix {
         sink: &mut S,
     ) -> Result<SetTally> {
         let mut tally = SetTally::default();
-        for (i, window) in block.windows.iter().enumerate() {
-            if window.is_empty() || sink.is_full(i) {
-                continue;
-            }
-            let at = block.first + i;
+        search.for_each_set(block, sink, |i, at, window, sink| {
             let size = search.probe.size(at);
             if candidates.size != size {
                 candidates.size = size;
@@ -160,8 +156,7 @@ impl Technique for Prefix {
                 }
             }
             candidates.positions = positions;
-            search.step(sink)?;
-        }
+        })?;
         Ok(tally)
     }
 }

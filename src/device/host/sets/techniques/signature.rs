@@ -113,11 +113,7 @@ impl Technique for Signature {
         sink: &mut S,
     ) -> Result<SetTally> {
         let mut tally = SetTally::default();
-        for (i, window) in block.windows.iter().enumerate() {
-            if window.is_empty() || sink.is_full(i) {
-                continue;
-            }
-            let at = block.first + i;
+        search.for_each_set(block, sink, |i, at, window, sink| {
             let elements = search.probe.get(at);
             sign(elements, signature);
             search.for_each_size(search.probe.size(at), window.clone(), |run, least| {
@@ -145,8 +141,7 @@ impl Technique for Signature {
                     }
                 }
             });
-            search.step(sink)?;
-        }
+        })?;
         Ok(tally)
     }
 }

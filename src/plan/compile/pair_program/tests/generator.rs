@@ -8,14 +8,15 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::ScalarFunctionExpr;
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, CaseExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, NegativeExpr, NotExpr,
-    TryCastExpr, in_list, lit,
+    BinaryExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, NegativeExpr, NotExpr, TryCastExpr,
+    in_list, lit,
 };
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
 use crate::plan::compile::pair_program::tests::Expr;
+use crate::plan::compile::test_expressions::{Generate, plain_values};
 
 pub(crate) const TYPES: [DataType; 13] = [
     DataType::Int8,
@@ -35,61 +36,23 @@ pub(crate) const TYPES: [DataType; 13] = [
 
 /// Values of a type: NULL, small ones, and those at its ends.
 pub(crate) fn values(data_type: &DataType) -> Vec<ScalarValue> {
-    macro_rules! integers {
-        ($variant:ident, $t:ty) => {
-            [
-                0,
-                1,
-                2,
-                7,
-                100,
-                <$t>::MIN,
-                <$t>::MAX,
-                (0 as $t).wrapping_sub(1),
-            ]
-            .map(|v| ScalarValue::$variant(Some(v)))
-            .to_vec()
-        };
-    }
-    macro_rules! floats {
-        ($variant:ident, $t:ty) => {
-            [
-                0.0,
-                -0.0,
-                1.0,
-                -1.5,
-                3.25,
-                1e10,
-                <$t>::NAN,
-                -<$t>::NAN,
-                <$t>::INFINITY,
-                <$t>::NEG_INFINITY,
-                <$t>::MAX,
-                <$t>::MIN_POSITIVE / 2.0,
-            ]
-            .map(|v| ScalarValue::$variant(Some(v)))
-            .to_vec()
-        };
-    }
-    let mut values = match data_type {
-        DataType::Int8 => integers!(Int8, i8),
-        DataType::Int16 => integers!(Int16, i16),
-        DataType::Int32 => integers!(Int32, i32),
-        DataType::Int64 => integers!(Int64, i64),
-        DataType::UInt8 => integers!(UInt8, u8),
-        DataType::UInt16 => integers!(UInt16, u16),
-        DataType::UInt32 => integers!(UInt32, u32),
-        DataType::UInt64 => integers!(UInt64, u64),
-        DataType::Float32 => floats!(Float32, f32),
-        DataType::Float64 => floats!(Float64, f64),
-        DataType::Boolean => [true, false]
-            .map(|v| ScalarValue::Boolean(Some(v)))
+    let mut values = plain_values(data_type);
+    values.extend(match data_type {
+        DataType::Float32 => [-f32::NAN, f32::NEG_INFINITY, f32::MIN_POSITIVE / 2.0]
+            .map(|v| ScalarValue::Float32(Some(v)))
             .to_vec(),
-        DataType::Date32 => integers!(Date32, i32),
-        _ => [0, 5, -7, i64::MAX]
+        DataType::Float64 => [-f64::NAN, f64::NEG_INFINITY, f64::MIN_POSITIVE / 2.0]
+            .map(|v| ScalarValue::Float64(Some(v)))
+            .to_vec(),
+        DataType::Date32 => plain_values(&DataType::Int32)
+            .iter()
+            .map(|days| days.cast_to(data_type).unwrap())
+            .collect(),
+        DataType::Timestamp(..) => [0, 5, -7, i64::MAX]
             .map(|v| ScalarValue::TimestampMicrosecond(Some(v), None))
             .to_vec(),
-    };
+        _ => vec![],
+    });
     values.push(ScalarValue::try_from(data_type).unwrap());
     values
 }
@@ -100,32 +63,18 @@ pub(crate) struct Generator<'a> {
     pub(crate) schema: SchemaRef,
 }
 
-impl Generator<'_> {
-    fn one_of(&mut self, types: &[DataType]) -> DataType {
-        types.choose(self.rng).unwrap().clone()
+impl Generate for Generator<'_> {
+    fn rng(&mut self) -> &mut StdRng {
+        self.rng
     }
 
-    fn leaf(&mut self, data_type: &DataType) -> Expr {
-        if self.rng.random_bool(0.2) {
-            return lit(values(data_type).choose(self.rng).unwrap().clone());
-        }
-        let at = TYPES.iter().position(|t| t == data_type).unwrap();
-        let index = at + if self.rng.random() { TYPES.len() } else { 0 };
-        Arc::new(Column::new(self.schema.field(index).name(), index))
-    }
-
-    fn binary(&mut self, op: Operator, data_type: &DataType, depth: usize) -> Expr {
-        let (left, right) = (self.any(data_type, depth), self.any(data_type, depth));
-        Arc::new(BinaryExpr::new(left, op, right))
-    }
-
-    pub(crate) fn any(&mut self, data_type: &DataType, depth: usize) -> Expr {
+    fn any(&mut self, data_type: &DataType, depth: usize) -> Expr {
         if depth == 0 || self.rng.random_bool(0.15) {
             return self.leaf(data_type);
         }
         let below = depth - 1;
         if self.rng.random_bool(0.12) {
-            return self.case(data_type, below);
+            return self.case(data_type, &TYPES, below);
         }
         if *data_type == DataType::Boolean {
             return self.boolean(below);
@@ -161,6 +110,22 @@ impl Generator<'_> {
             }
         }
     }
+}
+
+impl Generator<'_> {
+    fn leaf(&mut self, data_type: &DataType) -> Expr {
+        if self.rng.random_bool(0.2) {
+            return lit(values(data_type).choose(self.rng).unwrap().clone());
+        }
+        let at = TYPES.iter().position(|t| t == data_type).unwrap();
+        let index = at + if self.rng.random() { TYPES.len() } else { 0 };
+        Arc::new(Column::new(self.schema.field(index).name(), index))
+    }
+
+    fn binary(&mut self, op: Operator, data_type: &DataType, depth: usize) -> Expr {
+        let (left, right) = (self.any(data_type, depth), self.any(data_type, depth));
+        Arc::new(BinaryExpr::new(left, op, right))
+    }
 
     fn boolean(&mut self, below: usize) -> Expr {
         use Operator::*;
@@ -194,19 +159,5 @@ impl Generator<'_> {
                 self.binary(op, &compared, below)
             }
         }
-    }
-
-    fn case(&mut self, data_type: &DataType, below: usize) -> Expr {
-        let base = self.rng.random_bool(0.4).then(|| self.one_of(&TYPES));
-        let when = base.clone().unwrap_or(DataType::Boolean);
-        let branches = (0..self.rng.random_range(1..4))
-            .map(|_| (self.any(&when, below), self.any(data_type, below)))
-            .collect();
-        let base = base.map(|base| self.any(&base, below));
-        let otherwise = self
-            .rng
-            .random_bool(0.7)
-            .then(|| self.any(data_type, below));
-        Arc::new(CaseExpr::try_new(base, branches, otherwise).unwrap())
     }
 }

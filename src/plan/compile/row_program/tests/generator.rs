@@ -16,6 +16,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
 use crate::plan::compile::row_program::tests::{Expr, dates};
+use crate::plan::compile::test_expressions::{Generate, plain_values};
 
 pub(crate) const TYPES: [DataType; 17] = [
     DataType::Int8,
@@ -44,53 +45,8 @@ const DECIMALS: std::ops::Range<usize> = 14..17;
 
 /// Values of a type: NULL, small ones, and those at its ends.
 pub(crate) fn values(data_type: &DataType) -> Vec<ScalarValue> {
-    macro_rules! integers {
-        ($variant:ident, $t:ty) => {
-            [
-                0,
-                1,
-                2,
-                7,
-                100,
-                <$t>::MIN,
-                <$t>::MAX,
-                (0 as $t).wrapping_sub(1),
-            ]
-            .map(|v| ScalarValue::$variant(Some(v)))
-            .to_vec()
-        };
-    }
-    macro_rules! floats {
-        ($variant:ident, $t:ty) => {
-            [
-                0.0,
-                -0.0,
-                1.0,
-                -1.5,
-                3.25,
-                1e10,
-                <$t>::NAN,
-                <$t>::INFINITY,
-                <$t>::MAX,
-            ]
-            .map(|v| ScalarValue::$variant(Some(v)))
-            .to_vec()
-        };
-    }
-    let mut values = match data_type {
-        DataType::Int8 => integers!(Int8, i8),
-        DataType::Int16 => integers!(Int16, i16),
-        DataType::Int32 => integers!(Int32, i32),
-        DataType::Int64 => integers!(Int64, i64),
-        DataType::UInt8 => integers!(UInt8, u8),
-        DataType::UInt16 => integers!(UInt16, u16),
-        DataType::UInt32 => integers!(UInt32, u32),
-        DataType::UInt64 => integers!(UInt64, u64),
-        DataType::Float32 => floats!(Float32, f32),
-        DataType::Float64 => floats!(Float64, f64),
-        DataType::Boolean => [true, false]
-            .map(|v| ScalarValue::Boolean(Some(v)))
-            .to_vec(),
+    let mut values = plain_values(data_type);
+    values.extend(match data_type {
         DataType::Date32 => [
             0,
             -1,
@@ -108,16 +64,17 @@ pub(crate) fn values(data_type: &DataType) -> Vec<ScalarValue> {
         DataType::Timestamp(TimeUnit::Second, None) => [0, -1, 86_399, 86_400, -86_401, i64::MAX]
             .map(|v| ScalarValue::TimestampSecond(Some(v), None))
             .to_vec(),
+        DataType::Timestamp(..) => [0, 5, -7, 951_782_400_000_000, i64::MIN]
+            .map(|v| ScalarValue::TimestampMicrosecond(Some(v), None))
+            .to_vec(),
         DataType::Decimal128(digits, scale) => {
             let most = 10i128.pow((*digits).into()) - 1;
             [0, 1, -1, 5, -50, 12_345, -6_789_051, most, -most]
                 .map(|v| ScalarValue::Decimal128(Some(v), *digits, *scale))
                 .to_vec()
         }
-        _ => [0, 5, -7, 951_782_400_000_000, i64::MIN]
-            .map(|v| ScalarValue::TimestampMicrosecond(Some(v), None))
-            .to_vec(),
-    };
+        _ => vec![],
+    });
     values.push(ScalarValue::try_from(data_type).unwrap());
     values
 }
@@ -127,11 +84,65 @@ pub(crate) struct Generator<'a> {
     pub(crate) schema: SchemaRef,
 }
 
-impl Generator<'_> {
-    pub(crate) fn one_of(&mut self, types: &[DataType]) -> DataType {
-        types.choose(self.rng).unwrap().clone()
+impl Generate for Generator<'_> {
+    fn rng(&mut self) -> &mut StdRng {
+        self.rng
     }
 
+    fn any(&mut self, data_type: &DataType, depth: usize) -> Expr {
+        if depth == 0 || self.rng.random_bool(0.15) {
+            return self.leaf(data_type);
+        }
+        let below = depth - 1;
+        if self.rng.random_bool(0.12) {
+            return self.case(data_type, &TYPES, below);
+        }
+        if data_type.is_decimal() {
+            return match self.rng.random_bool(0.2) {
+                true => self.call(data_type, below),
+                false => self.decimal(data_type, below),
+            };
+        }
+        if *data_type == DataType::Boolean {
+            return self.boolean(below);
+        }
+        if *data_type == DataType::Int32 && self.rng.random_bool(0.3) {
+            return self.date_part(below);
+        }
+        if self.rng.random_bool(0.2) {
+            return self.call(data_type, below);
+        }
+        if !data_type.is_integer() && !data_type.is_floating() {
+            return self.time(data_type, below);
+        }
+        use Operator::{Divide, Minus, Modulo, Multiply, Plus};
+        match self.rng.random_range(0..10) {
+            0 if data_type.is_floating() => Arc::new(NegativeExpr::new(self.any(data_type, below))),
+            0 if data_type.is_signed_integer() => Arc::new(NegativeExpr::new(self.leaf(data_type))),
+            1 if self.rng.random_bool(0.4) => {
+                let operand = self.some_decimal(below);
+                self.cast(operand, data_type)
+            }
+            1 => {
+                let from = self.one_of(&TYPES[..PLAIN]);
+                let operand = self.any(&from, below);
+                self.cast(operand, data_type)
+            }
+            2 if *data_type == DataType::Int64 => {
+                let (left, right) = (self.any(&TYPES[11], below), self.any(&TYPES[11], below));
+                Arc::new(BinaryExpr::new(left, Minus, right))
+            }
+            _ => {
+                let op = [Plus, Minus, Multiply, Plus, Minus, Multiply, Divide, Modulo];
+                let op = *op.choose(self.rng).unwrap();
+                let (left, right) = (self.any(data_type, below), self.any(data_type, below));
+                Arc::new(BinaryExpr::new(left, op, right))
+            }
+        }
+    }
+}
+
+impl Generator<'_> {
     fn leaf(&mut self, data_type: &DataType) -> Expr {
         if self.rng.random_bool(0.2) {
             return lit(values(data_type).choose(self.rng).unwrap().clone());
@@ -183,58 +194,6 @@ impl Generator<'_> {
         match self.rng.random() {
             true => Arc::new(CastExpr::new(operand, to.clone(), None)),
             false => Arc::new(TryCastExpr::new(operand, to.clone())),
-        }
-    }
-
-    pub(crate) fn any(&mut self, data_type: &DataType, depth: usize) -> Expr {
-        if depth == 0 || self.rng.random_bool(0.15) {
-            return self.leaf(data_type);
-        }
-        let below = depth - 1;
-        if self.rng.random_bool(0.12) {
-            return self.case(data_type, below);
-        }
-        if data_type.is_decimal() {
-            return match self.rng.random_bool(0.2) {
-                true => self.call(data_type, below),
-                false => self.decimal(data_type, below),
-            };
-        }
-        if *data_type == DataType::Boolean {
-            return self.boolean(below);
-        }
-        if *data_type == DataType::Int32 && self.rng.random_bool(0.3) {
-            return self.date_part(below);
-        }
-        if self.rng.random_bool(0.2) {
-            return self.call(data_type, below);
-        }
-        if !data_type.is_integer() && !data_type.is_floating() {
-            return self.time(data_type, below);
-        }
-        use Operator::{Divide, Minus, Modulo, Multiply, Plus};
-        match self.rng.random_range(0..10) {
-            0 if data_type.is_floating() => Arc::new(NegativeExpr::new(self.any(data_type, below))),
-            0 if data_type.is_signed_integer() => Arc::new(NegativeExpr::new(self.leaf(data_type))),
-            1 if self.rng.random_bool(0.4) => {
-                let operand = self.some_decimal(below);
-                self.cast(operand, data_type)
-            }
-            1 => {
-                let from = self.one_of(&TYPES[..PLAIN]);
-                let operand = self.any(&from, below);
-                self.cast(operand, data_type)
-            }
-            2 if *data_type == DataType::Int64 => {
-                let (left, right) = (self.any(&TYPES[11], below), self.any(&TYPES[11], below));
-                Arc::new(BinaryExpr::new(left, Minus, right))
-            }
-            _ => {
-                let op = [Plus, Minus, Multiply, Plus, Minus, Multiply, Divide, Modulo];
-                let op = *op.choose(self.rng).unwrap();
-                let (left, right) = (self.any(data_type, below), self.any(data_type, below));
-                Arc::new(BinaryExpr::new(left, op, right))
-            }
         }
     }
 
@@ -371,20 +330,6 @@ impl Generator<'_> {
                 Arc::new(BinaryExpr::new(left, op, right))
             }
         }
-    }
-
-    fn case(&mut self, data_type: &DataType, below: usize) -> Expr {
-        let base = self.rng.random_bool(0.4).then(|| self.one_of(&TYPES));
-        let when = base.clone().unwrap_or(DataType::Boolean);
-        let branches = (0..self.rng.random_range(1..4))
-            .map(|_| (self.any(&when, below), self.any(data_type, below)))
-            .collect();
-        let base = base.map(|base| self.any(&base, below));
-        let otherwise = self
-            .rng
-            .random_bool(0.7)
-            .then(|| self.any(data_type, below));
-        Arc::new(CaseExpr::try_new(base, branches, otherwise).unwrap())
     }
 }
 
