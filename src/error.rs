@@ -1,7 +1,7 @@
 //! Errors below the plan, and the reasons why a plan node is not replaced.
 //!
-//! [`BowtieError`] is the error of the layers without DataFusion's types (`device`, `ops`); `exec` converts it to a
-//! `DataFusionError`. A [`Decline`] is no error: DataFusion's node stays, and the reason is shown.
+//! [`BowtieError`] is the error below `exec` (`device`, `ops`, `runtime`); `exec` converts it to a `DataFusionError`. A
+//! [`Decline`] is no error: DataFusion's node stays, and the reason is shown.
 
 use std::fmt;
 use std::sync::Arc;

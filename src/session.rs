@@ -21,11 +21,12 @@ pub trait BowtieSessionExt: Sized {
     /// `array_dice`, `array_cosine`, `array_containment`), and the table functions `bowtie_explain` and
     /// `bowtie_devices`.
     ///
-    /// Options that the session configuration already has are kept. Call it once, after `with_default_features`, and
-    /// after any call that replaces the physical optimizer rules.
+    /// Options that the session configuration already has are kept. Call it once, after `with_config` and after any call
+    /// that replaces the physical optimizer rules. `with_default_features` may come before or after it.
     ///
     /// # Errors
-    /// If the physical optimizer rules lack `EnsureRequirements`, before which bowtie's rule is inserted.
+    /// If the physical optimizer rules lack `EnsureRequirements`, before which bowtie's rule is inserted, or if it was
+    /// called before on this builder.
     ///
     /// # Example
     /// ```

@@ -31,7 +31,7 @@ impl fmt::Display for DeviceId {
     }
 }
 
-/// The memory of each device that the sessions of a process share, and the order in which steps wait for the device.
+/// The memory of each device that a group of sessions shares.
 ///
 /// A device has one root budget in the process: nine tenths of the memory that a GPU has free when it is opened, and
 /// the host's memory. The reservations of all sessions together do not exceed it. `bowtie.device_memory` bounds one

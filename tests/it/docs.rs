@@ -1,24 +1,55 @@
-//! The reference pages of the book against the code: each option, function and metric has a row, and each row has one of them.
+//! The pages of the book against the code: each option, function and metric has a row in its page, and each row has one of them; an
+//! option's row has its values and its default. `messages` compares the messages that pages quote with the sources.
+
+mod messages;
+mod sources;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use datafusion::common::config::ExtensionOptions;
 use datafusion::physical_plan::collect;
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, SpillMetrics};
 use datafusion::prelude::SessionContext;
+use datafusion_bowtie::BowtieOptions;
 
+use crate::docs::sources::{files, literals, text_of};
 use crate::support::answer::shown;
 use crate::support::session::{session, set};
 
-/// The names in backticks that begin the rows of a page's tables, from heading `from` on up to `to`.
-fn rows_of(page: &str, from: &str, to: Option<&str>) -> BTreeSet<String> {
+/// The rows of a page's tables that begin with code, from heading `from` on up to `to`: a row's cells.
+fn rows<'a>(page: &'a str, from: &str, to: Option<&str>) -> Vec<Vec<&'a str>> {
     let begin = page.find(from).unwrap_or_else(|| panic!("no {from}"));
     let page = &page[begin..];
-    let end = to.and_then(|to| page.find(to)).unwrap_or(page.len());
-    let names = page[..end].lines().filter_map(|line| {
-        let name = line.strip_prefix("| `")?;
-        Some(name.split('`').next()?.to_string())
-    });
-    names.collect()
+    let end = to.map(|to| page.find(to).unwrap_or_else(|| panic!("no {to}")));
+    let lines = page[..end.unwrap_or(page.len())].lines();
+    let rows = lines.filter(|line| line.starts_with("| `"));
+    let cells = |row: &'a str| row.trim_matches('|').split(" | ").map(str::trim).collect();
+    rows.map(cells).collect()
+}
+
+/// The names in backticks that begin these rows.
+fn names(page: &str, from: &str, to: Option<&str>) -> BTreeSet<String> {
+    let rows = rows(page, from, to);
+    let names = rows.iter().filter_map(|row| row[0].split('`').nth(1));
+    names.map(str::to_string).collect()
+}
+
+/// The parts of a list of values, such as "`a`, `b` or `c`".
+fn alternatives(values: &str) -> Vec<String> {
+    let values = values.replace('`', "").replace(", or ", ", ");
+    let values = values.replace(" or ", ", ");
+    values.split(", ").map(str::to_string).collect()
+}
+
+/// The values that an option takes, as it names them when it refuses another one.
+fn values_of(option: &str) -> Vec<String> {
+    let refusal = BowtieOptions::default().set(option, "no value");
+    let refusal = refusal.unwrap_err().to_string();
+    let (_, values) = refusal.split_once(": use ").unwrap();
+    // Examples and explanations follow.
+    let values = values.split(" such as ").next().unwrap();
+    alternatives(values.split(" with the ").next().unwrap())
 }
 
 #[tokio::test]
@@ -26,10 +57,34 @@ async fn every_option_has_a_row() {
     let page = include_str!("../../docs/reference/options.md");
     let state = session().state();
     let entries = state.config_options().entries();
-    let known = entries.into_iter().map(|entry| entry.key);
-    let known: BTreeSet<String> = known.filter(|key| key.starts_with("bowtie.")).collect();
-    assert!(!known.is_empty());
-    assert_eq!(rows_of(page, "# Options", Some("\n## ")), known);
+    let registered = entries.into_iter().map(|entry| entry.key);
+    let registered: BTreeSet<String> = registered.filter(|k| k.starts_with("bowtie.")).collect();
+    assert!(!registered.is_empty());
+    assert_eq!(names(page, "# Options", Some("\n## ")), registered);
+
+    let entries = BowtieOptions::default().entries();
+    let of_code = entries.into_iter().map(|entry| {
+        let values = values_of(entry.key.trim_start_matches("bowtie."));
+        (entry.key, values, entry.value.unwrap())
+    });
+    let of_code: BTreeSet<_> = of_code.collect();
+    let rows = rows(page, "# Options", Some("\n## "));
+    let of_page = rows.iter().map(|row| {
+        let plain = |cell: &str| cell.replace('`', "");
+        (plain(row[0]), alternatives(row[1]), plain(row[2]))
+    });
+    let of_page: BTreeSet<_> = of_page.collect();
+    assert_eq!(of_page, of_code);
+
+    for (option, values, _) in of_page {
+        for value in values {
+            // Of a range its end; any number of a GPU.
+            let value = value.split(' ').next_back().unwrap().replace(":N", ":0");
+            let option = option.trim_start_matches("bowtie.");
+            let taken = BowtieOptions::default().set(option, &value);
+            assert!(taken.is_ok(), "{option} = {value}: {taken:?}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -45,19 +100,74 @@ async fn every_function_has_a_row() {
         .map(|function| function.name().to_string())
         .collect();
     let next = Some("## Table functions");
-    assert_eq!(rows_of(page, "## Functions of sets", next), of_sets);
+    assert_eq!(names(page, "## Functions of sets", next), of_sets);
     let tables = with.table_functions().keys();
     let tables = tables.filter(|name| !plain.table_functions().contains_key(*name));
-    let rows = rows_of(page, "## Table functions", None);
-    for table in tables {
-        assert!(rows.contains(table), "{table} has no row in {rows:?}");
+    let tables: BTreeSet<String> = tables.cloned().collect();
+    let next = Some("\n### ");
+    assert_eq!(names(page, "## Table functions", next), tables);
+}
+
+/// The file that makes bowtie's own metrics.
+const METRICS: &str = "src/exec/metrics.rs";
+
+/// The names of bowtie's own metrics, all of which are made in one file. Some have the name of a strategy in theirs.
+fn own_metrics() -> BTreeSet<String> {
+    let mut made = vec![];
+    let mut indexed = [values_of("join_strategy"), values_of("set_strategy")].concat();
+    for file in files() {
+        let text = text_of(&file);
+        // Ways to index that no option names.
+        let named = text.split("indexed_by(\"").skip(1);
+        indexed.extend(named.filter_map(|rest| Some(rest.split('"').next()?.to_string())));
+        if file.ends_with(METRICS) {
+            made = literals(&text);
+        } else {
+            assert!(!text.contains("MetricBuilder"), "{}", file.display());
+        }
     }
+    assert!(!made.is_empty(), "{METRICS} makes no metrics");
+    let names = made.into_iter().flat_map(|literal| {
+        let Some((kind, _)) = literal.split_once('{') else {
+            return vec![literal];
+        };
+        let strategies = match kind {
+            "indexed_" => indexed.clone(),
+            "by_" => values_of("group_strategy"),
+            "materialized_" => values_of("materialization"),
+            _ => panic!("{literal} has the names of unknown strategies"),
+        };
+        let strategies = strategies.iter().filter(|strategy| *strategy != "auto");
+        strategies
+            .map(|strategy| format!("{kind}{strategy}"))
+            .collect()
+    });
+    names.collect()
+}
+
+/// The names of DataFusion's metrics that EXPLAIN ANALYZE shows of nodes, and of nodes that spilled.
+fn metrics_of_datafusion() -> BTreeSet<String> {
+    let set = ExecutionPlanMetricsSet::new();
+    drop(BaselineMetrics::new(&set, 0));
+    let _spilled = SpillMetrics::new(&set, 0);
+    let metrics = set.clone_inner();
+    let names = metrics.iter().map(|m| m.value().name().to_string());
+    names.filter(|name| !name.ends_with("_timestamp")).collect()
+}
+
+#[test]
+fn every_metric_has_a_row() {
+    let page = include_str!("../../docs/reference/metrics.md");
+    let of_datafusion = "## Of DataFusion";
+    let own = names(page, "## Always shown", Some(of_datafusion));
+    assert_eq!(own, own_metrics());
+    assert_eq!(names(page, of_datafusion, None), metrics_of_datafusion());
 }
 
 #[tokio::test]
-async fn every_metric_has_a_row() {
+async fn every_metric_that_a_query_shows_has_a_row() {
     let page = include_str!("../../docs/reference/metrics.md");
-    let documented = rows_of(page, "# Metrics", None);
+    let documented = names(page, "# Metrics", None);
     let ctx = session();
     set(&ctx, "bowtie.offload", "force");
     let r = "(SELECT value AS a, value % 7 AS k FROM generate_series(1, 300)) r";

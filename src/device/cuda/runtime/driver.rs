@@ -136,7 +136,7 @@ pub(crate) fn failed(what: &str, error: DriverError) -> BowtieError {
     let failed = format!("{what} failed on the GPU: {}", text(error));
     BowtieError::Device(match sticky_error::record(error, &failed) {
         true => format!(
-            "{failed}. This process stops using the GPU: restart the process, and please report this"
+            "{failed}. This process stops using this GPU: restart the process, and please report this"
         ),
         false => failed,
     })

@@ -1,0 +1,138 @@
+//! The files of `src` without tests, and the string literals in them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The files of `src`, beside the package of the tests. Files and folders of tests are left out, which quote messages too.
+pub(super) fn files() -> Vec<PathBuf> {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders = vec![package.join("../src")];
+    let mut files = vec![];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.file_stem().is_some_and(|stem| stem == "tests") {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files
+}
+
+/// The text of a file up to its own tests.
+pub(super) fn text_of(file: &Path) -> String {
+    let text = fs::read_to_string(file).unwrap();
+    match text.find("#[cfg(test)]\nmod tests {") {
+        Some(tests) => text[..tests].to_string(),
+        None => text,
+    }
+}
+
+/// The string literals of a source, with one space for each run of white space. Lines that are continued are joined.
+pub(super) fn literals(text: &str) -> Vec<String> {
+    let mut found = vec![];
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let length = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if rest.starts_with("/*") {
+            rest.find("*/").map_or(rest.len(), |end| end + 2)
+        } else if first == '\'' {
+            length_of_character(rest)
+        } else if let Some(hashes) = hashes_of_raw(rest) {
+            let begin = 2 + hashes;
+            let end = format!("\"{}", "#".repeat(hashes));
+            let length = rest[begin..].find(&end).unwrap_or(rest.len() - begin);
+            found.push(with_single_spaces(&rest[begin..begin + length]));
+            begin + length + end.len()
+        } else if first == '"' {
+            let (literal, length) = literal(rest);
+            found.push(with_single_spaces(&literal));
+            length
+        } else if first.is_alphanumeric() || first == '_' {
+            // A whole word, so that its last letter is not taken for that of a raw literal.
+            let word = rest.find(|c: char| !c.is_alphanumeric() && c != '_');
+            match word {
+                // Of bytes and of C, which may be raw, too.
+                Some(1) if matches!(first, 'b' | 'c') => 1,
+                Some(2) if rest.starts_with("br") || rest.starts_with("cr") => 1,
+                word => word.unwrap_or(rest.len()),
+            }
+        } else {
+            first.len_utf8()
+        };
+        rest = rest.get(length..).unwrap_or("");
+    }
+    found
+}
+
+/// The bytes of the character literal that `rest` begins with; of the quote alone if it begins a lifetime.
+fn length_of_character(rest: &str) -> usize {
+    let mut characters = rest.char_indices().skip(1);
+    match (characters.next(), characters.next()) {
+        (Some((_, '\\')), Some((at, escaped))) => {
+            let from = at + escaped.len_utf8();
+            rest[from..]
+                .find('\'')
+                .map_or(rest.len(), |end| from + end + 1)
+        }
+        (Some(_), Some((at, '\''))) => at + 1,
+        _ => 1,
+    }
+}
+
+/// The number of hashes before the quote of the raw literal that `rest` begins with; `None` if it begins with something else.
+fn hashes_of_raw(rest: &str) -> Option<usize> {
+    let behind = rest.strip_prefix('r')?;
+    let opened = behind.trim_start_matches('#');
+    opened.starts_with('"').then(|| behind.len() - opened.len())
+}
+
+/// The value of the literal that `rest` begins with, and its bytes in the source.
+fn literal(rest: &str) -> (String, usize) {
+    let mut value = String::new();
+    let mut characters = rest.char_indices().skip(1).peekable();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '"' => return (value, at + 1),
+            '\\' => match characters.next() {
+                Some((_, '\n')) => {
+                    while characters.next_if(|(_, c)| c.is_whitespace()).is_some() {}
+                }
+                Some((_, 'n' | 't' | 'r')) => value.push(' '),
+                Some((_, escaped)) => value.push(escaped),
+                None => break,
+            },
+            character => value.push(character),
+        }
+    }
+    (value, rest.len())
+}
+
+fn with_single_spaces(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn literals_are_read() {
+    let source = r###"
+        // "a comment"
+        /* "another one" */
+        let a = ("one \
+                  line", 'x', '"', '\'', b"bytes \"quoted\"", r#"raw "quoted" \"#, r"\d");
+        fn of<'a>(text: &'a str) -> &'a str { "last" }
+    "###;
+    let expected = [
+        "one line",
+        "bytes \"quoted\"",
+        "raw \"quoted\" \\",
+        "\\d",
+        "last",
+    ];
+    assert_eq!(literals(source), expected);
+}
