@@ -208,11 +208,11 @@ impl InputChunk {
     }
 
     /// The number of the hash partition of the rows (`partition/partitioner.rs`); 0 without partitions.
-    pub(crate) fn part(&self) -> u32 {
+    pub(crate) fn partition(&self) -> u32 {
         match self {
-            Self::Staged(chunk) => chunk.part,
+            Self::Staged(chunk) => chunk.partition,
             Self::Resident(_) => 0,
-            Self::Spilled(chunk) => chunk.number_of_part(),
+            Self::Spilled(chunk) => chunk.partition(),
         }
     }
 

@@ -24,7 +24,7 @@ pub(crate) struct SpilledChunk {
     shape: ChunkShape,
     failures: Vec<(usize, Arc<DataFusionError>)>,
     /// The number of its hash partition.
-    part: u32,
+    partition: u32,
     /// Mean bytes of a value of each column.
     mean_bytes: Vec<u64>,
     /// Bytes of all rows.
@@ -140,7 +140,7 @@ impl ChunkWriter {
             file,
             shape: self.shape,
             failures,
-            part: 0,
+            partition: 0,
             mean_bytes,
             bytes,
             spilling: self.spilling,
@@ -160,16 +160,16 @@ impl SpilledChunk {
         let mut writer = ChunkWriter::of(chunk, spilling)?;
         writer.append_chunk(chunk)?;
         let spilled = writer.finish(chunk.failures.clone(), &chunk.reservation)?;
-        Ok(spilled.map(|spilled| spilled.of_part(chunk.part)))
+        Ok(spilled.map(|spilled| spilled.of_partition(chunk.partition)))
     }
 
-    /// The chunk as a chunk of hash partition `part`.
-    pub(crate) fn of_part(self, part: u32) -> Self {
-        Self { part, ..self }
+    /// The chunk as a chunk of hash partition `partition`.
+    pub(crate) fn of_partition(self, partition: u32) -> Self {
+        Self { partition, ..self }
     }
 
-    pub(crate) fn number_of_part(&self) -> u32 {
-        self.part
+    pub(crate) fn partition(&self) -> u32 {
+        self.partition
     }
 
     /// Bytes of all rows, approximately.

@@ -131,7 +131,7 @@ impl HashPartition {
         let failures = self.waiting.failures.clone();
         let reservation = self.reservation.take();
         let staged = StagedChunk::restored(shape, rows, parts, failures, reservation);
-        Some(staged.of_part(self.number))
+        Some(staged.of_partition(self.number))
     }
 
     /// Finishes the current chunk.
@@ -144,7 +144,7 @@ impl HashPartition {
                 }
                 let failures = std::mem::take(&mut self.waiting.failures);
                 let chunk = file.finish(failures, &self.reservation)?;
-                chunk.map(|chunk| InputChunk::Spilled(chunk.of_part(self.number)))
+                chunk.map(|chunk| InputChunk::Spilled(chunk.of_partition(self.number)))
             }
             (None, staged) => staged.map(InputChunk::Staged),
         };

@@ -37,7 +37,7 @@ pub(crate) struct StagedChunk {
     pub(crate) failures: Vec<(usize, Arc<DataFusionError>)>,
     pub(crate) reservation: Arc<MemoryReservation>,
     /// The number of the hash partition of the rows (`exec/partition/partitioner.rs`); 0 without partitions.
-    pub(crate) part: u32,
+    pub(crate) partition: u32,
     /// The needed columns on the device, if they were prefetched (the copy may still run).
     prefetched: Mutex<Option<DeviceBatch>>,
 }
@@ -103,14 +103,14 @@ impl StagedChunk {
             columns,
             failures,
             reservation: Arc::new(reservation),
-            part: 0,
+            partition: 0,
             prefetched: Mutex::new(None),
         }
     }
 
-    /// The chunk as a chunk of hash partition `part`.
-    pub(crate) fn of_part(self, part: u32) -> Self {
-        Self { part, ..self }
+    /// The chunk as a chunk of hash partition `partition`.
+    pub(crate) fn of_partition(self, partition: u32) -> Self {
+        Self { partition, ..self }
     }
 
     pub(crate) fn shape(&self) -> ChunkShape {
@@ -166,7 +166,7 @@ impl StagedChunk {
             columns: columns.into_iter().map(StagedColumn::of).collect(),
             failures: vec![],
             reservation,
-            part: 0,
+            partition: 0,
             prefetched: Mutex::new(None),
         }
     }

@@ -179,7 +179,7 @@ impl Matrix {
             .left
             .iter()
             .enumerate()
-            .filter(|(_, left)| left.part() == chunk.part())
+            .filter(|(_, left)| left.partition() == chunk.partition())
             .map(|(left_chunk, left)| Tile {
                 left_chunk,
                 left: 0..left.rows(),
