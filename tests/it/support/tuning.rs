@@ -17,13 +17,19 @@ pub(crate) struct Tuning {
 
 pub(crate) const BATCH_SIZES: [usize; 7] = [1, 2, 7, 49, 50, 51, 8192];
 
-/// A chunk of one row makes a tile of every pair, which is slow. So most short chunks have a few rows.
-const CHUNK_ROWS: [&str; 5] = ["auto", "7", "auto", "16", "1 or 5"];
+/// Rows of a chunk, on the host and on a GPU. A chunk of one row makes a tile of every pair, which is slow, so most short chunks have a
+/// few rows. On a GPU, where a chunk of any size takes dozens of launches, they have seven times as many: an odd factor, so that they do not
+/// end with a word of a bitmap. The walk over chunks is the same code for all devices.
+const CHUNK_ROWS: [(&str, &str); 5] = [
+    ("auto", "auto"),
+    ("7", "49"),
+    ("auto", "auto"),
+    ("16", "112"),
+    ("5", "35"),
+];
+const ONE_ROW: (&str, &str) = ("1", "7");
 
-/// The factor by which short chunks are longer on a GPU: odd, so that they do not end with a word of a bitmap.
-const LONGER_ON_GPU: usize = 7;
-
-/// One in so many short chunks has one row.
+/// Of the tunings with the shortest chunks, one in so many has chunks of one row.
 const SHORTEST: usize = 6;
 
 /// Device memory and target partitions.
@@ -56,10 +62,16 @@ impl Tuning {
     /// hold every pair of batch size and chunk size.
     pub fn nth(n: usize) -> Self {
         let (device_memory, partitions) = MACHINES[n % MACHINES.len()];
-        let chunk_rows = match CHUNK_ROWS[n % CHUNK_ROWS.len()] {
-            "1 or 5" if (n / CHUNK_ROWS.len()).is_multiple_of(SHORTEST) => "1",
-            "1 or 5" => "5",
-            rows => rows,
+        let at = n % CHUNK_ROWS.len();
+        let is_shortest =
+            at == CHUNK_ROWS.len() - 1 && (n / CHUNK_ROWS.len()).is_multiple_of(SHORTEST);
+        let (on_host, on_gpu) = match is_shortest {
+            true => ONE_ROW,
+            false => CHUNK_ROWS[at],
+        };
+        let chunk_rows = match device().as_str() {
+            "host" => on_host,
+            _ => on_gpu,
         };
         Self {
             strategy: "auto",
@@ -76,19 +88,10 @@ impl Tuning {
         Self { strategy, ..self }
     }
 
-    /// On a GPU, where a chunk of any size takes dozens of launches, short chunks are longer. The walk over chunks is the same code for
-    /// all devices.
-    fn chunk_rows(&self) -> String {
-        match (self.chunk_rows.parse::<usize>(), device().as_str()) {
-            (Ok(rows), device) if device != "host" => (LONGER_ON_GPU * rows).to_string(),
-            _ => self.chunk_rows.to_string(),
-        }
-    }
-
     pub fn apply(&self, ctx: &SessionContext) {
         set(ctx, "bowtie.theta_strategy", self.strategy);
         set(ctx, "bowtie.group_strategy", self.group_strategy);
-        set(ctx, "bowtie.chunk_rows", &self.chunk_rows());
+        set(ctx, "bowtie.chunk_rows", self.chunk_rows);
         set(ctx, "bowtie.device_memory", self.device_memory);
         set(
             ctx,
