@@ -24,8 +24,7 @@ for line in sys.stdin:
         print(message["target"]["kind"][0], message["executable"])'
 }
 
-# Optimised, with debug assertions: see Cargo.toml.
-executables test --locked --workspace --no-run --profile gpu-tests --lib --test it | while read -r kind path; do
+executables test --locked --workspace --no-run --lib --test it | while read -r kind path; do
     case "$kind" in lib) name=unit-tests ;; *) name=integration-tests ;; esac
     strip -o "$bundle/$name" "$path"
 done

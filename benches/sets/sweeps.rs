@@ -152,12 +152,12 @@ fn query_name(query: SetQuery) -> String {
 
 /// The clone that was last used, in the sizes that were used.
 #[derive(Default)]
-struct Made {
+struct CachedClone {
     name: String,
     sides: Vec<(usize, SetSides)>,
 }
 
-impl Made {
+impl CachedClone {
     fn sides(&mut self, device: &str, data_set: &DataSet, sets: usize) -> Result<&SetSides> {
         if self.name != data_set.name {
             *self = Self {
@@ -211,7 +211,7 @@ fn measure(
     sweep: &Sweep,
     point: &Point,
     arguments: &Arguments,
-    made: &mut Made,
+    clone: &mut CachedClone,
     report: &mut Sweeps,
 ) -> Result<Option<(String, f64)>> {
     let mut sizes = vec![point.sets];
@@ -234,7 +234,7 @@ fn measure(
                 return Ok(None);
             }
         }
-        let sides = match made.sides(&arguments.device, &point.data_set, sets) {
+        let sides = match clone.sides(&arguments.device, &point.data_set, sets) {
             Ok(sides) => sides,
             Err(error) => {
                 report.missing(&point.at, "all", &error.to_string());
@@ -325,12 +325,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         return Ok(());
     }
     let mut report = Sweeps::new("sets", &arguments.device);
-    let mut made = Made::default();
+    let mut clone = CachedClone::default();
     let mut ours = Ours::new();
     for sweep in &sweeps {
         report.section(&format!("{}: {}", sweep.name, sweep.what), sweep.parameter);
         for point in &sweep.points {
-            if let Some(measured) = measure(sweep, point, arguments, &mut made, &mut report)? {
+            if let Some(measured) = measure(sweep, point, arguments, &mut clone, &mut report)? {
                 let query = query_name(point.query);
                 ours.insert((point.data_set.name.clone(), point.sets, query), measured);
             }

@@ -38,6 +38,7 @@ fn wrong_values_name_the_allowed_ones() {
             .to_string()
             .contains("cuda:N")
     );
+    assert_eq!("CPU".parse::<DeviceChoice>().unwrap(), DeviceChoice::Host);
     assert!("cuda:x".parse::<DeviceChoice>().is_err());
     assert!(
         "maybe"

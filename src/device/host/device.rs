@@ -45,7 +45,7 @@ impl HostDevice {
     }
 }
 
-/// The thread pool of the process, started once. All host devices share it, whatever their budgets.
+/// The thread pool of the process, started once. All handles of the CPU backend share it, whatever their budgets.
 fn threads() -> Result<Arc<ThreadPool>> {
     static POOL: Mutex<Option<Arc<ThreadPool>>> = Mutex::new(None);
     let mut started = POOL.lock();

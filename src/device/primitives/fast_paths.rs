@@ -20,7 +20,7 @@ use crate::ir::strategies::{EquiStrategy, Materialization};
 /// | `likely_key_range` | a key range from a sample | `key_range`, a pass over all keys |
 /// | `cross_product` | output columns of a cross product by row numbers | row ids of the pairs, and gathers |
 ///
-/// Which of them a join asks for, and in which order, is decided in `exec/join/{single_pass,presorted,semi_bitmap,pairs}.rs`;
+/// Which of them a join asks for, and in which order, is decided in `exec/join/fast_paths/` and `exec/join/pairs.rs`;
 /// `device/key_bitmap.rs` asks for `likely_key_range`.
 pub(crate) trait FastPaths {
     /// Prepares the build side of an inner join that materialises its output columns in the probe pass. `payload`: the

@@ -4,6 +4,7 @@
 
 pub(crate) mod display;
 pub(crate) mod driver;
+pub(crate) mod fast_paths;
 pub(crate) mod gather;
 pub(crate) mod key_columns;
 pub(crate) mod long_ranges;
@@ -12,11 +13,8 @@ pub(crate) mod node;
 pub(crate) mod null_aware;
 pub(crate) mod pairs;
 pub(crate) mod piece_size;
-pub(crate) mod presorted;
 pub(crate) mod residual;
 pub(crate) mod row_sink;
-pub(crate) mod semi_bitmap;
-pub(crate) mod single_pass;
 pub(crate) mod tiles;
 pub(crate) mod unmatched;
 pub(crate) mod walk;

@@ -26,7 +26,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use crate::device::primitives::device::Device;
 use crate::exec::blocking::blocking_task;
 use crate::exec::input::chunk::{Input, InputChunk, InputStream};
-use crate::exec::join::semi_bitmap::BitmapSemiJoin;
+use crate::exec::join::fast_paths::semi_bitmap::BitmapSemiJoin;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::partition::keys::Keys;

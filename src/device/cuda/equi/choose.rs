@@ -102,7 +102,7 @@ pub(crate) fn choose(
 const SHARED: f64 = 0.02;
 
 /// Whether the sample shows duplicate build keys.
-pub(crate) fn share_keys(of: Sampled) -> bool {
+pub(crate) fn has_duplicates(of: Sampled) -> bool {
     of.again > SHARED
 }
 
@@ -188,7 +188,7 @@ mod tests {
             matches: None,
             again,
         };
-        assert!(share_keys(again(0.03)) && !share_keys(again(0.01)));
+        assert!(has_duplicates(again(0.03)) && !has_duplicates(again(0.01)));
     }
 
     fn chosen(rows: usize, width: Width, count: Option<u64>) -> EquiStrategy {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::equi::choose::{materialization, share_keys};
+use crate::device::cuda::equi::choose::{has_duplicates, materialization};
 use crate::device::cuda::equi::key_words::{Addresses, EquiKeys, KeyEncoding};
 use crate::device::cuda::equi::materialize::{ColumnSource, ColumnSources, Output, sources};
 use crate::device::cuda::equi::partition::{Depth, Partitioned, partition_bits};
@@ -159,7 +159,7 @@ impl CudaDevice {
             Err(error) if error.is_divisible() => return Ok(by_default),
             Err(error) => return Err(error),
         };
-        if wanted.0.is_none() && share_keys(sampled) {
+        if wanted.0.is_none() && has_duplicates(sampled) {
             return Ok((EquiStrategy::SortMerge, by_default.1));
         }
         let carried = |payload, key, rows| {

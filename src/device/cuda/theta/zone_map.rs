@@ -382,7 +382,7 @@ impl CudaDevice {
         })
     }
 
-    /// Downloads `matches`, and calls `with` with the host device and them.
+    /// Downloads `matches`, and calls `with` with the fallback and them.
     fn tested_on_host<T>(
         &self,
         matches: Matches<'_>,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::device::data::batch::DeviceBatch;
 use crate::error::{BowtieError, Result};
 use crate::exec::input::chunk::InputChunk;
-use crate::exec::join::single_pass::{PreparedBuild, SinglePassJoin};
+use crate::exec::join::fast_paths::single_pass::{PreparedBuild, SinglePassJoin};
 use crate::exec::join::tiles::matrix::{Matrix, Resident};
 use crate::exec::join::tiles::probed_tile::{ProbedTile, TileStep};
 use crate::exec::join::tiles::tile::Tile;

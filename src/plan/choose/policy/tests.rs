@@ -1,4 +1,4 @@
-//! Queries that are planned as for a GPU, and run on the host device.
+//! Queries that are planned as for a GPU, and run on the CPU backend.
 
 use std::sync::Arc;
 

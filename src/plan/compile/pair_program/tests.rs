@@ -1,4 +1,4 @@
-//! Random expressions of all types: the program that they compile to, run on the host device, beside DataFusion's own
+//! Random expressions of all types: the program that they compile to, run on the CPU backend, beside DataFusion's own
 //! evaluation of each pair.
 
 use std::sync::Arc;
