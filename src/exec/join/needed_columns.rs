@@ -10,7 +10,7 @@ use crate::ir::strategies::Materialization;
 use crate::spec::join::JoinSpec;
 
 /// The needed columns of each side's input. Columns that decide what matches, and a fused aggregate's arguments, are
-/// needed at once. Columns that are only gathered, for the output or the residual filter, are uploaded lazily.
+/// uploaded with their chunk. Columns that are only gathered, for the output or the residual filter, are uploaded lazily.
 #[derive(Debug, Clone)]
 pub(crate) struct NeededColumns {
     pub left: Vec<Need>,
@@ -18,7 +18,7 @@ pub(crate) struct NeededColumns {
 }
 
 impl NeededColumns {
-    /// The needs of `spec`; the columns `others` are needed at once besides.
+    /// The needs of `spec`. The columns `others` are uploaded with their chunk too.
     pub(crate) fn of(spec: &JoinSpec, others: impl Iterator<Item = (Side, usize)>) -> Self {
         use crate::spec::join::Output;
         use datafusion::common::JoinSide;

@@ -66,18 +66,37 @@ pub(crate) fn plain_values(data_type: &DataType) -> Vec<ScalarValue> {
 
 /// Makes random expressions.
 pub(crate) trait Generate {
+    /// The types of columns, which a CASE compares too.
+    const TYPES: &'static [DataType];
+
     fn rng(&mut self) -> &mut StdRng;
 
-    /// An expression of `data_type` with at most `depth` operations on the way to a leaf.
-    fn any(&mut self, data_type: &DataType, depth: usize) -> Expr;
+    /// A column or a constant.
+    fn leaf(&mut self, data_type: &DataType) -> Expr;
+
+    /// An operation on expressions of depth `below`.
+    fn operation(&mut self, data_type: &DataType, below: usize) -> Expr;
+
+    /// An expression of `data_type` whose operations are nested at most `depth` deep.
+    fn any(&mut self, data_type: &DataType, depth: usize) -> Expr {
+        if depth == 0 || self.rng().random_bool(0.15) {
+            return self.leaf(data_type);
+        }
+        match self.rng().random_bool(0.12) {
+            true => self.case(data_type, depth - 1),
+            false => self.operation(data_type, depth - 1),
+        }
+    }
 
     fn one_of(&mut self, types: &[DataType]) -> DataType {
         types.choose(self.rng()).unwrap().clone()
     }
 
-    /// A CASE, which may compare a base of one of `types`.
-    fn case(&mut self, data_type: &DataType, types: &[DataType], below: usize) -> Expr {
-        let base = self.rng().random_bool(0.4).then(|| self.one_of(types));
+    fn case(&mut self, data_type: &DataType, below: usize) -> Expr {
+        let base = self
+            .rng()
+            .random_bool(0.4)
+            .then(|| self.one_of(Self::TYPES));
         let when = base.clone().unwrap_or(DataType::Boolean);
         let branches = (0..self.rng().random_range(1..4))
             .map(|_| (self.any(&when, below), self.any(data_type, below)))

@@ -77,7 +77,7 @@ fn begins(message: &[char], literal: &[char]) -> bool {
             let characters = message.iter();
             let word = characters.take_while(|c| !c.is_whitespace() && **c != HOLE);
             (0..=word.count()).any(|from| {
-                // A word of small letters is said by a source, if at all.
+                // A value is no word in lower case: the sources spell such words out.
                 let (value, message) = message.split_at(from);
                 let says = !value.is_empty() && value.iter().all(|c| c.is_lowercase());
                 !says && begins(message, literal)

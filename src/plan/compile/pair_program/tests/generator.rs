@@ -64,18 +64,22 @@ pub(crate) struct Generator<'a> {
 }
 
 impl Generate for Generator<'_> {
+    const TYPES: &'static [DataType] = &TYPES;
+
     fn rng(&mut self) -> &mut StdRng {
         self.rng
     }
 
-    fn any(&mut self, data_type: &DataType, depth: usize) -> Expr {
-        if depth == 0 || self.rng.random_bool(0.15) {
-            return self.leaf(data_type);
+    fn leaf(&mut self, data_type: &DataType) -> Expr {
+        if self.rng.random_bool(0.2) {
+            return lit(values(data_type).choose(self.rng).unwrap().clone());
         }
-        let below = depth - 1;
-        if self.rng.random_bool(0.12) {
-            return self.case(data_type, &TYPES, below);
-        }
+        let at = TYPES.iter().position(|t| t == data_type).unwrap();
+        let index = at + if self.rng.random() { TYPES.len() } else { 0 };
+        Arc::new(Column::new(self.schema.field(index).name(), index))
+    }
+
+    fn operation(&mut self, data_type: &DataType, below: usize) -> Expr {
         if *data_type == DataType::Boolean {
             return self.boolean(below);
         }
@@ -113,15 +117,6 @@ impl Generate for Generator<'_> {
 }
 
 impl Generator<'_> {
-    fn leaf(&mut self, data_type: &DataType) -> Expr {
-        if self.rng.random_bool(0.2) {
-            return lit(values(data_type).choose(self.rng).unwrap().clone());
-        }
-        let at = TYPES.iter().position(|t| t == data_type).unwrap();
-        let index = at + if self.rng.random() { TYPES.len() } else { 0 };
-        Arc::new(Column::new(self.schema.field(index).name(), index))
-    }
-
     fn binary(&mut self, op: Operator, data_type: &DataType, depth: usize) -> Expr {
         let (left, right) = (self.any(data_type, depth), self.any(data_type, depth));
         Arc::new(BinaryExpr::new(left, op, right))

@@ -85,18 +85,21 @@ pub(crate) struct Generator<'a> {
 }
 
 impl Generate for Generator<'_> {
+    const TYPES: &'static [DataType] = &TYPES;
+
     fn rng(&mut self) -> &mut StdRng {
         self.rng
     }
 
-    fn any(&mut self, data_type: &DataType, depth: usize) -> Expr {
-        if depth == 0 || self.rng.random_bool(0.15) {
-            return self.leaf(data_type);
+    fn leaf(&mut self, data_type: &DataType) -> Expr {
+        if self.rng.random_bool(0.2) {
+            return lit(values(data_type).choose(self.rng).unwrap().clone());
         }
-        let below = depth - 1;
-        if self.rng.random_bool(0.12) {
-            return self.case(data_type, &TYPES, below);
-        }
+        let index = TYPES.iter().position(|t| t == data_type).unwrap();
+        Arc::new(Column::new(self.schema.field(index).name(), index))
+    }
+
+    fn operation(&mut self, data_type: &DataType, below: usize) -> Expr {
         if data_type.is_decimal() {
             return match self.rng.random_bool(0.2) {
                 true => self.call(data_type, below),
@@ -143,14 +146,6 @@ impl Generate for Generator<'_> {
 }
 
 impl Generator<'_> {
-    fn leaf(&mut self, data_type: &DataType) -> Expr {
-        if self.rng.random_bool(0.2) {
-            return lit(values(data_type).choose(self.rng).unwrap().clone());
-        }
-        let index = TYPES.iter().position(|t| t == data_type).unwrap();
-        Arc::new(Column::new(self.schema.field(index).name(), index))
-    }
-
     /// A decimal of some type, brought to `data_type` at last.
     fn decimal(&mut self, data_type: &DataType, depth: usize) -> Expr {
         let any = self.some_decimal(depth);
