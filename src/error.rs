@@ -46,6 +46,22 @@ pub(crate) enum BowtieError {
 
 pub(crate) type Result<T, E = BowtieError> = std::result::Result<T, E>;
 
+/// For what is only faster: the caller has another way, which needs less memory.
+pub(crate) trait IfItFits<T> {
+    /// `None` if the error [is divisible](BowtieError::is_divisible): memory, or a representation, does not suffice.
+    fn if_it_fits(self) -> Result<Option<T>>;
+}
+
+impl<T> IfItFits<T> for Result<T> {
+    fn if_it_fits(self) -> Result<Option<T>> {
+        match self {
+            Ok(made) => Ok(Some(made)),
+            Err(error) if error.is_divisible() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
 /// A part may need more than the mean by this share of it.
 const SKEW_MARGIN: u64 = 4;
 /// Whatever is in use, this share of the limit counts as free: some of what is in use is given back before the parts ask.

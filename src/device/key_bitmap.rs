@@ -4,7 +4,7 @@
 use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::{BitNumbering, KeyBitmap, KeyRange, MEMORY_SHARE};
 use crate::device::primitives::device::Device;
-use crate::error::Result;
+use crate::error::{IfItFits as _, Result};
 
 impl KeyBitmap {
     /// An empty bitmap for the keys in `range`; `None` if it would be too large for the bit numbers or for the memory.
@@ -18,11 +18,8 @@ impl KeyBitmap {
         let Some(places) = places else {
             return Ok(None);
         };
-        match device.flags(places.count as usize) {
-            Ok(bits) => Ok(Some(Self { places, bits })),
-            Err(error) if error.is_divisible() => Ok(None),
-            Err(error) => Err(error),
-        }
+        let bits = device.flags(places.count as usize).if_it_fits()?;
+        Ok(bits.map(|bits| Self { places, bits }))
     }
 
     /// The bitmap of the keys of some rows; `None` if their range is not narrow, or memory does not suffice.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::new_empty_array;
 
 use crate::device::data::batch::DeviceBatch;
-use crate::error::Result;
+use crate::error::{IfItFits as _, Result};
 use crate::exec::aggregate::output::{Finished, FinishedRun};
 use crate::exec::aggregate::run::GroupRun;
 use crate::exec::memory::step::{self, Step};
@@ -51,10 +51,7 @@ impl GroupRun {
         let Some(groups) = &mut self.resident else {
             return Ok(None);
         };
-        match groups.finish() {
-            Err(error) if error.is_divisible() => Ok(None),
-            finished => finished,
-        }
+        Ok(groups.finish().if_it_fits()?.flatten())
     }
 
     /// Groups an empty batch if no chunk came.

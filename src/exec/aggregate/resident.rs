@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::device::data::batch::DeviceBatch;
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
-use crate::error::Result;
+use crate::error::{IfItFits as _, Result};
 use crate::exec::aggregate::group_values::Partial;
 use crate::exec::aggregate::partials::{FEW_ROWS, PartialGroups, Partials, of_states};
 use crate::exec::memory::compact_views::{compact_views, has_views};
@@ -105,12 +105,8 @@ impl ResidentGroups {
         let (groups, strategy) = self.grouped(batch.rows(), &keys, &folds)?;
         self.groups.push(groups);
         if self.groups.are_many(FEW_ROWS) {
-            match self.merge() {
-                // The groups of this batch are added already. If the next batch does not fit, all groups are
-                // downloaded.
-                Err(error) if error.is_divisible() => {}
-                merged => merged?,
-            }
+            // The groups of this batch are added already. If the next batch does not fit, all groups are downloaded.
+            self.merge().if_it_fits()?;
         }
         Ok(strategy)
     }

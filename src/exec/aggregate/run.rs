@@ -16,7 +16,7 @@ use crate::device::data::batch::DeviceBatch;
 use crate::device::data::column::Column;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
-use crate::error::{BowtieError, Result};
+use crate::error::{BowtieError, IfItFits as _, Result};
 use crate::exec::aggregate::collect_values::RowGroups;
 use crate::exec::aggregate::distinct::DistinctValues;
 use crate::exec::aggregate::group_table::GroupTable;
@@ -110,10 +110,9 @@ impl GroupRun {
         let rows = 0..chunk.rows();
         let whole = match chunk.take_prefetched(self.device.as_ref())? {
             Some(batch) => Some(batch),
-            None => match self.shared_step(|run| run.upload(&chunk, &rows)) {
-                Err(error) if error.is_divisible() => None,
-                uploaded => Some(uploaded?),
-            },
+            None => self
+                .shared_step(|run| run.upload(&chunk, &rows))
+                .if_it_fits()?,
         };
         let mut pushed = Pushed {
             run: self,
@@ -223,16 +222,15 @@ impl GroupRun {
     /// Merges the partial groups into distinct ones, on the device or else by the table.
     pub(crate) fn merge(&mut self) -> Result<()> {
         let partials = self.partials.take();
-        match merged(self.device.as_ref(), &self.spec, &partials) {
-            Ok(partial) => {
+        match merged(self.device.as_ref(), &self.spec, &partials).if_it_fits()? {
+            Some(partial) => {
                 self.partials.set_merged(partial);
                 Ok(())
             }
-            Err(error) if error.is_divisible() => {
+            None => {
                 self.by_table = true;
                 partials.into_iter().try_for_each(|p| self.add_to_table(p))
             }
-            Err(error) => Err(error),
         }
     }
 

@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 
 use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
+use crate::error::IfItFits as _;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::{Input, InputChunk, InputStream, ResidentChunk, slices};
 use crate::exec::memory::spill::{Spilling, spilled_rows};
@@ -367,28 +368,24 @@ impl Waiting {
             return Ok(());
         }
         if self.on_host.is_empty() && self.in_file.is_none() {
-            match self.on_device() {
-                Ok(batch) => {
-                    let outgrew = batch.bytes() > self.bytes as u64;
-                    (self.rows, self.bytes) = (0, 0);
-                    self.on_device.clear();
-                    let mut chunk = InputChunk::Resident(ResidentChunk {
-                        batch,
-                        device: Arc::clone(&self.device),
-                        schema: Arc::clone(&self.schema),
-                        on_host: Mutex::new(vec![None; self.schema.fields().len()]),
-                        reservation: Arc::new(self.reservation.take()),
-                    });
-                    // Half of the budget is kept for work.
-                    let budget = self.device.budget();
-                    if outgrew && budget.in_use_by_all() > budget.limit() / 2 {
-                        chunk.evict(self.spilling.as_ref());
-                    }
-                    self.ready.push_back(Input::Chunk(chunk));
-                    return Ok(());
+            if let Some(batch) = self.on_device().if_it_fits()? {
+                let outgrew = batch.bytes() > self.bytes as u64;
+                (self.rows, self.bytes) = (0, 0);
+                self.on_device.clear();
+                let mut chunk = InputChunk::Resident(ResidentChunk {
+                    batch,
+                    device: Arc::clone(&self.device),
+                    schema: Arc::clone(&self.schema),
+                    on_host: Mutex::new(vec![None; self.schema.fields().len()]),
+                    reservation: Arc::new(self.reservation.take()),
+                });
+                // Half of the budget is kept for work.
+                let budget = self.device.budget();
+                if outgrew && budget.in_use_by_all() > budget.limit() / 2 {
+                    chunk.evict(self.spilling.as_ref());
                 }
-                Err(error) if error.is_divisible() => {}
-                Err(error) => return Err(error),
+                self.ready.push_back(Input::Chunk(chunk));
+                return Ok(());
             }
         }
         self.download()?;

@@ -10,6 +10,7 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
+use crate::error::IfItFits as _;
 use crate::exec::input::chunk::{Input, InputChunk, InputStream};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::memory::step::{self, OnRefusal};
@@ -179,9 +180,7 @@ impl Upload {
         let prefetched = step::shared(device, OnRefusal::Defer, |_| {
             chunk.prefetch(device, &self.needed, &self.metrics)
         });
-        match prefetched {
-            Err(error) if !error.is_divisible() => Err(error),
-            _ => Ok(chunk),
-        }
+        prefetched.if_it_fits()?;
+        Ok(chunk)
     }
 }

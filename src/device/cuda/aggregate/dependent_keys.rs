@@ -29,7 +29,7 @@ use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::column::Column;
 use crate::device::primitives::rows::RowPrimitives;
-use crate::error::{BowtieError, Result};
+use crate::error::{BowtieError, IfItFits as _, Result};
 use crate::ir::strategies::GroupStrategy;
 
 /// Group ids by the integer keys.
@@ -111,11 +111,8 @@ impl CudaDevice {
             true => Ok(None),
             false => self.verified(&numbers, &others, rows),
         };
-        match tried() {
-            // Grouping by all keys may need less memory.
-            Err(error) if error.is_divisible() => Ok(None),
-            verified => verified,
-        }
+        // Grouping by all keys may need less memory.
+        Ok(tried().if_it_fits()?.flatten())
     }
 
     /// Whether other keys are dependent on the integers in a sample of `rows` > 0 rows.

@@ -36,7 +36,7 @@ use crate::device::cuda::keys::pack::{KeyValues, Layout};
 use crate::device::cuda::keys::tuples::Significance;
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
-use crate::error::{BowtieError, Result};
+use crate::error::{BowtieError, IfItFits as _, Result};
 use crate::ir::strategies::GroupStrategy;
 
 /// Below this number of rows a sample takes longer than a better strategy can save.
@@ -90,14 +90,10 @@ impl CudaDevice {
                 ..results
             });
         }
-        match run.by_assumed_range(keys, strategy) {
-            // An assumed range needs memory for its whole range, which may be more than the keys themselves need.
-            Err(error) if error.is_divisible() => {}
-            assumed => {
-                if let Some(results) = assumed? {
-                    return Ok(results);
-                }
-            }
+        // An assumed range needs memory for its whole range, which may be more than the keys themselves need.
+        let assumed = run.by_assumed_range(keys, strategy).if_it_fits()?;
+        if let Some(results) = assumed.flatten() {
+            return Ok(results);
         }
         let digits = match strategy {
             // Numbers from hashing have fewer bits where the range has gaps.

@@ -23,7 +23,7 @@ use crate::device::cuda::runtime::launch::Shape as Grid;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::column::Column;
 use crate::device::data::results::Kept;
-use crate::error::{BowtieError, Result};
+use crate::error::{BowtieError, IfItFits as _, Result};
 use crate::ir::program::Kind;
 use crate::ir::row_program::RowProgram;
 
@@ -179,9 +179,8 @@ impl CudaDevice {
         let room = moved
             .map(|moved| stream.alloc(rows * moved.bytes as usize, "kept rows"))
             .collect::<Result<Vec<_>>>();
-        let room = match room {
-            Err(error) if error.is_divisible() => return Ok(None),
-            room => room?,
+        let Some(room) = room.if_it_fits()? else {
+            return Ok(None);
         };
         let tiles = rows.div_ceil(kernel.layout.tile() as usize);
         let counts = stream.zeroed(HEADER + tiles * 4, "counts of tiles")?;
@@ -299,13 +298,10 @@ impl CudaDevice {
         if selected.saturating_mul(SHRINK_FACTOR) >= rows {
             return Ok(memory);
         }
-        match self
+        let copied = self
             .stream
-            .copy_of((&memory).into(), selected * bytes, "kept rows")
-        {
-            Err(error) if error.is_divisible() => Ok(memory),
-            copied => copied,
-        }
+            .copy_of((&memory).into(), selected * bytes, "kept rows");
+        Ok(copied.if_it_fits()?.unwrap_or(memory))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::host::columns::values::{bytes_of, gather_parts};
 use crate::device::primitives::transfer::TransferPrimitives;
-use crate::error::Result;
+use crate::error::{IfItFits as _, Result};
 
 impl CudaDevice {
     /// Gathers rows of a lazy column. Uploads the column first, if enough of its rows were gathered and memory allows.
@@ -39,16 +39,13 @@ impl CudaDevice {
         if bytes_of(&lazy.parts)? > room {
             return Ok(None);
         }
-        match self.upload(&lazy.parts) {
-            Ok(column) if column.stored().is_some() => {
-                lazy.payload.uploaded(column.bytes());
-                Ok(Some(column))
-            }
-            // The column is one that stays on the host in any case.
-            Ok(_) => Ok(None),
-            Err(error) if error.is_divisible() => Ok(None),
-            Err(error) => Err(error),
+        let column = self.upload(&lazy.parts).if_it_fits()?;
+        // Some columns stay on the host in any case.
+        let column = column.filter(|column| column.stored().is_some());
+        if let Some(column) = &column {
+            lazy.payload.uploaded(column.bytes());
         }
+        Ok(column)
     }
 }
 

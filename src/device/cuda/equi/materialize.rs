@@ -20,7 +20,7 @@ use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::ranges::OrderedRows;
-use crate::error::Result;
+use crate::error::{IfItFits as _, Result};
 use crate::ir::strategies::Materialization;
 
 /// Bytes of an output column that a copy must free, at least, to be worth its time.
@@ -432,9 +432,7 @@ impl Stream {
         if bytes >= memory.bytes() / 2 || memory.bytes() - bytes <= LEAST_FREED {
             return Ok(memory);
         }
-        match self.copy_of((&memory).into(), bytes, "output columns") {
-            Err(error) if error.is_divisible() => Ok(memory),
-            copied => copied,
-        }
+        let copied = self.copy_of((&memory).into(), bytes, "output columns");
+        Ok(copied.if_it_fits()?.unwrap_or(memory))
     }
 }

@@ -24,7 +24,7 @@ use crate::device::data::column::Column;
 use crate::device::data::matches::FirstProbe;
 use crate::device::data::results::{Joined, Paired};
 use crate::device::primitives::rows::RowPrimitives;
-use crate::error::{BowtieError, Result};
+use crate::error::{BowtieError, IfItFits as _, Result};
 use crate::ir::strategies::{EquiStrategy, Materialization};
 
 /// A build side, ready for any number of probe batches.
@@ -152,12 +152,10 @@ impl CudaDevice {
             return Ok(by_default);
         };
         let probe = self.equi_keys_in(keying, first.keys)?;
-        let sampled = match self.stream.sample_keys(keys, &probe) {
-            Ok(Some(sampled)) => sampled,
-            Ok(None) => return Ok(by_default),
-            // Every choice is correct, so a lack of memory for the sample is no error.
-            Err(error) if error.is_divisible() => return Ok(by_default),
-            Err(error) => return Err(error),
+        // Every choice is correct, so a lack of memory for the sample is no error.
+        let sampled = self.stream.sample_keys(keys, &probe).if_it_fits()?;
+        let Some(sampled) = sampled.flatten() else {
+            return Ok(by_default);
         };
         if wanted.0.is_none() && has_duplicates(sampled) {
             return Ok((EquiStrategy::SortMerge, by_default.1));
@@ -214,12 +212,11 @@ impl CudaDevice {
                     Some((output, rows)) => materialize_output(Some(output), rows).map(Some),
                     None => Ok(None),
                 });
-                match joined {
-                    Ok(Some(joined)) => return Ok(joined),
-                    Err(error) if !error.is_divisible() => return Err(error),
-                    Ok(None) => build.skip_presorted.store(true, Ordering::Relaxed),
+                match joined.if_it_fits()? {
+                    Some(Some(joined)) => return Ok(joined),
+                    Some(None) => build.skip_presorted.store(true, Ordering::Relaxed),
                     // Out of device memory, which may be transient.
-                    Err(_) => {}
+                    None => {}
                 }
             }
             return match stream.merge_join(side, &probe)? {

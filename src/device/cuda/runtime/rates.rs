@@ -8,7 +8,7 @@ use cudarc::driver::sys::CUevent_flags;
 use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::memory_rates::{H200, MemoryRates};
 use crate::device::cuda::runtime::stream::Stream;
-use crate::error::Result;
+use crate::error::{IfItFits as _, Result};
 
 /// Powers of two: the values of the source, more than any cache holds, and the values that are gathered.
 const LOG_VALUES: u32 = 25;
@@ -31,11 +31,9 @@ impl Stream {
         if let Some(known) = self.gpu.memory_rates.get() {
             return Ok(*known);
         }
-        match self.measured() {
-            Ok(measured) => Ok(*self.gpu.memory_rates.get_or_init(|| measured)),
-            Err(error) if error.is_divisible() => Ok(H200),
-            Err(error) => Err(error),
-        }
+        let measured = self.measured().if_it_fits()?;
+        let rates = measured.map(|measured| *self.gpu.memory_rates.get_or_init(|| measured));
+        Ok(rates.unwrap_or(H200))
     }
 
     /// The least of several times each: the first run may touch new memory, and other work may run on the card.

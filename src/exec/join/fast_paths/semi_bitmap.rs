@@ -20,7 +20,7 @@ use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::{KeyBitmap, KeyRange, are_addresses};
 use crate::device::data::structures::Flags;
 use crate::device::primitives::device::Device;
-use crate::error::Result;
+use crate::error::{IfItFits as _, Result};
 use crate::exec::join::tiles::matrix::Matrix;
 use crate::exec::memory::step::Step;
 use crate::exec::metrics::DeviceMetrics;
@@ -121,16 +121,13 @@ impl BitmapSemiJoin {
         };
         if let Some(batch) = resident {
             let keys = columns(&batch, &self.left)?;
-            match KeyBitmap::of(device, &borrowed(&keys), self.null_equal, &is_narrow) {
-                // Parts of the chunk may fit.
-                Err(error) if error.is_divisible() => {}
-                bits => {
-                    let bits = bits?;
-                    if bits.is_some() {
-                        matrix.forget_left();
-                    }
-                    return Ok(bits);
+            let bits = KeyBitmap::of(device, &borrowed(&keys), self.null_equal, &is_narrow);
+            // Otherwise parts of the chunk may fit.
+            if let Some(bits) = bits.if_it_fits()? {
+                if bits.is_some() {
+                    matrix.forget_left();
                 }
+                return Ok(bits);
             }
         }
         let Some(range) = self.range(step, matrix, device, &is_narrow)? else {
