@@ -23,6 +23,7 @@ LAYERS = [
     ("exec", "crate::exec"),
     ("ops", "crate::ops"),
     ("runtime", "crate::runtime"),
+    ("store", "crate::store"),
     ("device::cuda", "crate::device::cuda"),
     ("device::host", "crate::device::host"),
     ("device", "crate::device"),

@@ -52,9 +52,10 @@ pub mod rates;
 mod runtime;
 mod session;
 mod spec;
+mod store;
 
 pub use options::{
-    BowtieOptions, Bytes, ChunkRows, DeviceChoice, GroupStrategy, JoinStrategy,
+    BowtieOptions, Bytes, CacheSize, ChunkRows, DeviceChoice, GroupStrategy, JoinStrategy,
     MaterializationChoice, Offload, SetStrategy, ThetaStrategy,
 };
 pub use runtime::process::{BowtieRuntime, DeviceMemory};

@@ -20,6 +20,8 @@ extensions_options! {
         pub device: DeviceChoice, default = DeviceChoice::Auto
         /// Most device memory that the session's queries reserve, such as 512MB or 8GB; auto: nine tenths of what a GPU has free, half of the machine's memory on the CPU backend. All sessions of a process together are bounded by the device's memory.
         pub device_memory: Bytes, default = Bytes(None)
+        /// Columns of tables that stay on the device between queries. off: none; auto: as many as fit three quarters of a GPU's memory, none on the CPU backend; a size such as 8GB: at most as many. Queries that need memory evict those that were used longest ago.
+        pub cache: CacheSize, default = CacheSize::Auto
         /// Most rows of a chunk; auto: as many as fit the device's memory.
         pub chunk_rows: ChunkRows, default = ChunkRows(None)
         /// Algorithm of theta joins. auto: chosen by the condition; range: a range of one sorted column; dominance: a range of one sorted column, and tests of the other comparisons by zone maps; tiles: all pairs are tested.
@@ -163,37 +165,36 @@ impl FromStr for Bytes {
     type Err = DataFusionError;
 
     fn from_str(value: &str) -> Result<Self> {
-        let text = value.trim().to_ascii_uppercase();
-        if text == "AUTO" {
+        if value.trim().eq_ignore_ascii_case("auto") {
             return Ok(Self(None));
         }
-        let refuse = || {
-            config_err!(
+        match size(value) {
+            Some(bytes) => Ok(Self(Some(bytes))),
+            None => config_err!(
                 "bowtie.device_memory cannot be '{value}': use auto, or a size of at least 1MB such as 512MB, 8GB or 1.5GiB"
-            )
-        };
-        let digits = text
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(text.len());
-        let (number, unit) = text.split_at(digits);
-        // A unit is a power of 1024, as in DataFusion's own memory limits.
-        let factor: u64 = match unit.trim() {
-            "" | "B" => 1,
-            "K" | "KB" | "KIB" => 1 << 10,
-            "M" | "MB" | "MIB" => 1 << 20,
-            "G" | "GB" | "GIB" => 1 << 30,
-            "T" | "TB" | "TIB" => 1 << 40,
-            _ => return refuse(),
-        };
-        let Ok(number) = number.parse::<f64>() else {
-            return refuse();
-        };
-        let bytes = number * factor as f64;
-        if !bytes.is_finite() || bytes < Self::LEAST as f64 || bytes > (1u64 << 60) as f64 {
-            return refuse();
+            ),
         }
-        Ok(Self(Some(bytes as u64)))
     }
+}
+
+/// The bytes of a size of at least [`Bytes::LEAST`] with a unit, which is a power of 1024, as in DataFusion's own memory limits.
+fn size(value: &str) -> Option<u64> {
+    let text = value.trim().to_ascii_uppercase();
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor: u64 = match unit.trim() {
+        "" | "B" => 1,
+        "K" | "KB" | "KIB" => 1 << 10,
+        "M" | "MB" | "MIB" => 1 << 20,
+        "G" | "GB" | "GIB" => 1 << 30,
+        "T" | "TB" | "TIB" => 1 << 40,
+        _ => return None,
+    };
+    let bytes = number.parse::<f64>().ok()? * factor as f64;
+    let is_size = bytes.is_finite() && (Bytes::LEAST as f64..=(1u64 << 60) as f64).contains(&bytes);
+    is_size.then_some(bytes as u64)
 }
 
 impl fmt::Display for Bytes {
@@ -211,6 +212,58 @@ impl fmt::Display for Bytes {
 }
 
 option_field!(Bytes);
+
+/// `bowtie.cache`: the columns of tables that stay on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheSize {
+    /// No columns.
+    Off,
+    /// As many as fit a share of a GPU's memory; none on the CPU backend.
+    Auto,
+    /// As many as have this number of bytes together.
+    Bytes(u64),
+}
+
+impl CacheSize {
+    /// The most bytes of stored columns on a device on which a session may reserve `device_memory` bytes.
+    pub(crate) fn bytes(self, is_gpu: bool, device_memory: u64) -> u64 {
+        match self {
+            Self::Auto if is_gpu => device_memory / 4 * 3,
+            Self::Auto | Self::Off => 0,
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+impl FromStr for CacheSize {
+    type Err = DataFusionError;
+
+    fn from_str(value: &str) -> Result<Self> {
+        match value.trim().to_ascii_lowercase().as_str() {
+            "off" => return Ok(Self::Off),
+            "auto" => return Ok(Self::Auto),
+            _ => {}
+        }
+        match size(value) {
+            Some(bytes) => Ok(Self::Bytes(bytes)),
+            None => config_err!(
+                "bowtie.cache cannot be '{value}': use off, auto, or a size of at least 1MB such as 512MB, 8GB or 1.5GiB"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for CacheSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::Auto => f.write_str("auto"),
+            Self::Bytes(bytes) => Bytes(Some(*bytes)).fmt(f),
+        }
+    }
+}
+
+option_field!(CacheSize);
 
 /// `bowtie.chunk_rows`: a number of rows, or automatic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,12 +3,14 @@
 
 use std::sync::Arc;
 
-use datafusion::catalog::TableFunction;
+use datafusion::catalog::{TableFunction, TableFunctionImpl};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionStateBuilder;
 
 use crate::functions::set_functions;
 use crate::options::BowtieOptions;
+use crate::plan::cache::cache_function::CacheFunction;
+use crate::plan::cache::pin_function::{Action, PinFunction};
 use crate::plan::explain::devices_function::DevicesFunction;
 use crate::plan::explain::explain_function::ExplainFunction;
 use crate::plan::rule::BowtieRule;
@@ -18,8 +20,8 @@ use crate::runtime::session_devices::SessionDevices;
 /// Registers datafusion-bowtie.
 pub trait BowtieSessionExt: Sized {
     /// Adds the `bowtie.*` options, the physical optimizer rule, the set functions (`array_overlap`, `array_jaccard`,
-    /// `array_dice`, `array_cosine`, `array_containment`), and the table functions `bowtie_explain` and
-    /// `bowtie_devices`.
+    /// `array_dice`, `array_cosine`, `array_containment`), and the table functions `bowtie_explain`, `bowtie_devices`,
+    /// `bowtie_cache`, `bowtie_pin` and `bowtie_unpin`.
     ///
     /// Options that the session configuration already has are kept. Call it once, after `with_config` and after any call
     /// that replaces the physical optimizer rules. `with_default_features` may come before or after it.
@@ -62,16 +64,27 @@ impl BowtieSessionExt for SessionStateBuilder {
             extensions.insert(BowtieOptions::default());
         }
 
-        let rule = Arc::new(BowtieRule::new(Arc::new(SessionDevices::of(runtime))));
-        let explain = TableFunction::new(
-            ExplainFunction::NAME.to_string(),
-            Arc::new(ExplainFunction::new(Arc::clone(&rule))),
-        );
-        let devices =
-            TableFunction::new(DevicesFunction::NAME.to_string(), Arc::new(DevicesFunction));
+        let devices = Arc::new(SessionDevices::of(Arc::clone(&runtime)));
+        let rule = Arc::new(BowtieRule::new(Arc::clone(&devices)));
+        let pin = |action| {
+            let devices = Arc::clone(&devices);
+            Arc::new(PinFunction { devices, action })
+        };
+        let table_functions: [(&str, Arc<dyn TableFunctionImpl>); 5] = [
+            (
+                ExplainFunction::NAME,
+                Arc::new(ExplainFunction::new(Arc::clone(&rule))),
+            ),
+            (DevicesFunction::NAME, Arc::new(DevicesFunction)),
+            (CacheFunction::NAME, Arc::new(CacheFunction { runtime })),
+            (Action::Pin.name(), pin(Action::Pin)),
+            (Action::Unpin.name(), pin(Action::Unpin)),
+        ];
         let functions = self.table_functions().get_or_insert_default();
-        functions.insert(ExplainFunction::NAME.to_string(), Arc::new(explain));
-        functions.insert(DevicesFunction::NAME.to_string(), Arc::new(devices));
+        for (name, function) in table_functions {
+            let function = TableFunction::new(name.to_string(), function);
+            functions.insert(name.to_string(), Arc::new(function));
+        }
 
         self.scalar_functions()
             .get_or_insert_default()

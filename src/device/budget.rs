@@ -5,15 +5,20 @@
 //! ```text
 //! root       a card, or the host's memory: one in the process
 //!  └─ runtime    the limit of a `BowtieRuntime` other than the process's own, if there is one
-//!      └─ session    `bowtie.device_memory`
-//!          └─ operator   one execution, for its peak
+//!      ├─ session    `bowtie.device_memory`
+//!      │   └─ operator   one execution, for its peak
+//!      └─ store      columns of tables that stay between queries
 //! ```
+//!
+//! What a store keeps counts as available: where a reservation would exceed the limit, the store's columns that no query
+//! uses are evicted first ([`Reclaim`]).
 //!
 //! Locks: a step holds the work lock of a root from its begin to its end. While it holds the lock, it may lock its own
 //! data, and a card's staging rings and kernels. A holder of one of these never asks for the work lock.
 
-use std::sync::Arc;
+use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -27,7 +32,19 @@ pub(crate) struct Budget {
     in_use: AtomicU64,
     peak: AtomicU64,
     parent: Option<Arc<Budget>>,
+    /// Whether a refused reservation takes from the store.
+    reclaims: bool,
+    store: OnceLock<Weak<dyn Reclaim>>,
     shared: Arc<Shared>,
+}
+
+/// Reservations that are given up for others.
+pub(crate) trait Reclaim: Debug + Send + Sync {
+    /// Bytes that could be given up now.
+    fn reclaimable(&self) -> u64;
+
+    /// Gives up at least `bytes`, if there are as many. Returns the bytes given up.
+    fn reclaim(&self, bytes: u64) -> u64;
 }
 
 /// What a root and all budgets below it have in common.
@@ -50,6 +67,8 @@ impl Budget {
             in_use: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             parent: None,
+            reclaims: true,
+            store: OnceLock::new(),
             shared: Arc::default(),
         })
     }
@@ -61,13 +80,34 @@ impl Budget {
 
     /// A child budget of at most `limit` bytes.
     pub(crate) fn child_of(self: &Arc<Self>, limit: u64) -> Arc<Self> {
+        self.child_that(limit, true)
+    }
+
+    /// The budget of a store: it takes nothing from the store's own columns.
+    pub(crate) fn of_store(self: &Arc<Self>) -> Arc<Self> {
+        self.child_that(self.limit, false)
+    }
+
+    fn child_that(self: &Arc<Self>, limit: u64, reclaims: bool) -> Arc<Self> {
         Arc::new(Self {
             limit: limit.min(self.limit),
             in_use: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             parent: Some(Arc::clone(self)),
+            reclaims,
+            store: OnceLock::new(),
             shared: Arc::clone(&self.shared),
         })
+    }
+
+    /// From now on reservations that this budget would refuse take from `store`, whose columns are reserved in a
+    /// [budget of a store](Self::of_store). Of several calls the first one counts.
+    pub(crate) fn take_from(&self, store: Weak<dyn Reclaim>) {
+        let _ = self.store.set(store);
+    }
+
+    fn store(&self) -> Option<Arc<dyn Reclaim>> {
+        self.store.get()?.upgrade()
     }
 
     /// The most bytes that may be reserved at the same time.
@@ -85,9 +125,11 @@ impl Budget {
         self.limit - self.available()
     }
 
-    /// Bytes that can still be reserved.
+    /// Bytes that can still be reserved, including those that a store would give up.
     pub(crate) fn available(&self) -> u64 {
+        let reclaimable = self.store().map_or(0, |store| store.reclaimable());
         let own = self.limit.saturating_sub(self.in_use());
+        let own = own.saturating_add(reclaimable).min(self.limit);
         match &self.parent {
             Some(parent) => own.min(parent.available()),
             None => own,
@@ -104,7 +146,7 @@ impl Budget {
     /// # Errors
     /// [`BowtieError::OutOfDeviceMemory`] with the figures of the budget that refused: this one, or a parent.
     pub(crate) fn lease(self: &Arc<Self>, bytes: u64, what: &'static str) -> Result<Lease> {
-        self.grow(bytes, what)?;
+        self.grow(bytes, what, self.reclaims)?;
         Ok(Lease {
             budget: Arc::clone(self),
             bytes,
@@ -141,21 +183,31 @@ impl Budget {
         released
     }
 
-    fn grow(&self, bytes: u64, what: &'static str) -> Result<()> {
+    fn grow(&self, bytes: u64, what: &'static str, reclaims: bool) -> Result<()> {
         // The own count first: what this budget refuses is never seen by the others of its parent.
-        let grown = self
-            .in_use
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-                used.checked_add(bytes).filter(|sum| *sum <= self.limit)
-            });
-        let before = grown.map_err(|in_use| BowtieError::OutOfDeviceMemory {
-            what,
-            requested: bytes,
-            in_use,
-            limit: self.limit,
-        })?;
+        let before = loop {
+            let grown = self
+                .in_use
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+                    used.checked_add(bytes).filter(|sum| *sum <= self.limit)
+                });
+            let in_use = match grown {
+                Ok(before) => break before,
+                Err(in_use) => in_use,
+            };
+            let missing = in_use.saturating_add(bytes).saturating_sub(self.limit);
+            let store = self.store().filter(|_| reclaims && bytes <= self.limit);
+            if store.is_none_or(|store| store.reclaim(missing) == 0) {
+                return Err(BowtieError::OutOfDeviceMemory {
+                    what,
+                    requested: bytes,
+                    in_use,
+                    limit: self.limit,
+                });
+            }
+        };
         if let Some(parent) = &self.parent
-            && let Err(refused) = parent.grow(bytes, what)
+            && let Err(refused) = parent.grow(bytes, what, reclaims)
         {
             self.in_use.fetch_sub(bytes, Ordering::SeqCst);
             self.notify();

@@ -22,6 +22,8 @@ pub(crate) struct DeviceProfile {
     /// The least mean number of matches of a probe row from which untested ranges are emitted on the host, as slices of
     /// the build columns beside repeated probe values; `None` if expanding and gathering is always faster.
     pub(crate) long_range: Option<u64>,
+    /// The most rows of a stored chunk of a table, if memory allows.
+    pub(crate) stored_rows: usize,
     /// Whether an upload takes long enough to read the next chunk of the streamed side meanwhile.
     pub(crate) prefetches: bool,
 }
@@ -40,6 +42,7 @@ impl DeviceProfile {
             piece_rows: 8192,
             // A batch costs about as much as gathering some hundred rows.
             long_range: Some(1024),
+            stored_rows: 1 << 20,
             prefetches: false,
         }
     }
@@ -58,6 +61,7 @@ impl DeviceProfile {
             piece_rows: 1 << 20,
             // The bus is the limit: the columns of a range cross it once, its matches not at all.
             long_range: Some(1024),
+            stored_rows: 1 << 24,
             prefetches: true,
         }
     }

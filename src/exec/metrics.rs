@@ -106,6 +106,28 @@ impl DeviceMetrics {
     }
 }
 
+/// Metrics of a scan of resident columns.
+#[derive(Debug, Clone)]
+pub(crate) struct ScanMetrics {
+    pub baseline: BaselineMetrics,
+    /// Bytes of columns that were on the device before.
+    pub resident_bytes: Gauge,
+    /// Bytes of columns that were uploaded.
+    pub uploaded_bytes: Gauge,
+    pub upload_time: Time,
+}
+
+impl ScanMetrics {
+    pub(crate) fn new(set: &ExecutionPlanMetricsSet) -> Self {
+        Self {
+            baseline: BaselineMetrics::new(set, 0),
+            resident_bytes: bytes(set, "resident_bytes", 0),
+            uploaded_bytes: bytes(set, "uploaded_bytes", 0),
+            upload_time: MetricBuilder::new(set).subset_time("upload_time", 0),
+        }
+    }
+}
+
 /// Metrics of a download. DataFusion's `BaselineMetrics` adds up the buffers of every batch, which costs more than
 /// making a batch of shared columns.
 #[derive(Debug)]

@@ -12,4 +12,5 @@ pub(crate) mod metrics;
 pub(crate) mod node;
 pub(crate) mod partition;
 pub(crate) mod rows;
+pub(crate) mod scan;
 pub(crate) mod transfer;

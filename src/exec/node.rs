@@ -12,7 +12,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::{
     ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs,
@@ -63,8 +63,8 @@ pub(crate) trait DeviceOperator: Any + fmt::Debug + Send + Sync {
         false
     }
 
-    /// Output statistics, derived from the first input's; `None` if they are unknown.
-    fn statistics(&self, _input: &Statistics) -> Option<Result<Statistics>> {
+    /// Output statistics, derived from the first input's, if there is one; `None` if they are unknown.
+    fn statistics(&self, _input: Option<&Statistics>) -> Option<Result<Statistics>> {
         None
     }
 
@@ -93,6 +93,8 @@ pub(crate) struct Execution<'a> {
     /// A handle of the node's device. Data on a device is used in the order of one stream, so all nodes below a
     /// download share the handle. Its creator can cancel the work.
     pub(crate) device: Arc<dyn Device>,
+    /// What the device was planned as.
+    pub(crate) planned: &'a Arc<PlannedDevice>,
     pub(crate) context: Arc<TaskContext>,
     pub(crate) metrics: &'a ExecutionPlanMetricsSet,
 }
@@ -143,6 +145,11 @@ impl DeviceNode {
             emission,
             boundedness,
         );
+        // DataFusion would put a node of its own above a leaf that does not yield; the download yields for it.
+        let properties = match inputs.is_empty() {
+            true => properties.with_scheduling_type(SchedulingType::Cooperative),
+            false => properties,
+        };
         Ok(Self {
             operator,
             inputs,
@@ -193,6 +200,7 @@ impl DeviceNode {
         self.operator.execute(Execution {
             inputs: &self.inputs,
             device,
+            planned: &self.device,
             context,
             metrics: &self.metrics,
         })
@@ -291,9 +299,8 @@ impl ExecutionPlan for DeviceNode {
         inputs: &[Arc<Statistics>],
         _args: &StatisticsArgs,
     ) -> Result<Arc<Statistics>> {
-        let known = inputs.first();
-        let known = known.and_then(|input| self.operator.statistics(input));
-        Ok(Arc::new(match known {
+        let input = inputs.first().map(AsRef::as_ref);
+        Ok(Arc::new(match self.operator.statistics(input) {
             Some(statistics) => statistics?,
             None => Statistics::new_unknown(&self.schema()),
         }))

@@ -11,6 +11,7 @@ use crate::error::Decline;
 use crate::exec::transfer::chunk_limits::Role;
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
+use crate::options::CacheSize;
 use crate::plan::choose::policy::Policy;
 use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::device_plan::{aggregate_plan, fused_plan, join_plan, resident_join};
@@ -36,6 +37,8 @@ pub(crate) struct Rewrite<'a> {
     /// The device of the options; asked for once a node is offloaded.
     pub(crate) choose_device: &'a dyn Fn() -> Result<PlannedDevice>,
     pub(crate) device: OnceCell<Arc<PlannedDevice>>,
+    /// The columns of tables that may stay on the device.
+    pub(crate) cache: CacheSize,
     /// Nodes that stay on the host between two device nodes, for want of a compiled expression.
     pub(crate) host_steps: Vec<HostStep>,
 }
@@ -79,6 +82,7 @@ impl Rewrite<'_> {
         let mut transfers = Transfers {
             plan: self.plan,
             device,
+            caches: self.cache.bytes(device.is_gpu(), u64::MAX) > 0,
             host_steps: &mut self.host_steps,
         };
         transfers.upload(input, rewritten, columns, role)

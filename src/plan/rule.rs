@@ -143,6 +143,7 @@ impl PhysicalOptimizerRule for BowtieRule {
             decisions: &self.decisions,
             choose_device: &|| PlannedDevice::new(&self.devices, choice, limit),
             device: OnceCell::new(),
+            cache: options.cache,
             host_steps: vec![],
         };
         let rewritten = rewrite.node(root)?;

@@ -27,6 +27,7 @@ use crate::exec::node::DeviceNode;
 use crate::exec::rows::filter::FilterOperator;
 use crate::exec::rows::projection::ProjectionOperator;
 use crate::exec::rows::union::UnionOperator;
+use crate::exec::scan::node::scan_of;
 use crate::exec::transfer::chunk_limits::Role;
 use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::exec::transfer::upload::UploadOperator;
@@ -64,6 +65,8 @@ impl HostStep {
 pub(crate) struct Transfers<'a> {
     pub(crate) plan: &'a RecognisedPlan,
     pub(crate) device: &'a Arc<PlannedDevice>,
+    /// Whether columns of tables stay on the device.
+    pub(crate) caches: bool,
     pub(crate) host_steps: &'a mut Vec<HostStep>,
 }
 
@@ -81,7 +84,7 @@ impl Transfers<'_> {
             role,
         };
         let upload = device_node(operator, vec![Arc::clone(&rewritten)], self.device)?;
-        let resident = match self.resident(id, &rewritten)? {
+        let resident = match self.resident(id, &rewritten, role)? {
             Some(below) => self.evaluated(&upload, columns, role, &rewritten.schema(), below)?,
             None => None,
         };
@@ -89,7 +92,7 @@ impl Transfers<'_> {
     }
 
     /// The resident rows of `rewritten`, if all nodes that make them can be on the device.
-    fn resident(&mut self, id: NodeId, rewritten: &Plan) -> Result<Option<Plan>> {
+    fn resident(&mut self, id: NodeId, rewritten: &Plan, role: Role) -> Result<Option<Plan>> {
         if let Some(download) = rewritten.downcast_ref::<BowtieDownloadExec>() {
             return match download.device().is_same_as(self.device) {
                 true => DeviceNode::with_output_on_device(download.input()),
@@ -97,12 +100,17 @@ impl Transfers<'_> {
             };
         }
         let node = self.plan.node(id);
+        if self.caches
+            && let Some(scan) = scan_of(rewritten, role)
+        {
+            return device_node(scan, vec![], self.device).map(Some);
+        }
         if !matches!(node.candidate, Candidate::Rows(_) | Candidate::Union) {
             return Ok(None);
         }
         let mut inputs = vec![];
         for (input, rewritten) in node.inputs.iter().zip(rewritten.children()) {
-            match self.resident(*input, rewritten)? {
+            match self.resident(*input, rewritten, role)? {
                 Some(below) => inputs.push(below),
                 None => return Ok(None),
             }

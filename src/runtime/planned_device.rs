@@ -9,6 +9,7 @@ use crate::error::BowtieError;
 use crate::options::DeviceChoice;
 use crate::runtime::process::DeviceId;
 use crate::runtime::session_devices::SessionDevices;
+use crate::store::column_store::ColumnStore;
 
 /// The device of a plan's nodes: its name is known, its context and its kernels are not needed before the first execution.
 #[derive(Debug)]
@@ -57,10 +58,23 @@ impl PlannedDevice {
         self.opened.get().unwrap_or(&self.name)
     }
 
+    /// Whether it is a GPU, or the host in place of one that does not open.
+    pub(crate) fn is_gpu(&self) -> bool {
+        self.device != DeviceId::Host
+    }
+
     /// Whether rows that one leaves on its device can be read by a node of the other one.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.devices, &other.devices)
             && (self.choice, self.device, self.limit) == (other.choice, other.device, other.limit)
+    }
+
+    /// The columns that stay on an opened device between queries.
+    ///
+    /// # Errors
+    /// When the device opens no stream for them.
+    pub(crate) fn store(&self, opened: &dyn Device) -> Result<Arc<ColumnStore>> {
+        Ok(self.devices.runtime().store(opened)?)
     }
 
     /// Opens the device, which the first query of a process waits for: a GPU's context takes a tenth of a second, and its kernels

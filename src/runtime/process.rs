@@ -9,9 +9,10 @@ use parking_lot::Mutex;
 use crate::device::budget::Budget;
 use crate::device::host::device::HostDevice;
 use crate::device::primitives::device::Device;
-use crate::error::Result;
+use crate::error::{BowtieError, Result};
 use crate::runtime::gpus;
 use crate::runtime::host_memory::{default_host_budget, host_memory};
+use crate::store::column_store::ColumnStore;
 
 /// A device of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,6 +64,8 @@ pub struct BowtieRuntime {
     /// The most bytes of each device; `None`: the root budget's limit.
     limit: Option<u64>,
     budgets: Mutex<HashMap<DeviceId, Arc<Budget>>>,
+    /// By the name of the device.
+    stores: Mutex<HashMap<String, Arc<ColumnStore>>>,
 }
 
 /// The memory of a device that the sessions of a [`BowtieRuntime`] share.
@@ -109,6 +112,7 @@ impl BowtieRuntime {
         Self {
             limit,
             budgets: Mutex::default(),
+            stores: Mutex::default(),
         }
     }
 
@@ -131,6 +135,38 @@ impl BowtieRuntime {
                 })
             }
         }
+    }
+
+    /// The store of an opened device.
+    ///
+    /// # Errors
+    /// If the device opens no stream.
+    pub(crate) fn store(&self, device: &dyn Device) -> Result<Arc<ColumnStore>> {
+        let mut stores = self.stores.lock();
+        if let Some(store) = stores.get(device.name()) {
+            return Ok(Arc::clone(store));
+        }
+        let budgets = self.budgets.lock();
+        let mut of_device = budgets
+            .iter()
+            .filter(|(id, _)| id.to_string() == device.name());
+        let (_, budget) = of_device.next().ok_or_else(|| {
+            BowtieError::Internal(format!("{} was not opened here", device.name()))
+        })?;
+        let store = ColumnStore::new(device, budget)?;
+        stores.insert(device.name().to_string(), Arc::clone(&store));
+        Ok(store)
+    }
+
+    /// The stores so far, by the name of their devices.
+    pub(crate) fn stores(&self) -> Vec<(String, Arc<ColumnStore>)> {
+        let stores = self.stores.lock();
+        let stores = stores
+            .iter()
+            .map(|(name, store)| (name.clone(), Arc::clone(store)));
+        let mut stores: Vec<_> = stores.collect();
+        stores.sort_by(|a, b| a.0.cmp(&b.0));
+        stores
     }
 
     /// The budget that the sessions of this runtime share. `root`: the device's root budget.

@@ -40,6 +40,10 @@ impl SessionDevices {
         }
     }
 
+    pub(crate) fn runtime(&self) -> &Arc<BowtieRuntime> {
+        &self.runtime
+    }
+
     /// The device that the choice stands for. The driver is asked, which starts once in the process; no device is opened.
     ///
     /// # Errors

@@ -10,6 +10,7 @@
 //! | `join` | `theta`, `equi`, `semi` and `sets` joins, the join nodes that are read (`source`), output batches |
 //! | `aggregate`, `join_aggregate` | grouped aggregation; aggregations that are fused with a join |
 //! | `rows`, `functions`, `keys` | filters, projections, unions and expressions that fail; SQL functions of lists; nested keys |
+//! | `cache` | columns that stay on the device between queries |
 //! | `memory`, `partition` | budgets, pools, spilling, concurrent and cancelled queries; Grace partitioning |
 //! | `plan`, `options`, `session` | plans, `bowtie_explain`, metrics and the optimizer rule; options; registration |
 //! | `fuzz`, `slt`, `tpch` | random queries; DataFusion's SQL tests; TPC-H |
@@ -18,6 +19,7 @@
 //! | `support` | what tests share |
 
 mod aggregate;
+mod cache;
 mod docs;
 mod functions;
 mod fuzz;

@@ -257,6 +257,7 @@ async fn all_options_are_listed_by_their_names() {
     assert_eq!(
         names.lines().collect::<Vec<_>>(),
         [
+            "bowtie.cache",
             "bowtie.chunk_rows",
             "bowtie.device",
             "bowtie.device_memory",

@@ -30,6 +30,17 @@ pub(crate) trait TransferPrimitives {
     /// A column that is only gathered for the output. Its upload may be deferred until enough of its rows are gathered.
     fn upload_lazy(&self, parts: &[ArrayRef], payload: &Arc<Payload>) -> Result<Arc<Column>>;
 
+    /// Whether columns of this type are read in the device's own memory, so that it pays to keep them there.
+    fn keeps(&self, data_type: &DataType) -> bool;
+
+    /// As `upload`, for a column of a type that the device [keeps](TransferPrimitives::keeps), which outlives the query: it does not keep the
+    /// arrays alive. It is complete for all handles of the device when this returns.
+    fn upload_kept(&self, parts: &[ArrayRef]) -> Result<Column>;
+
+    /// The same columns, which another handle of the device owns, for work of this one. When the last of them is dropped, the owner frees
+    /// them after the work that was submitted until then.
+    fn borrow(&self, columns: Vec<Arc<Column>>) -> Result<Vec<Arc<Column>>>;
+
     /// Makes later work wait for the asynchronous upload of a column.
     fn receive(&self, column: &Column) -> Result<()>;
 

@@ -367,26 +367,27 @@ impl Waiting {
         if self.rows == 0 {
             return Ok(());
         }
-        if self.on_host.is_empty() && self.in_file.is_none() {
-            if let Some(batch) = self.on_device().if_it_fits()? {
-                let outgrew = batch.bytes() > self.bytes as u64;
-                (self.rows, self.bytes) = (0, 0);
-                self.on_device.clear();
-                let mut chunk = InputChunk::Resident(ResidentChunk {
-                    batch,
-                    device: Arc::clone(&self.device),
-                    schema: Arc::clone(&self.schema),
-                    on_host: Mutex::new(vec![None; self.schema.fields().len()]),
-                    reservation: Arc::new(self.reservation.take()),
-                });
-                // Half of the budget is kept for work.
-                let budget = self.device.budget();
-                if outgrew && budget.in_use_by_all() > budget.limit() / 2 {
-                    chunk.evict(self.spilling.as_ref());
-                }
-                self.ready.push_back(Input::Chunk(chunk));
-                return Ok(());
+        if self.on_host.is_empty()
+            && self.in_file.is_none()
+            && let Some(batch) = self.on_device().if_it_fits()?
+        {
+            let outgrew = batch.bytes() > self.bytes as u64;
+            (self.rows, self.bytes) = (0, 0);
+            self.on_device.clear();
+            let mut chunk = InputChunk::Resident(ResidentChunk {
+                batch,
+                device: Arc::clone(&self.device),
+                schema: Arc::clone(&self.schema),
+                on_host: Mutex::new(vec![None; self.schema.fields().len()]),
+                reservation: Arc::new(self.reservation.take()),
+            });
+            // Half of the budget is kept for work.
+            let budget = self.device.budget();
+            if outgrew && budget.in_use_by_all() > budget.limit() / 2 {
+                chunk.evict(self.spilling.as_ref());
             }
+            self.ready.push_back(Input::Chunk(chunk));
+            return Ok(());
         }
         self.download()?;
         if self.rows == 0 {

@@ -96,7 +96,8 @@ impl DeviceOperator for UploadOperator {
         true
     }
 
-    fn statistics(&self, input: &Statistics) -> Option<Result<Statistics>> {
+    fn statistics(&self, input: Option<&Statistics>) -> Option<Result<Statistics>> {
+        let input = input?;
         let mut statistics = Statistics::new_unknown(&self.columns.schema());
         let columns = statistics.column_statistics.iter_mut();
         for (column, input) in columns.zip(&input.column_statistics) {

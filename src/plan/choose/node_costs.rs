@@ -4,6 +4,7 @@ use datafusion::common::JoinType;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 
 use crate::exec::partition::grace_join::Oversized;
+use crate::exec::scan::memory_table::MemoryTable;
 use crate::plan::choose::cardinality::Cardinalities;
 use crate::plan::choose::cost::{Flow, Gpu, Host, Work};
 use crate::plan::choose::gain::Gain;
@@ -16,11 +17,16 @@ use crate::plan::recognise::source::JoinSource;
 /// Rows of a side that make a join worth offloading, even if the cardinality of the other side is unknown.
 pub(crate) const MANY_ROWS: f64 = (1 << 22) as f64;
 
+/// The share of one query in the upload of a column that stays on the device: it is likely to serve some others.
+const SHARE_OF_A_QUERY: f64 = 0.25;
+
 /// The costs of a plan's nodes, by their numbers.
 pub(crate) struct NodeCosts<'a> {
     pub(crate) plan: &'a RecognisedPlan,
     pub(crate) gpu: Gpu,
     pub(crate) host: Host,
+    /// Bytes of tables that may stay on the device.
+    cache: f64,
     pub(crate) cardinalities: Cardinalities<'a>,
     pub(crate) nodes: Vec<NodeCost>,
     /// Of each node the share of rows that filters below it kept; of a join, of both sides.
@@ -42,11 +48,13 @@ impl<'a> NodeCosts<'a> {
         statistics: &'a StatisticsCache,
         gpu: Gpu,
         host: Host,
+        cache: f64,
     ) -> Self {
         let mut costs = Self {
             plan,
             gpu,
             host,
+            cache,
             cardinalities: Cardinalities(statistics),
             nodes: Vec::with_capacity(plan.nodes().len()),
             kept: vec![],
@@ -69,6 +77,7 @@ impl<'a> NodeCosts<'a> {
             Candidate::Aggregate(aggregate) => self.aggregate(id, node, aggregate),
             Candidate::Rows(rows) if rows.compiled().is_ok() => self.between(node),
             Candidate::Union => self.between(node),
+            Candidate::Other if MemoryTable::of(&node.plan).is_some() => self.scan(node),
             Candidate::Rows(_) | Candidate::Other => self.other(node, &node.inputs),
         }
     }
@@ -243,6 +252,23 @@ impl<'a> NodeCosts<'a> {
         }
     }
 
+    /// A scan of a table in memory, whose columns stay on the device if they fit.
+    fn scan(&self, node: &Node) -> NodeCost {
+        let mut cost = self.other(node, &[]);
+        let flow = cost
+            .rows
+            .map(|rows| self.cardinalities.output(&node.plan, rows));
+        if let Some(flow) = flow.filter(|flow| flow.bytes <= self.cache) {
+            cost.alternatives.push(Alternative {
+                seconds: self.gpu.up(flow, SHARE_OF_A_QUERY, self.host),
+                ..Alternative::default()
+            });
+            // Its rows are read by another device node alone.
+            cost.download.seconds = f64::INFINITY;
+        }
+        cost
+    }
+
     /// A node that can be on the device too, between two device nodes.
     fn between(&self, node: &Node) -> NodeCost {
         let mut cost = self.other(node, &node.inputs);
@@ -257,8 +283,10 @@ impl<'a> NodeCosts<'a> {
             }
             _ => output,
         };
+        let work = Work::Rows { input };
+        cost.host = Some(self.host.seconds(&work));
         cost.alternatives.push(Alternative {
-            seconds: self.gpu.seconds(&Work::Rows { input }),
+            seconds: self.gpu.seconds(&work),
             fused: None,
             inputs: cost.inputs.iter().map(|input| (*input, None)).collect(),
         });

@@ -38,7 +38,8 @@ impl<'a> Policy<'a> {
     ) -> Self {
         let mut placed = vec![None; plan.nodes().len()];
         if let (Offload::Auto, Some(gpu)) = (options.offload, gpu) {
-            let costs = NodeCosts::of(plan, statistics, gpu, host);
+            let cache = options.cache.bytes(true, gpu.memory) as f64;
+            let costs = NodeCosts::of(plan, statistics, gpu, host, cache);
             let nodes = place(&costs.nodes);
             for optional in &costs.optional {
                 let node = nodes[optional.node];

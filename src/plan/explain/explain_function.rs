@@ -8,11 +8,12 @@ use async_trait::async_trait;
 use datafusion::catalog::{MemTable, Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
+use crate::plan::cache::state_of::state_of;
 use crate::plan::choose::placement::Estimate;
 use crate::plan::explain::decision::{Decision, Decisions};
 use crate::plan::rule::BowtieRule;
@@ -127,14 +128,7 @@ impl TableProvider for ExplainTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let state = session
-            .as_any()
-            .downcast_ref::<SessionState>()
-            .ok_or_else(|| {
-                DataFusionError::Plan(
-                    "bowtie_explain needs a session of DataFusion's own type".into(),
-                )
-            })?;
+        let state = state_of(session, ExplainFunction::NAME)?;
         let decisions = Decisions::wanted();
         let recording = Arc::new(self.rule.recording(decisions.clone()));
         let rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = state

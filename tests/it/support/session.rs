@@ -25,8 +25,14 @@ pub(crate) fn device() -> String {
     std::env::var("BOWTIE_TEST_DEVICE").unwrap_or_else(|_| "host".into())
 }
 
+/// The columns of tables that stay on the device, where a test does not say: BOWTIE_TEST_CACHE, or none. Many tests are about uploads.
+pub(crate) fn cache() -> String {
+    std::env::var("BOWTIE_TEST_CACHE").unwrap_or_else(|_| "off".into())
+}
+
 fn on_device(ctx: SessionContext) -> SessionContext {
     set(&ctx, "bowtie.device", &device());
+    set(&ctx, "bowtie.cache", &cache());
     ctx
 }
 

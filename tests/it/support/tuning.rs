@@ -11,6 +11,7 @@ pub(crate) struct Tuning {
     pub group_strategy: &'static str,
     pub chunk_rows: &'static str,
     pub device_memory: &'static str,
+    pub cache: &'static str,
     pub batch_size: usize,
     pub partitions: usize,
 }
@@ -35,6 +36,9 @@ const SHORTEST: usize = 6;
 /// Device memory and target partitions.
 const MACHINES: [(&str, usize); 4] = [("auto", 1), ("1MB", 4), ("auto", 4), ("1MB", 1)];
 
+/// Columns of tables that stay on the device: none, all of a test's tables, and so few that they evict one another.
+const CACHES: [&str; 3] = ["off", "1GB", "1MB"];
+
 /// All values of `bowtie.group_strategy`.
 pub(crate) const GROUP_STRATEGIES: [&str; 6] = [
     "auto",
@@ -54,6 +58,7 @@ impl Tuning {
         group_strategy: "auto",
         chunk_rows: "auto",
         device_memory: "auto",
+        cache: "auto",
         batch_size: 8192,
         partitions: 1,
     };
@@ -79,6 +84,7 @@ impl Tuning {
             group_strategy: GROUP_STRATEGIES[n / MACHINES.len() % GROUP_STRATEGIES.len()],
             chunk_rows,
             device_memory,
+            cache: CACHES[n % CACHES.len()],
             batch_size: BATCH_SIZES[n % BATCH_SIZES.len()],
             partitions,
         }
@@ -93,6 +99,7 @@ impl Tuning {
         set(ctx, "bowtie.group_strategy", self.group_strategy);
         set(ctx, "bowtie.chunk_rows", self.chunk_rows);
         set(ctx, "bowtie.device_memory", self.device_memory);
+        set(ctx, "bowtie.cache", self.cache);
         set(
             ctx,
             "datafusion.execution.batch_size",

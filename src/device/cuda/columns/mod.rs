@@ -1,6 +1,8 @@
 //! Columns on a GPU (`kernels/columns`): their storage, transfer, gather, concatenation, selection and prefix sums.
 
+pub(crate) mod borrowed;
 pub(crate) mod cast_on_upload;
+pub(crate) mod column;
 pub(crate) mod concat;
 pub(crate) mod downloaded;
 pub(crate) mod fixed_width;

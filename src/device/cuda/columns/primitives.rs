@@ -10,7 +10,7 @@ use arrow::datatypes::DataType;
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::lazy::LazyColumn;
 use crate::device::cuda::columns::storage::Storage;
-use crate::device::cuda::columns::{cast_on_upload, storage};
+use crate::device::cuda::columns::{borrowed, cast_on_upload, storage};
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::{flag_words, memory};
 use crate::device::data::buffer::Buffer;
@@ -45,6 +45,18 @@ impl TransferPrimitives for CudaDevice {
         let lazy = LazyColumn::new(parts, payload)?;
         let rows = lazy.rows();
         Ok(Arc::new(Column::cuda(lazy, rows)))
+    }
+
+    fn keeps(&self, data_type: &DataType) -> bool {
+        storage::is_sent_in_parts(data_type) || matches!(data_type, DataType::Dictionary(..))
+    }
+
+    fn upload_kept(&self, parts: &[ArrayRef]) -> Result<Column> {
+        self.stream.upload_kept(parts)
+    }
+
+    fn borrow(&self, columns: Vec<Arc<Column>>) -> Result<Vec<Arc<Column>>> {
+        Ok(borrowed::borrow(&self.stream, columns))
     }
 
     fn receive(&self, column: &Column) -> Result<()> {

@@ -1,5 +1,7 @@
 //! [`Storage`]: the representations of a column on a GPU.
 
+use std::sync::Arc;
+
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 
@@ -8,7 +10,8 @@ use crate::device::cuda::columns::indirect::Indirect;
 use crate::device::cuda::columns::lazy::LazyColumn;
 use crate::device::cuda::columns::var_width::Text;
 use crate::device::cuda::columns::{indirect, var_width};
-use crate::device::data::column::{Column, DeviceColumn};
+use crate::device::cuda::runtime::stream::Stream;
+use crate::device::data::column::DeviceColumn;
 use crate::device::data::opaque::Opaque;
 use crate::error::Result;
 
@@ -77,38 +80,6 @@ impl DeviceColumn for Storage {
     }
 }
 
-/// Columns in device memory.
-impl Column {
-    /// A column of `rows` rows in device memory.
-    pub(crate) fn cuda(stored: impl Into<Storage>, rows: usize) -> Self {
-        Self::of_device(stored.into(), rows)
-    }
-
-    /// The column's storage; `None` where the column is in host memory.
-    pub(crate) fn stored(&self) -> Option<&Storage> {
-        self.device_column()
-    }
-
-    pub(crate) fn into_stored(self) -> Option<Storage> {
-        self.into_device_column()
-    }
-
-    /// The column's values, where they are on a GPU and of fixed width.
-    pub(crate) fn on_cuda(&self) -> Option<&Values> {
-        match self.stored() {
-            Some(Storage::Fixed(values)) => Some(values),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn into_cuda(self) -> Option<Values> {
-        match self.into_stored() {
-            Some(Storage::Fixed(values)) => Some(values),
-            _ => None,
-        }
-    }
-}
-
 impl Storage {
     /// The host arrays that the column was uploaded from.
     pub(crate) fn original(&self) -> Option<&[ArrayRef]> {
@@ -117,6 +88,35 @@ impl Storage {
             Self::Text(text) => text.original.as_deref(),
             Self::Indirect(indirect) => indirect.words.original.as_deref(),
             Self::LazyColumn(lazy) => Some(lazy.parts()),
+        }
+    }
+
+    /// The stream that the column is freed on; `None` where nothing of it is in device memory.
+    pub(crate) fn owner(&self) -> Option<&Arc<Stream>> {
+        match self {
+            Self::Fixed(values) => Some(&values.values.stream),
+            Self::Text(text) => Some(&text.bytes.stream),
+            Self::Indirect(indirect) => Some(&indirect.words.values.stream),
+            Self::LazyColumn(_) => None,
+        }
+    }
+
+    /// The column without the host arrays that it was uploaded from; `None` where it needs them.
+    pub(crate) fn without_original(self) -> Option<Self> {
+        match self {
+            Self::Fixed(values) => Some(Self::Fixed(Values {
+                original: None,
+                ..values
+            })),
+            Self::Text(text) => Some(Self::Text(Text {
+                original: None,
+                ..text
+            })),
+            Self::Indirect(mut indirect) => {
+                indirect.words.original = None;
+                Some(Self::Indirect(indirect))
+            }
+            Self::LazyColumn(_) => None,
         }
     }
 

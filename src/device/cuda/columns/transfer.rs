@@ -11,6 +11,7 @@ use arrow::datatypes::DataType;
 use cudarc::driver::CudaEvent;
 
 use crate::device::cuda::columns::fixed_width::{MOST_ROWS, Values};
+use crate::device::cuda::columns::indirect::is_view;
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::columns::var_width;
@@ -68,6 +69,27 @@ impl Stream {
             // The reservation counts it in any case: a column on the host is bounded as one on the device.
             None => host_column(&self.budget, parts),
         }
+    }
+
+    /// Uploads `parts` as a column that outlives its arrays, and waits until it is there. Views become text, whose bytes are on the GPU
+    /// too.
+    pub(crate) fn upload_kept(self: &Arc<Self>, parts: &[ArrayRef]) -> Result<Column> {
+        let data_type = parts[0].data_type();
+        let column = match is_view(data_type) {
+            true => {
+                let rows = parts.iter().map(|part| part.len()).sum();
+                check_chunk_rows(rows)?;
+                Column::cuda(self.send_views(parts, usize::MAX)?, rows)
+            }
+            false => self.upload(parts, data_type)?,
+        };
+        let rows = column.rows();
+        let kept = column.into_stored().and_then(Storage::without_original);
+        let kept =
+            kept.ok_or_else(|| BowtieError::Internal(format!("{data_type} stays on the host")))?;
+        kept.receive()?;
+        self.wait()?;
+        Ok(Column::cuda(kept, rows))
     }
 
     /// Uploads values of fixed width asynchronously, cast to `wanted`.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray, OffsetSizeTrait};
 use arrow::buffer::Buffer as Bytes;
+use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use cudarc::driver::CudaEvent;
 use rayon::prelude::*;
@@ -28,7 +29,7 @@ pub(crate) const MOST_BYTES: usize = i32::MAX as usize;
 /// A chunk of at most this number of rows is not halved any more.
 const FEW_ROWS: usize = 64;
 
-/// Values of variable width.
+/// Values of variable width: of a type with offsets, or views that a store keeps.
 #[derive(Debug)]
 pub(crate) struct Text {
     pub(crate) data_type: DataType,
@@ -334,13 +335,23 @@ impl Stream {
             }
             _ => offsets,
         };
-        let data = ArrayData::builder(text.data_type.clone())
+        let stored_type = match &text.data_type {
+            DataType::Utf8View => DataType::Utf8,
+            DataType::BinaryView => DataType::Binary,
+            other => other.clone(),
+        };
+        let data = ArrayData::builder(stored_type)
             .len(rows)
             .add_buffer(offsets)
             .add_buffer(self.download_bytes(&text.bytes, text.length, made)?)
             .nulls(self.download_nulls(text.valid.as_ref(), rows, made)?);
         // SAFETY: offsets ascend from 0 to `length`, and each value is one of an array of this type, or empty.
-        unsafe { downloaded::array(data) }
+        let array = unsafe { downloaded::array(data) }?;
+        match array.data_type() == &text.data_type {
+            true => Ok(array),
+            // Views of the same bytes.
+            false => Ok(cast(&array, &text.data_type)?),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
 
 /// Bytes of device memory, with their reservation. Only kernels of one stream use them, so they are freed in the order of
-/// that stream. An upload is ordered before the kernels (`arriving`); the caller of a download waits for it.
+/// that stream; or others that this stream is ordered after before it frees them (`columns/borrowed.rs`). An upload is ordered before the kernels (`arriving`); the caller of a download waits for it.
 #[derive(Debug)]
 pub(crate) struct Memory {
     pub(crate) pointer: u64,

@@ -40,6 +40,22 @@ impl TransferPrimitives for HostDevice {
         self.upload(parts)
     }
 
+    fn keeps(&self, _data_type: &DataType) -> bool {
+        true
+    }
+
+    fn upload_kept(&self, parts: &[ArrayRef]) -> Result<Column> {
+        match parts {
+            // The same buffers, but not the array of the table.
+            [part] => values::upload(&self.budget, &[part.slice(0, part.len())]),
+            parts => values::upload(&self.budget, parts),
+        }
+    }
+
+    fn borrow(&self, columns: Vec<Arc<Column>>) -> Result<Vec<Arc<Column>>> {
+        Ok(columns)
+    }
+
     fn receive(&self, _column: &Column) -> Result<()> {
         Ok(())
     }

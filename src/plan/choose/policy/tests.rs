@@ -130,6 +130,7 @@ async fn a_join_that_gains_more_than_its_transfers_is_offloaded() {
 #[tokio::test]
 async fn what_gains_nothing_stays_and_says_so() {
     let context = session(H200);
+    context.sql("SET bowtie.cache = 'off'").await.unwrap();
     let few = "SELECT few.z, r.x FROM few JOIN r ON few.k = r.k WHERE r.k < 2000";
     for sql in [
         few,
@@ -140,6 +141,9 @@ async fn what_gains_nothing_stays_and_says_so() {
         assert_eq!(offloaded(&context, sql).await, [""; 0], "{reason}");
         assert!(reason.contains("estimated at"), "{reason}");
     }
+    // Columns that stay on the device are sent for other queries, too.
+    context.sql("SET bowtie.cache = 'auto'").await.unwrap();
+    assert!(!offloaded(&context, few).await.is_empty());
 }
 
 #[tokio::test]
@@ -202,6 +206,7 @@ async fn inputs_of_unknown_cardinality_are_not_offloaded() {
 #[tokio::test]
 async fn explain_shows_estimates() {
     let context = session(H200);
+    context.sql("SET bowtie.cache = 'off'").await.unwrap();
     let columns = "decision, output_rows, bytes_up, bytes_down, device_ms < host_ms AS sooner";
     let sql = format!("SELECT {columns} FROM bowtie_explain('{JOIN}')");
     insta::assert_snapshot!(rows(&context, &sql).await, @r"

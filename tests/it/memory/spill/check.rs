@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use datafusion::error::Result;
-use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;
@@ -106,8 +106,4 @@ pub(crate) async fn compare(
     assert_eq!(expected, given, "{sql}\n{}", shown(&plan));
     assert_eq!(pool.reserved(), 0, "{sql}");
     plan
-}
-
-pub(crate) fn greedy(bytes: usize) -> Arc<dyn MemoryPool> {
-    Arc::new(GreedyMemoryPool::new(bytes))
 }

@@ -2,7 +2,8 @@
 
 use datafusion::prelude::SessionContext;
 
-use crate::memory::spill::check::{MIB, check_as, compare, greedy};
+use crate::memory::spill::check::{MIB, check_as, compare};
+use crate::support::pool::greedy;
 use crate::support::session::set;
 
 /// The left side of a join, with each kind of condition.

@@ -10,8 +10,9 @@ use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 use tempfile::TempDir;
 
-use crate::memory::spill::check::{MIB, check_as, compare, greedy, register, rows, spilled};
+use crate::memory::spill::check::{MIB, check_as, compare, register, rows, spilled};
 use crate::support::answer::plan_of;
+use crate::support::pool::greedy;
 use crate::support::session::{session_with_files_in, set};
 use crate::support::tuning::Tuning;
 

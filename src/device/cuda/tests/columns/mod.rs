@@ -1,4 +1,5 @@
 //! Columns: transfers, text.
 
+pub(crate) mod kept;
 pub(crate) mod text;
 pub(crate) mod transfer;

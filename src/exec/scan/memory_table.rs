@@ -1,0 +1,240 @@
+//! [`MemoryTable`]: the scan of a table in memory, cut to pieces whose columns a store keeps.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::datasource::source::{DataSource, DataSourceExec};
+use datafusion::error::Result;
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::device::row_width::mean_bytes;
+use crate::store::column_key::ArrayRows;
+use crate::store::column_store::WantedColumn;
+
+/// A scan of a table in memory.
+pub(crate) struct MemoryTable {
+    source: Arc<dyn DataSource>,
+    schema: SchemaRef,
+}
+
+impl fmt::Debug for MemoryTable {
+    /// Without its rows.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryTable")
+            .field("schema", &self.schema)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Some batches of a table, whose rows are one chunk; or rows of a batch that is longer than a chunk.
+///
+/// Each partition is cut to pieces from its beginning, and what remains of the partitions is put together. So rows that are inserted, which
+/// come behind the others of a partition, change the last piece of each partition at most.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Piece {
+    batches: Vec<PieceBatch>,
+    pub(crate) rows: usize,
+}
+
+/// Rows of a batch, by its partition and number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct PieceBatch {
+    partition: usize,
+    batch: usize,
+    from: usize,
+    rows: usize,
+}
+
+/// Text of a piece, on average of its rows: half of what 32-bit offsets address.
+const MOST_TEXT_BYTES: u64 = 1 << 30;
+
+impl MemoryTable {
+    /// The scan that `plan` is; `None` for another node, and for a scan with a limit.
+    pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
+        let source = plan.downcast_ref::<DataSourceExec>()?.data_source();
+        let in_memory = source.downcast_ref::<MemorySourceConfig>()?;
+        in_memory.fetch().is_none().then(|| Self {
+            source: Arc::clone(source),
+            schema: plan.schema(),
+        })
+    }
+
+    fn in_memory(&self) -> Option<&MemorySourceConfig> {
+        self.source.downcast_ref()
+    }
+
+    fn partitions(&self) -> &[Vec<RecordBatch>] {
+        self.in_memory().map_or(&[], MemorySourceConfig::partitions)
+    }
+
+    fn projection(&self) -> Option<&Vec<usize>> {
+        self.in_memory()?.projection().as_ref()
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        let batches = self.partitions().iter().flatten();
+        batches.map(RecordBatch::num_rows).sum()
+    }
+
+    /// The number in the table's batches of column `column` of the scan.
+    fn column_of_batches(&self, column: usize) -> usize {
+        self.projection().map_or(column, |columns| columns[column])
+    }
+
+    /// All rows, in pieces of at most `most_rows` rows.
+    pub(crate) fn pieces(&self, most_rows: usize) -> Result<Vec<Piece>> {
+        let most_rows = most_rows.min(self.most_rows_of_text()?).max(1);
+        let mut pieces = vec![];
+        let mut rest = Piece::default();
+        for (partition, batches) in self.partitions().iter().enumerate() {
+            let mut piece = Piece::default();
+            for (batch, rows) in batches.iter().map(RecordBatch::num_rows).enumerate() {
+                if piece.rows > 0 && piece.rows + rows > most_rows {
+                    pieces.push(std::mem::take(&mut piece));
+                }
+                for from in (0..rows).step_by(most_rows) {
+                    if piece.rows >= most_rows {
+                        pieces.push(std::mem::take(&mut piece));
+                    }
+                    piece.push(PieceBatch {
+                        partition,
+                        batch,
+                        from,
+                        rows: most_rows.min(rows - from),
+                    });
+                }
+            }
+            if rest.rows > 0 && rest.rows + piece.rows > most_rows {
+                pieces.push(std::mem::take(&mut rest));
+            }
+            rest.append(piece);
+        }
+        if rest.rows > 0 {
+            pieces.push(rest);
+        }
+        Ok(pieces)
+    }
+
+    /// The first batch with rows, from which means are taken.
+    fn first_batch(&self) -> Option<&RecordBatch> {
+        let mut batches = self.partitions().iter().flatten();
+        batches.find(|batch| batch.num_rows() > 0)
+    }
+
+    /// The rows whose text has [`MOST_TEXT_BYTES`], in any column of the table: all scans have the same pieces.
+    fn most_rows_of_text(&self) -> Result<usize> {
+        let mut most = 1;
+        for array in self.first_columns() {
+            most = most.max(text_bytes(array)?);
+        }
+        Ok((MOST_TEXT_BYTES / most) as usize)
+    }
+
+    /// Bytes of a row of the table, at least 1.
+    pub(crate) fn row_bytes(&self) -> Result<u64> {
+        let mut bytes = 1;
+        for array in self.first_columns() {
+            bytes += mean_bytes(array)?.max(text_bytes(array)?);
+        }
+        Ok(bytes)
+    }
+
+    fn first_columns(&self) -> &[ArrayRef] {
+        self.first_batch().map_or(&[], RecordBatch::columns)
+    }
+
+    /// The columns of a piece, by the names of the scan.
+    pub(crate) fn columns<'a>(&'a self, piece: &'a Piece) -> Vec<PieceColumn<'a>> {
+        let columns = 0..self.schema.fields().len();
+        let columns = columns.map(|column| PieceColumn {
+            table: self,
+            piece,
+            column,
+        });
+        columns.collect()
+    }
+
+    /// The batches of a piece, with their rows in it.
+    fn batches<'a>(
+        &'a self,
+        piece: &'a Piece,
+    ) -> impl Iterator<Item = (&'a RecordBatch, PieceBatch)> {
+        let partitions = self.partitions();
+        let batches = piece.batches.iter();
+        batches.map(|of| (&partitions[of.partition][of.batch], *of))
+    }
+
+    /// A scan of these pieces alone.
+    pub(crate) fn scan_of(&self, pieces: &[Piece]) -> Result<Arc<dyn ExecutionPlan>> {
+        let batches = |piece| {
+            let batches = self.batches(piece);
+            batches
+                .map(|(batch, of)| batch.slice(of.from, of.rows))
+                .collect()
+        };
+        let partitions: Vec<Vec<RecordBatch>> = pieces.iter().map(batches).collect();
+        let schema = match self.in_memory() {
+            Some(source) => source.original_schema(),
+            None => Arc::clone(&self.schema),
+        };
+        let projection = self.projection().cloned();
+        let source = MemorySourceConfig::try_new(&partitions, schema, projection)?;
+        Ok(DataSourceExec::from_data_source(source))
+    }
+}
+
+impl Piece {
+    fn push(&mut self, batch: PieceBatch) {
+        self.batches.push(batch);
+        self.rows += batch.rows;
+    }
+
+    fn append(&mut self, other: Self) {
+        self.batches.extend(other.batches);
+        self.rows += other.rows;
+    }
+}
+
+/// The mean bytes of a value of text; 0 for other types.
+fn text_bytes(array: &ArrayRef) -> Result<u64> {
+    let views = |lengths: u64| lengths.div_ceil(array.len().max(1) as u64);
+    let lengths = |views: &[u128]| views.iter().map(|view| u64::from(*view as u32)).sum();
+    Ok(match array.data_type() {
+        DataType::Utf8View => views(lengths(array.as_string_view().views())),
+        DataType::BinaryView => views(lengths(array.as_binary_view().views())),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => {
+            mean_bytes(array)?
+        }
+        _ => 0,
+    })
+}
+
+/// A column of a piece.
+pub(crate) struct PieceColumn<'a> {
+    table: &'a MemoryTable,
+    piece: &'a Piece,
+    column: usize,
+}
+
+impl WantedColumn for PieceColumn<'_> {
+    fn parts(&self) -> impl Iterator<Item = ArrayRows<'_>> {
+        let column = self.table.column_of_batches(self.column);
+        let batches = self.table.batches(self.piece);
+        batches.map(move |(batch, of)| ArrayRows {
+            array: batch.column(column),
+            from: of.from,
+            rows: of.rows,
+        })
+    }
+
+    fn name(&self) -> &str {
+        self.table.schema.field(self.column).name()
+    }
+}

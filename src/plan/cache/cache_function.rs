@@ -1,0 +1,201 @@
+//! `SELECT * FROM bowtie_cache()`: the columns that stay on devices between queries.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{MemTable, Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::plan::cache::state_of::state_of;
+use crate::runtime::process::BowtieRuntime;
+use crate::store::column_key::ArrayAddress;
+use crate::store::column_store::StoredColumnInfo;
+
+/// The table function. It takes no argument.
+#[derive(Debug)]
+pub(crate) struct CacheFunction {
+    pub(crate) runtime: Arc<BowtieRuntime>,
+}
+
+impl CacheFunction {
+    pub(crate) const NAME: &'static str = "bowtie_cache";
+}
+
+impl TableFunctionImpl for CacheFunction {
+    fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
+        match args.exprs() {
+            [] => Ok(Arc::new(CacheTable(Arc::clone(&self.runtime)))),
+            _ => Err(DataFusionError::Plan(
+                "bowtie_cache takes no argument: SELECT * FROM bowtie_cache()".into(),
+            )),
+        }
+    }
+}
+
+/// The stored columns at the time of the scan.
+#[derive(Debug)]
+struct CacheTable(Arc<BowtieRuntime>);
+
+fn schema() -> SchemaRef {
+    let number = |name: &str| Field::new(name, DataType::UInt64, false);
+    Arc::new(Schema::new(vec![
+        Field::new("device", DataType::Utf8, false),
+        Field::new("table", DataType::Utf8, true),
+        Field::new("column", DataType::Utf8, false),
+        number("rows"),
+        number("bytes"),
+        number("hits"),
+        Field::new("idle_seconds", DataType::Float64, false),
+        Field::new("pinned", DataType::Boolean, false),
+    ]))
+}
+
+/// A row of the table: a column of a table on a device, all of its pieces together.
+struct Row {
+    device: String,
+    table: Option<String>,
+    column: String,
+    rows: u64,
+    bytes: u64,
+    hits: u64,
+    idle_seconds: f64,
+    pinned: bool,
+}
+
+impl Row {
+    fn add(&mut self, piece: &StoredColumnInfo) {
+        self.rows += piece.rows as u64;
+        self.bytes += piece.bytes;
+        self.hits += piece.hits;
+        self.idle_seconds = self.idle_seconds.min(piece.idle.as_secs_f64());
+        self.pinned &= piece.pinned;
+    }
+}
+
+/// The rows of the table, by device, table and column.
+fn rows(runtime: &BowtieRuntime, tables: &HashMap<ArrayAddress, String>) -> Vec<Row> {
+    let mut rows: Vec<Row> = vec![];
+    for (device, store) in runtime.stores() {
+        for piece in store.list() {
+            let table = tables.get(&piece.first_array);
+            let known = rows.iter_mut().find(|row| {
+                row.device == device && row.table.as_ref() == table && *row.column == *piece.name
+            });
+            match known {
+                Some(row) => row.add(&piece),
+                None => {
+                    let mut row = Row {
+                        device: device.clone(),
+                        table: table.cloned(),
+                        column: piece.name.to_string(),
+                        rows: 0,
+                        bytes: 0,
+                        hits: 0,
+                        idle_seconds: f64::INFINITY,
+                        pinned: true,
+                    };
+                    row.add(&piece);
+                    rows.push(row);
+                }
+            }
+        }
+    }
+    rows.sort_by(|a, b| (&a.device, &a.table, &a.column).cmp(&(&b.device, &b.table, &b.column)));
+    rows
+}
+
+fn to_batch(rows: &[Row]) -> Result<RecordBatch> {
+    let numbers = |of: fn(&Row) -> u64| -> ArrayRef {
+        Arc::new(
+            rows.iter()
+                .map(|row| Some(of(row)))
+                .collect::<UInt64Array>(),
+        )
+    };
+    let text = |of: fn(&Row) -> Option<&str>| -> ArrayRef {
+        Arc::new(rows.iter().map(of).collect::<StringArray>())
+    };
+    let idle: Float64Array = rows.iter().map(|row| Some(row.idle_seconds)).collect();
+    let pinned: BooleanArray = rows.iter().map(|row| Some(row.pinned)).collect();
+    let columns = vec![
+        text(|row| Some(&row.device)),
+        text(|row| row.table.as_deref()),
+        text(|row| Some(&row.column)),
+        numbers(|row| row.rows),
+        numbers(|row| row.bytes),
+        numbers(|row| row.hits),
+        Arc::new(idle),
+        Arc::new(pinned),
+    ];
+    Ok(RecordBatch::try_new(schema(), columns)?)
+}
+
+/// The tables in memory of all catalogs of a session, by the addresses of their arrays.
+async fn tables_of(state: &SessionState) -> HashMap<ArrayAddress, String> {
+    let mut tables = HashMap::new();
+    let catalogs = state.catalog_list();
+    let defaults = &state.config_options().catalog;
+    for catalog_name in catalogs.catalog_names() {
+        let Some(catalog) = catalogs.catalog(&catalog_name) else {
+            continue;
+        };
+        for schema_name in catalog.schema_names() {
+            let Some(schema) = catalog.schema(&schema_name) else {
+                continue;
+            };
+            let is_default = (&catalog_name, &schema_name)
+                == (&defaults.default_catalog, &defaults.default_schema);
+            for name in schema.table_names() {
+                // A table that its catalog cannot open has no rows here.
+                let Ok(Some(provider)) = schema.table(&name).await else {
+                    continue;
+                };
+                let Some(table) = provider.downcast_ref::<MemTable>() else {
+                    continue;
+                };
+                let shown = match is_default {
+                    true => name,
+                    false => format!("{catalog_name}.{schema_name}.{name}"),
+                };
+                for partition in &table.batches {
+                    for array in partition.read().await.iter().flat_map(RecordBatch::columns) {
+                        tables.insert(ArrayAddress::of(array), shown.clone());
+                    }
+                }
+            }
+        }
+    }
+    tables
+}
+
+#[async_trait]
+impl TableProvider for CacheTable {
+    fn schema(&self) -> SchemaRef {
+        schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Temporary
+    }
+
+    async fn scan(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let state = state_of(session, CacheFunction::NAME)?;
+        let tables = tables_of(state).await;
+        let batch = to_batch(&rows(&self.0, &tables))?;
+        MemTable::try_new(schema(), vec![vec![batch]])?
+            .scan(session, projection, filters, limit)
+            .await
+    }
+}

@@ -1,0 +1,6 @@
+//! Table functions of resident columns: [`CacheFunction`](cache_function::CacheFunction) lists them,
+//! [`PinFunction`](pin_function::PinFunction) keeps them or lets them go.
+
+pub(crate) mod cache_function;
+pub(crate) mod pin_function;
+pub(crate) mod state_of;

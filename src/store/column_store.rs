@@ -1,0 +1,344 @@
+//! [`ColumnStore`]: the columns of tables that stay on one device between queries.
+//!
+//! ```text
+//! scan asks for columns ─► stored ─────────────────────────────► hit
+//!                          └─ not stored ─ room, or columns that were used longer ago ─► upload, store
+//!                                          └─ no room ─► the caller uploads rows for itself
+//! ```
+//!
+//! A query's reservation that exceeds the device's budget evicts stored columns before it is refused (`device/budget.rs`). Columns that
+//! a query uses stay until it is done.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use arrow::array::ArrayRef;
+use parking_lot::Mutex;
+
+use crate::device::budget::{Budget, Reclaim};
+use crate::device::data::column::Column;
+use crate::device::primitives::device::Device;
+use crate::device::row_width::mean_bytes;
+use crate::error::Result;
+use crate::store::column_key::{ArrayAddress, ArrayRows, ColumnHandle, ColumnKey};
+
+/// Columns on one device, reserved in a budget of their own.
+#[derive(Debug)]
+pub(crate) struct ColumnStore {
+    /// Its stream owns the columns.
+    device: Arc<dyn Device>,
+    stored: Mutex<Stored>,
+    /// Bytes of all stored columns.
+    bytes: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Stored {
+    columns: HashMap<ColumnHandle, StoredColumn>,
+    /// The number of scans so far.
+    scans: u64,
+}
+
+#[derive(Debug)]
+struct StoredColumn {
+    key: ColumnKey,
+    column: Arc<Column>,
+    name: Arc<str>,
+    hits: u64,
+    /// The number of the scan that used it last.
+    last_scan: u64,
+    last_use: Instant,
+    /// Whether it stays until it is unpinned, or its table is gone.
+    pinned: bool,
+}
+
+/// A stored column, for `bowtie_cache()`.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredColumnInfo {
+    /// Finds its table: one array belongs to one table.
+    pub first_array: ArrayAddress,
+    pub name: Arc<str>,
+    pub rows: usize,
+    pub bytes: u64,
+    pub hits: u64,
+    pub idle: Duration,
+    pub pinned: bool,
+}
+
+/// One scan of a table. Columns that it used are not evicted for others of the same scan: a table that is larger than the store
+/// keeps its first part there.
+#[derive(Debug, Clone)]
+pub(crate) struct Scan {
+    number: u64,
+    /// The most bytes that the store may hold for this scan to add columns.
+    limit: u64,
+    /// Whether its columns stay until they are unpinned.
+    pins: bool,
+}
+
+impl Scan {
+    /// The same scan, whose columns stay until they are unpinned.
+    pub(crate) fn pinning(self) -> Self {
+        Self { pins: true, ..self }
+    }
+}
+
+/// Some columns of a scan, on the device.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub columns: Vec<Arc<Column>>,
+    /// Bytes of those that were stored before.
+    pub hit_bytes: u64,
+    /// Bytes of those that were uploaded for this scan.
+    pub sent_bytes: u64,
+}
+
+/// A column that a scan asks for: rows of arrays, of which there is at least one.
+pub(crate) trait WantedColumn {
+    fn parts(&self) -> impl Iterator<Item = ArrayRows<'_>>;
+
+    fn name(&self) -> &str;
+}
+
+impl ColumnStore {
+    /// A store on `device`, whose columns are reserved in `budget`, and given up for other reservations in it.
+    ///
+    /// # Errors
+    /// If the device opens no stream.
+    pub(crate) fn new(device: &dyn Device, budget: &Arc<Budget>) -> Result<Arc<Self>> {
+        let never = Arc::new(AtomicBool::new(false));
+        let store = Arc::new(Self {
+            device: device.attach(budget.of_store(), never)?,
+            stored: Mutex::default(),
+            bytes: AtomicU64::new(0),
+        });
+        let reclaims: Weak<Self> = Arc::downgrade(&store);
+        budget.take_from(reclaims);
+        Ok(store)
+    }
+
+    /// Begins a scan that may add columns until the store holds `limit` bytes.
+    pub(crate) fn begin_scan(&self, limit: u64) -> Scan {
+        self.remove_dead();
+        let mut stored = self.stored.lock();
+        stored.scans += 1;
+        Scan {
+            number: stored.scans,
+            limit,
+            pins: false,
+        }
+    }
+
+    /// The wanted columns, if all of them are stored, for work of the handle `on`.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    pub(crate) fn hits<W: WantedColumn>(
+        &self,
+        on: &dyn Device,
+        scan: &Scan,
+        wanted: &[W],
+    ) -> Result<Option<Found>> {
+        let columns = wanted.iter().map(|wanted| self.hit(scan, wanted));
+        let Some(columns) = columns.collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        Ok(Some(Found {
+            hit_bytes: columns.iter().map(|column| column.bytes()).sum(),
+            columns: on.borrow(columns)?,
+            sent_bytes: 0,
+        }))
+    }
+
+    /// The wanted columns, for work of the handle `on`. Those that are not stored are uploaded. `None` if there is no room for them. To be
+    /// called in a step.
+    ///
+    /// # Errors
+    /// If an upload fails, except for want of memory.
+    pub(crate) fn load<W: WantedColumn>(
+        &self,
+        on: &dyn Device,
+        scan: &Scan,
+        wanted: &[W],
+    ) -> Result<Option<Found>> {
+        let mut found = Found::default();
+        for wanted in wanted {
+            on.check_cancelled()?;
+            if let Some(column) = self.hit(scan, wanted) {
+                found.hit_bytes += column.bytes();
+                found.columns.push(column);
+                continue;
+            }
+            let Some(column) = self.upload(scan, wanted)? else {
+                return Ok(None);
+            };
+            found.sent_bytes += column.bytes();
+            found.columns.push(self.insert(scan, wanted, column));
+        }
+        found.columns = on.borrow(std::mem::take(&mut found.columns))?;
+        Ok(Some(found))
+    }
+
+    fn hit(&self, scan: &Scan, wanted: &impl WantedColumn) -> Option<Arc<Column>> {
+        let handle = ColumnHandle::of(wanted.parts())?;
+        let mut stored = self.stored.lock();
+        let known = stored.columns.get_mut(&handle)?;
+        if !known.key.is_of(wanted.parts()) {
+            return None;
+        }
+        known.hits += 1;
+        known.last_scan = known.last_scan.max(scan.number);
+        known.last_use = Instant::now();
+        known.pinned |= scan.pins;
+        Some(Arc::clone(&known.column))
+    }
+
+    /// Uploads a column, and evicts columns that were used longer ago if there is no room.
+    fn upload(&self, scan: &Scan, wanted: &impl WantedColumn) -> Result<Option<Column>> {
+        let parts: Vec<ArrayRef> = wanted.parts().map(|part| part.sliced()).collect();
+        let bytes = mean_bytes_of(&parts)?;
+        loop {
+            let fits = self.bytes().saturating_add(bytes) <= scan.limit;
+            let uploaded = fits.then(|| self.device.upload_kept(&parts));
+            match uploaded {
+                Some(Ok(column)) => return Ok(Some(column)),
+                Some(Err(error)) if !error.is_divisible() => return Err(error),
+                // No other column that is evicted helps.
+                Some(Err(error)) if !error.is_transient() => return Ok(None),
+                _ => {}
+            }
+            if self.evict(bytes.max(1), |column| column.last_scan < scan.number) == 0 {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Stores a column. If another query has stored the same one meanwhile, that one is returned.
+    fn insert(&self, scan: &Scan, wanted: &impl WantedColumn, column: Column) -> Arc<Column> {
+        let column = Arc::new(column);
+        let Some(handle) = ColumnHandle::of(wanted.parts()) else {
+            return column;
+        };
+        let mut stored = self.stored.lock();
+        if let Some(known) = stored.columns.get(&handle)
+            && known.key.is_of(wanted.parts())
+        {
+            return Arc::clone(&known.column);
+        }
+        self.bytes.fetch_add(column.bytes(), Ordering::Relaxed);
+        let entry = StoredColumn {
+            key: ColumnKey::of(wanted.parts()),
+            column: Arc::clone(&column),
+            name: wanted.name().into(),
+            hits: 0,
+            last_scan: scan.number,
+            last_use: Instant::now(),
+            pinned: scan.pins,
+        };
+        let replaced = stored.columns.insert(handle, entry);
+        drop(stored);
+        if let Some(replaced) = replaced {
+            self.bytes
+                .fetch_sub(replaced.column.bytes(), Ordering::Relaxed);
+        }
+        column
+    }
+
+    /// Removes columns whose tables are gone.
+    fn remove_dead(&self) {
+        self.remove(|stored| {
+            let all = stored.columns.iter();
+            let dead = all.filter(|(_, column)| column.key.is_dead());
+            dead.map(|(handle, _)| *handle).collect()
+        });
+    }
+
+    /// Evicts columns that no query uses and that `may` be, those that were used longest ago first, until they have `bytes` together. Returns
+    /// their bytes.
+    fn evict(&self, bytes: u64, may: impl Fn(&StoredColumn) -> bool) -> u64 {
+        self.remove(|stored| {
+            let idle = stored.columns.iter();
+            let idle = idle.filter(|(_, column)| is_idle(&column.column) && !column.pinned);
+            let mut idle: Vec<_> = idle.filter(|(_, column)| may(column)).collect();
+            idle.sort_by_key(|(_, column)| column.last_scan);
+            let mut freed = 0;
+            let least = idle.into_iter().take_while(|(_, column)| {
+                let more = freed < bytes;
+                freed += column.column.bytes();
+                more
+            });
+            least.map(|(handle, _)| *handle).collect()
+        })
+    }
+
+    /// Removes the columns that `which` names. Returns their bytes.
+    fn remove(&self, which: impl FnOnce(&Stored) -> Vec<ColumnHandle>) -> u64 {
+        let mut stored = self.stored.lock();
+        let handles = which(&stored);
+        let removed: Vec<_> = handles
+            .iter()
+            .filter_map(|handle| stored.columns.remove(handle))
+            .collect();
+        drop(stored);
+        let bytes = removed.iter().map(|column| column.column.bytes()).sum();
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        bytes
+    }
+
+    /// Bytes of all stored columns.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// All stored columns.
+    pub(crate) fn list(&self) -> Vec<StoredColumnInfo> {
+        self.remove_dead();
+        let stored = self.stored.lock();
+        let columns = stored.columns.iter();
+        let columns = columns.map(|(handle, stored)| StoredColumnInfo {
+            first_array: handle.first(),
+            name: Arc::clone(&stored.name),
+            rows: stored.column.rows(),
+            bytes: stored.column.bytes(),
+            hits: stored.hits,
+            idle: stored.last_use.elapsed(),
+            pinned: stored.pinned,
+        });
+        columns.collect()
+    }
+
+    /// Removes stored columns, pinned ones too, when the queries that use them are done. Returns their bytes.
+    pub(crate) fn unpin<W: WantedColumn>(&self, columns: &[W]) -> u64 {
+        let handles = columns.iter();
+        let handles = handles.filter_map(|wanted| ColumnHandle::of(wanted.parts()));
+        self.remove(|_| handles.collect())
+    }
+}
+
+/// Bytes of the values of some arrays, approximately.
+fn mean_bytes_of(parts: &[ArrayRef]) -> Result<u64> {
+    let each = parts
+        .iter()
+        .map(|part| Ok(mean_bytes(part)? * part.len() as u64));
+    each.sum()
+}
+
+impl Reclaim for ColumnStore {
+    fn reclaimable(&self) -> u64 {
+        let stored = self.stored.lock();
+        let columns = stored.columns.values().filter(|stored| !stored.pinned);
+        let idle = columns.filter(|stored| is_idle(&stored.column));
+        idle.map(|stored| stored.column.bytes()).sum()
+    }
+
+    fn reclaim(&self, bytes: u64) -> u64 {
+        self.evict(bytes, |_| true)
+    }
+}
+
+/// Whether no query uses a stored column.
+fn is_idle(column: &Arc<Column>) -> bool {
+    Arc::strong_count(column) == 1
+}

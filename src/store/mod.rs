@@ -1,0 +1,4 @@
+//! Columns of tables that stay on a device between queries (`docs/internals/resident.md`).
+
+pub(crate) mod column_key;
+pub(crate) mod column_store;

@@ -1,0 +1,134 @@
+//! `bowtie_cache`, `bowtie_pin` and `bowtie_unpin`.
+
+use crate::cache::{GROUPED, batch, lines, read, session, table};
+use crate::support::session::{device, set};
+
+const LISTED: &str = "SELECT \"table\", \"column\", rows, hits, pinned FROM bowtie_cache()";
+
+#[tokio::test]
+async fn stored_columns_are_listed() {
+    let (ctx, _) = session(64 << 20, "32MB");
+    assert!(lines(&ctx, LISTED).await.is_empty());
+    ctx.register_table("r", table(vec![vec![batch(0, 900)], vec![batch(900, 100)]]))
+        .unwrap();
+    read(&ctx, GROUPED).await;
+    read(&ctx, GROUPED).await;
+    let expected = [
+        "| r     | k      | 1000 | 1    | false  |",
+        "| r     | t      | 1000 | 1    | false  |",
+        "| r     | v      | 1000 | 1    | false  |",
+    ];
+    assert_eq!(lines(&ctx, LISTED).await, expected);
+    let bytes = lines(
+        &ctx,
+        "SELECT bytes FROM bowtie_cache() WHERE \"column\" = 'v' AND idle_seconds < 60",
+    )
+    .await;
+    assert_eq!(bytes, ["| 8000  |"]);
+    let other = lines(&ctx, "SELECT DISTINCT device FROM bowtie_cache()").await;
+    assert!(
+        other[0].contains(device().trim_end_matches(":0")),
+        "{other:?}"
+    );
+}
+
+#[tokio::test]
+async fn columns_are_pinned_and_unpinned() {
+    let (ctx, _) = session(64 << 20, "1MB");
+    ctx.register_table(
+        "r",
+        table(vec![vec![batch(0, 5_000)], vec![batch(5_000, 1)]]),
+    )
+    .unwrap();
+    ctx.register_table("s", table(vec![vec![batch(0, 60_000)]]))
+        .unwrap();
+    let pinned = lines(
+        &ctx,
+        "SELECT \"column\", bytes, reason FROM bowtie_pin('r', 'v, k')",
+    )
+    .await;
+    assert_eq!(
+        pinned,
+        ["| v      | 40008 |        |", "| k      | 40008 |        |"]
+    );
+    // They stay, whatever is stored or needed after them.
+    for _ in 0..2 {
+        lines(&ctx, &GROUPED.replace(" r ", " s ")).await;
+    }
+    let (resident, sent) = read(&ctx, "SELECT k, sum(v) FROM r GROUP BY k ORDER BY k").await;
+    assert_eq!((resident, sent), (80_016, 0));
+    let expected = [
+        "| r     | k      | 5001 | 1    | true   |",
+        "| r     | v      | 5001 | 1    | true   |",
+    ];
+    let of_r = format!("{LISTED} WHERE \"table\" = 'r' AND pinned");
+    assert_eq!(lines(&ctx, &of_r).await, expected);
+    let freed = lines(&ctx, "SELECT \"column\", bytes FROM bowtie_unpin('r')").await;
+    assert_eq!(
+        freed,
+        [
+            "| k      | 40008 |",
+            "| v      | 40008 |",
+            "| t      | 0     |"
+        ]
+    );
+    assert!(lines(&ctx, &of_r).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_cannot_be_pinned_has_a_reason() {
+    let (ctx, _) = session(64 << 20, "1MB");
+    ctx.register_table("s", table(vec![vec![batch(0, 200_000)]]))
+        .unwrap();
+    let reasons = |lines: Vec<String>| lines.join("\n");
+    let large = reasons(lines(&ctx, "SELECT * FROM bowtie_pin('s', 'k')").await);
+    assert!(
+        large.contains("there is no room for all of it: raise bowtie.cache"),
+        "{large}"
+    );
+    set(&ctx, "bowtie.cache", "off");
+    let off = reasons(lines(&ctx, "SELECT * FROM bowtie_pin('s')").await);
+    assert!(off.contains("bowtie.cache keeps no columns"), "{off}");
+    set(&ctx, "bowtie.cache", "32MB");
+    lines(&ctx, "CREATE VIEW w AS SELECT k FROM s WHERE v > 7").await;
+    let view = reasons(lines(&ctx, "SELECT * FROM bowtie_pin('w')").await);
+    assert!(view.contains("the table is not in memory"), "{view}");
+}
+
+#[tokio::test]
+async fn wrong_arguments_are_refused() {
+    let (ctx, _) = session(64 << 20, "1MB");
+    ctx.register_table("r", table(vec![vec![batch(0, 10)]]))
+        .unwrap();
+    let cases = [
+        ("bowtie_cache(1)", "bowtie_cache takes no argument"),
+        (
+            "bowtie_pin()",
+            "bowtie_pin takes a table and, if you like, its columns",
+        ),
+        ("bowtie_pin(1)", "bowtie_pin takes a table"),
+        ("bowtie_unpin('r', 'k', 'v')", "bowtie_unpin takes a table"),
+        (
+            "bowtie_pin('nobody')",
+            "bowtie_pin: there is no table 'nobody'",
+        ),
+        (
+            "bowtie_unpin('a.b.c')",
+            "bowtie_unpin: there is no table 'a.b.c'",
+        ),
+        (
+            "bowtie_pin('r', 'k, w')",
+            "bowtie_pin: table 'r' has no column 'w': it has k, v, t",
+        ),
+    ];
+    for (call, expected) in cases {
+        let failed = async {
+            ctx.sql(&format!("SELECT * FROM {call}"))
+                .await?
+                .collect()
+                .await
+        };
+        let error = failed.await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{call}: {error}");
+    }
+}

@@ -1,0 +1,101 @@
+//! Columns that stay on the device between queries: they are used again, never stale, and make room.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use datafusion::datasource::MemTable;
+use datafusion::physical_plan::collect;
+use datafusion::prelude::SessionContext;
+use datafusion_bowtie::BowtieRuntime;
+
+use crate::support::answer::{plan_of, shown};
+use crate::support::pool::greedy;
+use crate::support::session::{session_on, set};
+
+mod functions;
+mod reuse;
+mod room;
+mod stale;
+
+const MIB: usize = 1 << 20;
+
+/// A session of a runtime of its own, on the device of the tests, that keeps up to `cache` and offloads all it can.
+fn session(memory: u64, cache: &str) -> (SessionContext, Arc<BowtieRuntime>) {
+    let runtime = BowtieRuntime::with_device_memory(memory);
+    let ctx = session_on(greedy(256 * MIB), Arc::clone(&runtime));
+    set(&ctx, "bowtie.cache", cache);
+    set(&ctx, "bowtie.offload", "force");
+    (ctx, runtime)
+}
+
+/// `k`, `v` and text `t`; the numbers begin at `first`.
+fn batch(first: i64, rows: i64) -> RecordBatch {
+    let numbers = || first..first + rows;
+    let text = numbers().map(|n| match n % 3 {
+        0 => None,
+        1 => Some(format!("{n}")),
+        _ => Some(format!("a longer text with the number {n}")),
+    });
+    let columns: [(&str, ArrayRef); 3] = [
+        (
+            "k",
+            Arc::new(Int64Array::from_iter_values(numbers().map(|n| n % 7))),
+        ),
+        ("v", Arc::new(Int64Array::from_iter_values(numbers()))),
+        ("t", Arc::new(text.collect::<StringArray>())),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)))
+        .unwrap()
+}
+
+fn table(partitions: Vec<Vec<RecordBatch>>) -> Arc<MemTable> {
+    let schema = batch(0, 0).schema();
+    Arc::new(MemTable::try_new(schema, partitions).unwrap())
+}
+
+/// The rows of a query as lines.
+async fn lines(ctx: &SessionContext, sql: &str) -> Vec<String> {
+    let batches = ctx.sql(sql).await.unwrap().collect().await.unwrap();
+    let text = arrow::util::pretty::pretty_format_batches(&batches).unwrap();
+    let text = text.to_string();
+    let rows = text.lines().filter(|line| line.starts_with("| "));
+    rows.skip(1).map(String::from).collect()
+}
+
+/// As [`lines`], by DataFusion alone.
+async fn stock_lines(ctx: &SessionContext, sql: &str) -> Vec<String> {
+    set(ctx, "bowtie.offload", "off");
+    let lines = lines(ctx, sql).await;
+    set(ctx, "bowtie.offload", "force");
+    lines
+}
+
+/// What the scans of a query read: bytes that were on the device, and bytes that were sent. Checks the rows.
+async fn read(ctx: &SessionContext, sql: &str) -> (usize, usize) {
+    let expected = stock_lines(ctx, sql).await;
+    let plan = plan_of(ctx, sql).await.unwrap();
+    assert!(shown(&plan).contains("BowtieScanExec"), "{}", shown(&plan));
+    let batches = collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap();
+    let text = arrow::util::pretty::pretty_format_batches(&batches).unwrap();
+    let text = text.to_string();
+    let found: Vec<_> = text
+        .lines()
+        .filter(|line| line.starts_with("| "))
+        .skip(1)
+        .collect();
+    assert_eq!(found, expected, "{sql}");
+    let (mut resident, mut sent) = (0, 0);
+    let mut nodes = vec![&plan];
+    while let Some(node) = nodes.pop() {
+        if let Some(metrics) = node.metrics() {
+            let of = |name| metrics.sum_by_name(name).map_or(0, |sum| sum.as_usize());
+            resident += of("resident_bytes");
+            sent += of("uploaded_bytes");
+        }
+        nodes.extend(node.children());
+    }
+    (resident, sent)
+}
+
+/// The rows of a grouped query over table `r`.
+const GROUPED: &str = "SELECT k, count(*), sum(v), count(t), max(v) FROM r WHERE v % 5 <> 1 AND t LIKE '%1%' GROUP BY k ORDER BY k";
