@@ -1,8 +1,8 @@
 //! Embeds the kernels, which the feature `cuda` needs, and writes a typed constant for each
 //! (`src/device/cuda/runtime/kernels.rs`), whose parameters it reads from the PTX.
 //!
-//! By default the PTX in `kernels/ptx`, which the driver translates for the card at hand: no CUDA toolkit is needed, to
-//! build or to run. With `BOWTIE_CUDA_ARCHS` (such as `sm_80,sm_90`) and an nvcc (`NVCC`, or on the path) the kernels are
+//! By default the machine code of common architectures in `kernels/machine`, and the PTX in `kernels/ptx`, which the driver
+//! translates for other cards: no CUDA toolkit is needed, to build or to run. With `BOWTIE_CUDA_ARCHS` (such as `sm_80,sm_90`) and an nvcc (`NVCC`, or on the path) the kernels are
 //! compiled for those architectures instead, and start without that translation.
 
 use std::collections::BTreeMap;
@@ -47,8 +47,21 @@ fn main() {
             name,
         })
         .collect();
-    let build = archs.map_or("PTX".into(), |archs| format!("SASS for {archs}"));
-    let constants = constants(&families, &build).expect("writing to a string");
+    let machine = match &archs {
+        Some(_) => vec![],
+        None => machine_code(&root.join("kernels/machine"), &out),
+    };
+    let build = archs.map_or_else(
+        || {
+            let architectures = machine.iter().map(|machine| machine.architecture.as_str());
+            format!(
+                "SASS for {}; PTX",
+                architectures.collect::<Vec<_>>().join(", ")
+            )
+        },
+        |archs| format!("SASS for {archs}"),
+    );
+    let constants = constants(&families, &machine, &build).expect("writing to a string");
     fs::write(out.join("kernels.rs"), constants).expect("the build directory can be written");
 }
 
@@ -58,6 +71,45 @@ struct Family {
     /// The name of the image's file in OUT_DIR.
     image: String,
     entries: Vec<PtxEntry>,
+}
+
+/// The packed machine code for one architecture.
+struct MachineCode {
+    /// Such as `sm_90`.
+    architecture: String,
+    /// Families that are there; each is a file `<architecture>_<family>` in OUT_DIR.
+    families: Vec<String>,
+}
+
+/// Unpacks what `scripts/machine_code.py` packs, to files of compressed code in `out`.
+fn machine_code(packed: &Path, out: &Path) -> Vec<MachineCode> {
+    let files = fs::read_dir(packed).expect("the repository has a directory kernels/machine");
+    let mut files: Vec<PathBuf> = files
+        .map(|file| file.expect("it can be read").path())
+        .collect();
+    files.sort();
+    let unpack = |path: PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let architecture = name.expect("its name is ASCII").to_owned();
+        let data = fs::read(&path).expect("it can be read");
+        let end = data.windows(2).position(|two| two == b"\n\n");
+        let end = end.unwrap_or_else(|| panic!("{} has no index", path.display()));
+        let index = str::from_utf8(&data[..end]).expect("the index is ASCII");
+        let mut from = end + 2;
+        let families = index.lines().map(|line| {
+            let (family, bytes) = line.split_once(' ').expect("`family bytes`");
+            let to = from + bytes.parse::<usize>().expect("a number of bytes");
+            let file = out.join(format!("{architecture}_{family}"));
+            fs::write(file, &data[from..to]).expect("the build directory can be written");
+            from = to;
+            family.to_owned()
+        });
+        MachineCode {
+            families: families.collect(),
+            architecture,
+        }
+    };
+    files.into_iter().map(unpack).collect()
 }
 
 /// The entries of a family's PTX in the repository.
@@ -72,7 +124,11 @@ fn ptx_of(root: &Path, family: &str) -> Vec<PtxEntry> {
 
 /// The generated part of `kernels.rs`: the families with their images, and a constant for each entry. Constants that are
 /// not used are dead code, which the compiler names.
-fn constants(families: &[Family], build: &str) -> Result<String, std::fmt::Error> {
+fn constants(
+    families: &[Family],
+    machine: &[MachineCode],
+    build: &str,
+) -> Result<String, std::fmt::Error> {
     let mut variants = String::new();
     let mut names = String::new();
     let mut images = String::new();
@@ -110,6 +166,23 @@ fn constants(families: &[Family], build: &str) -> Result<String, std::fmt::Error
         }
     }
     let count = families.len();
+    let mut code = String::new();
+    for MachineCode {
+        architecture,
+        families: known,
+    } in machine
+    {
+        let number = architecture.trim_start_matches("sm_");
+        let (major, minor) = number.split_at(number.len() - 1);
+        for family in known {
+            let variant = camel_case(family);
+            writeln!(
+                code,
+                "    MachineCode {{ family: Family::{variant}, capability: ({major}, {minor}), \
+                 code: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{architecture}_{family}\")) }},"
+            )?;
+        }
+    }
     Ok(format!(
         "/// A family of kernels: one source file, which the driver loads as one module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +211,9 @@ impl Family {{
 {images}        }}
     }}
 }}
+/// Machine code of families, by family and compute capability.
+pub(crate) static MACHINE_CODE: &[MachineCode] = &[
+{code}];
 {kernels}
 /// All kernels, with bytes and alignment of each parameter.
 #[cfg(test)]

@@ -83,15 +83,16 @@ async fn run() -> Result<()> {
         write!(text, " {:>14}", session.engine.label)?;
     }
     println!("{text}    off/force");
-    let mut csv = String::from("query,scale,rows,engine,ms,runs\n");
+    let mut csv = String::from("query,scale,rows,engine,ms,runs,first_ms\n");
     let mut totals = vec![0.0; sessions.len()];
+    let mut firsts = vec![0.0; sessions.len()];
     let mut all_times: Vec<Vec<f64>> = vec![];
     for (name, sql) in QUERIES {
         if !arguments.selects(name) {
             continue;
         }
         let (mut line, mut times, mut rows) = (String::new(), vec![], None);
-        for (session, total) in sessions.iter().zip(&mut totals) {
+        for ((session, total), first) in sessions.iter().zip(&mut totals).zip(&mut firsts) {
             let look = Consume {
                 sum: None,
                 digest: false,
@@ -110,10 +111,11 @@ async fn run() -> Result<()> {
             write!(line, " {:>14}", digits(measured.ms))?;
             writeln!(
                 csv,
-                "{name},{scale},{known},{},{:.3},{}",
-                session.engine.label, measured.ms, measured.runs
+                "{name},{scale},{known},{},{:.3},{},{:.3}",
+                session.engine.label, measured.ms, measured.runs, measured.first_ms
             )?;
             *total += measured.ms;
+            *first += measured.first_ms;
             times.push(measured.ms);
         }
         all_times.push(times.clone());
@@ -133,6 +135,10 @@ async fn run() -> Result<()> {
     let mut line = String::from("  all        ");
     for total in &totals {
         write!(line, " {:>14}", digits(*total))?;
+    }
+    line += "\n  first      ";
+    for first in &firsts {
+        write!(line, " {:>14}", digits(*first))?;
     }
     println!(
         "{line}\nms: medians, from the SQL text to the last row, tables in memory. The tests hold the rows to DataFusion's."

@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Makes kernels/ptx from kernels/*.cu with the pinned compiler.
-#   scripts/ptx.sh            writes kernels/ptx
-#   scripts/ptx.sh --check    fails when kernels/ptx is not what the kernels compile to
+# Makes kernels/ptx from kernels/*.cu with the pinned compiler, and of that kernels/machine: machine code for common architectures.
+#   scripts/ptx.sh            writes both
+#   scripts/ptx.sh --check    fails when they are not what the kernels compile to
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 nvcc=$(scripts/install-cuda.sh)
 include=$(dirname "$nvcc")/../include
 target=kernels/ptx
+# Later cards of a generation run the code of an earlier one: 8.7 that of 8.6, and 10.3 that of 10.0.
+architectures="80 86 89 90 100 120"
 made=$(mktemp -d)
-trap 'rm -rf "$made"' EXIT
+machine=$(mktemp -d)
+trap 'rm -rf "$made" "$machine"' EXIT
 
 for source in $(find kernels -name "*.cu" | sort); do
     family=$(basename "$source" .cu)
@@ -21,19 +24,29 @@ for source in $(find kernels -name "*.cu" | sort); do
     # drivers from R545 on accept it too.
     sed -i -E -e '1i // Generated from '"$family"'.cu by scripts/ptx.sh. Do not edit.' -e '/^\/\//d' \
         -e 's/^\.version .*/.version 8.3/' -e 's/(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}_/\100000000_/g' "$made/$family.ptx"
-    # Is that label old enough to be of use, and new enough for the instructions?
-    "$(dirname "$nvcc")/ptxas" -arch=sm_90 -o /dev/null "$made/$family.ptx"
 done
 
+# Machine code of each family. So the label is old enough to be of use, and new enough for the instructions.
+ptxas=$(dirname "$nvcc")/ptxas
+for arch in $architectures; do
+    mkdir "$machine/sm_$arch"
+    for ptx in "$made"/*.ptx; do
+        needs=$(sed -n 's/^\.target sm_\([0-9]*\).*/\1/p' "$ptx")
+        # A family that older cards do not know is never loaded there.
+        [ "$needs" -gt "$arch" ] || printf '%s\0' "-arch=sm_$arch" -o "$machine/sm_$arch/$(basename "$ptx" .ptx).cubin" "$ptx"
+    done
+done | xargs -0 -n 4 -P "$(nproc)" "$ptxas"
+
 if [ "${1:-}" = --check ]; then
-    diff -rq "$made" "$target" || {
-        echo "kernels/ptx is not what kernels/*.cu compile to: run scripts/ptx.sh and commit the result" >&2
+    diff -rq "$made" "$target" && scripts/machine_code.py --check "$machine" || {
+        echo "kernels/ptx or kernels/machine is not what kernels/*.cu compile to: run scripts/ptx.sh and commit the result" >&2
         exit 1
     }
-    echo "kernels/ptx is what kernels/*.cu compile to"
+    echo "kernels/ptx and kernels/machine are what kernels/*.cu compile to"
 else
     rm -rf "$target"
     mkdir -p "$target"
     cp "$made"/*.ptx "$target"/
-    ls -l "$target"
+    scripts/machine_code.py "$machine"
+    ls -l "$target" kernels/machine
 fi

@@ -6,9 +6,11 @@ use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::exec::aggregate::node::AggregateOperator;
+use crate::exec::aggregate::resident::are_results;
 use crate::exec::join::node::JoinOperator;
 use crate::exec::join_aggregate::node::JoinAggregateOperator;
 use crate::exec::node::{DeviceNode, DeviceOperator};
+use crate::exec::scan::node::ScanOperator;
 use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::runtime::planned_device::PlannedDevice;
 use crate::spec::aggregate::GroupSpec;
@@ -33,12 +35,30 @@ fn downloaded(node: Plan, device: &Arc<PlannedDevice>) -> Plan {
     Arc::new(BowtieDownloadExec::new(node, Arc::clone(device)))
 }
 
-/// An aggregation above a device node.
+/// Whether all rows of a device node come from stored tables.
+fn reads_stored_tables(node: &Plan) -> bool {
+    match node.children()[..] {
+        [] => DeviceNode::find::<ScanOperator>(node).is_some(),
+        ref inputs => inputs.iter().all(|input| reads_stored_tables(input)),
+    }
+}
+
+/// An aggregation above a device node. Over stored tables its groups are finished on the device, if its states are the results: only these
+/// are downloaded.
 pub(crate) fn aggregate_plan(
     input: Plan,
     spec: GroupSpec,
     device: &Arc<PlannedDevice>,
 ) -> Result<Plan> {
+    let stored = reads_stored_tables(&input);
+    let spec = GroupSpec {
+        views_are_text: stored && device.is_gpu(),
+        ..spec
+    };
+    let spec = GroupSpec {
+        output_on_device: stored && are_results(&spec),
+        ..spec
+    };
     let operator = AggregateOperator(Arc::new(spec));
     let groups = device_node(operator, vec![input], device)?;
     Ok(downloaded(groups, device))

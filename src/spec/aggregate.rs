@@ -119,8 +119,10 @@ pub(crate) struct GroupSpec {
     pub strategy: Option<GroupStrategy>,
     /// Keys, the grouping id if there is one, then one column for each aggregate.
     pub schema: SchemaRef,
-    /// Whether the node above reads the groups on the device.
+    /// Whether the groups stay on the device, if their states are the results.
     pub output_on_device: bool,
+    /// The rows come from stored tables alone, on a GPU: the bytes of views are there too.
+    pub views_are_text: bool,
     /// GROUP BY expressions and aggregates as EXPLAIN shows them.
     pub group_display: Vec<String>,
     pub aggregate_display: Vec<String>,

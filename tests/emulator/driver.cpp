@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -92,7 +93,7 @@ void check_device(u64 at, u64 bytes, const char *what) {
 thread_local void *current = nullptr;
 int context;
 
-enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 101, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700 };
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 101, NO_BINARY_FOR_GPU = 209, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700 };
 
 using Lock = std::lock_guard<std::recursive_mutex>;
 
@@ -289,6 +290,8 @@ int cuMemsetD8Async(u64 to, unsigned char byte, size_t bytes, void *s) {
 }
 
 int cuModuleLoadData(void **module, const void *image) {
+    // Machine code.
+    if (!std::strncmp((const char *)image, "\x7f" "ELF", 4)) return NO_BINARY_FOR_GPU;
     *module = Module::load((const char *)image).release();
     return SUCCESS;
 }

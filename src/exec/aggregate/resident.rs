@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
+
 use crate::device::data::batch::DeviceBatch;
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
@@ -43,12 +45,14 @@ impl PartialGroups for Groups {
 }
 
 /// Whether the device's states are the results, so that DataFusion's accumulators have nothing to finish. Floats are
-/// excluded, as DataFusion adds them to zero and compares them in its own way. So are views, which would keep all
-/// buffers of their chunks alive.
+/// excluded, as DataFusion adds them to zero and compares them in its own way. So are views whose bytes are on the host:
+/// they would keep all buffers of their chunks alive.
 pub(crate) fn are_results(spec: &GroupSpec) -> bool {
     let is_exact = |column: usize| {
         let data_type = spec.input.data_type(column);
-        !data_type.is_floating() && !has_views(data_type)
+        let is_view = matches!(data_type, DataType::Utf8View | DataType::BinaryView);
+        let keeps_buffers = has_views(data_type) && !(is_view && spec.views_are_text);
+        !data_type.is_floating() && !keeps_buffers
     };
     let one_set = match spec.sets.as_slice() {
         [set] => set.id.is_none() && !set.nulls.contains(&true),

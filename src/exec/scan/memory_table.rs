@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait, RecordBatch};
+use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::source::{DataSource, DataSourceExec};
@@ -89,8 +90,8 @@ impl MemoryTable {
     }
 
     /// All rows, in pieces of at most `most_rows` rows.
-    pub(crate) fn pieces(&self, most_rows: usize) -> Result<Vec<Piece>> {
-        let most_rows = most_rows.min(self.most_rows_of_text()?).max(1);
+    pub(crate) fn pieces(&self, most_rows: usize) -> Vec<Piece> {
+        let most_rows = most_rows.min(self.most_rows_of_text()).max(1);
         let mut pieces = vec![];
         let mut rest = Piece::default();
         for (partition, batches) in self.partitions().iter().enumerate() {
@@ -119,7 +120,7 @@ impl MemoryTable {
         if rest.rows > 0 {
             pieces.push(rest);
         }
-        Ok(pieces)
+        pieces
     }
 
     /// The first batch with rows, from which means are taken.
@@ -129,21 +130,24 @@ impl MemoryTable {
     }
 
     /// The rows whose text has [`MOST_TEXT_BYTES`], in any column of the table: all scans have the same pieces.
-    fn most_rows_of_text(&self) -> Result<usize> {
-        let mut most = 1;
-        for array in self.first_columns() {
-            most = most.max(text_bytes(array)?);
-        }
-        Ok((MOST_TEXT_BYTES / most) as usize)
+    fn most_rows_of_text(&self) -> usize {
+        let longest = self.first_columns().iter().map(text_bytes).max();
+        (MOST_TEXT_BYTES / longest.unwrap_or(1).max(1)) as usize
     }
 
     /// Bytes of a row of the table, at least 1.
     pub(crate) fn row_bytes(&self) -> Result<u64> {
         let mut bytes = 1;
         for array in self.first_columns() {
-            bytes += mean_bytes(array)?.max(text_bytes(array)?);
+            bytes += mean_bytes(array)?.max(text_bytes(array));
         }
         Ok(bytes)
+    }
+
+    /// The mean length of the first values of column `column` of the scan, if it is text.
+    pub(crate) fn text_length(&self, column: usize) -> Option<u64> {
+        let first = self.first_columns().get(self.column_of_batches(column))?;
+        Some(text_bytes(first)).filter(|bytes| *bytes > 0)
     }
 
     fn first_columns(&self) -> &[ArrayRef] {
@@ -202,18 +206,24 @@ impl Piece {
     }
 }
 
-/// The mean bytes of a value of text; 0 for other types.
-fn text_bytes(array: &ArrayRef) -> Result<u64> {
-    let views = |lengths: u64| lengths.div_ceil(array.len().max(1) as u64);
-    let lengths = |views: &[u128]| views.iter().map(|view| u64::from(*view as u32)).sum();
-    Ok(match array.data_type() {
-        DataType::Utf8View => views(lengths(array.as_string_view().views())),
-        DataType::BinaryView => views(lengths(array.as_binary_view().views())),
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => {
-            mean_bytes(array)?
-        }
+/// The mean length of a value of text; 0 for other types.
+fn text_bytes(array: &ArrayRef) -> u64 {
+    fn between<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>) -> u64 {
+        let ends = [offsets.first(), offsets.last()];
+        let [first, last] = ends.map(|end| end.map_or(0, |end| end.as_usize()));
+        (last - first) as u64
+    }
+    let viewed = |views: &[u128]| views.iter().map(|view| u64::from(*view as u32)).sum();
+    let bytes: u64 = match array.data_type() {
+        DataType::Utf8View => viewed(array.as_string_view().views()),
+        DataType::BinaryView => viewed(array.as_binary_view().views()),
+        DataType::Utf8 => between(array.as_string::<i32>().offsets()),
+        DataType::LargeUtf8 => between(array.as_string::<i64>().offsets()),
+        DataType::Binary => between(array.as_binary::<i32>().offsets()),
+        DataType::LargeBinary => between(array.as_binary::<i64>().offsets()),
         _ => 0,
-    })
+    };
+    bytes.div_ceil(array.len().max(1) as u64)
 }
 
 /// A column of a piece.

@@ -1,5 +1,9 @@
 //! What aggregations cost, alone and above joins.
 
+use std::sync::Arc;
+
+use datafusion::physical_expr::PhysicalExpr;
+
 use crate::exec::aggregate::resident::are_results;
 use crate::exec::partition::grace_join::Oversized;
 use crate::plan::choose::cardinality::{columns_of, columns_of_fused, is_text};
@@ -7,6 +11,7 @@ use crate::plan::choose::cost::{Flow, Work};
 use crate::plan::choose::gain::Gain;
 use crate::plan::choose::node_costs::{MANY_ROWS, NodeCosts};
 use crate::plan::choose::placement::{Alternative, NodeCost, Transfer};
+use crate::plan::choose::short_text::is_short;
 use crate::plan::recognise::aggregate_source::{GroupSource, group_source};
 use crate::plan::recognise::candidate::{AboveJoin, AggregateCandidate, NodeId};
 use crate::plan::recognise::recognised_plan::Node;
@@ -97,8 +102,11 @@ impl NodeCosts<'_> {
         let (mut finish, mut resident) = (self.gpu.finish(groups, aggregates), f64::INFINITY);
         let output = self.cardinalities.output(&node.plan, groups);
         let keys = source.bottom.group_expr().expr().iter();
-        let keys = keys.filter_map(|(key, _)| key.data_type(&below.schema()).ok());
-        let text_keys = keys.filter(is_text).count();
+        let is_long_text = |key: &&(Arc<dyn PhysicalExpr>, String)| {
+            let data_type = key.0.data_type(&below.schema());
+            data_type.is_ok_and(|data_type| is_text(&data_type)) && !is_short(below, &key.0)
+        };
+        let text_keys = keys.filter(is_long_text).count();
         let work = |flow| Work::Group {
             input: flow,
             groups,

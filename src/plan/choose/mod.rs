@@ -9,5 +9,6 @@ pub(crate) mod node_costs;
 pub(crate) mod oversized;
 pub(crate) mod placement;
 pub(crate) mod policy;
+pub(crate) mod short_text;
 pub(crate) mod statistics;
 pub(crate) mod strategy;

@@ -11,7 +11,8 @@ pub(crate) struct Tuning {
     pub group_strategy: &'static str,
     pub chunk_rows: &'static str,
     pub device_memory: &'static str,
-    pub cache: &'static str,
+    /// `None`: as the session has it.
+    pub cache: Option<&'static str>,
     pub batch_size: usize,
     pub partitions: usize,
 }
@@ -58,7 +59,7 @@ impl Tuning {
         group_strategy: "auto",
         chunk_rows: "auto",
         device_memory: "auto",
-        cache: "auto",
+        cache: None,
         batch_size: 8192,
         partitions: 1,
     };
@@ -84,7 +85,7 @@ impl Tuning {
             group_strategy: GROUP_STRATEGIES[n / MACHINES.len() % GROUP_STRATEGIES.len()],
             chunk_rows,
             device_memory,
-            cache: CACHES[n % CACHES.len()],
+            cache: Some(CACHES[n % CACHES.len()]),
             batch_size: BATCH_SIZES[n % BATCH_SIZES.len()],
             partitions,
         }
@@ -99,7 +100,9 @@ impl Tuning {
         set(ctx, "bowtie.group_strategy", self.group_strategy);
         set(ctx, "bowtie.chunk_rows", self.chunk_rows);
         set(ctx, "bowtie.device_memory", self.device_memory);
-        set(ctx, "bowtie.cache", self.cache);
+        if let Some(cache) = self.cache {
+            set(ctx, "bowtie.cache", cache);
+        }
         set(
             ctx,
             "datafusion.execution.batch_size",

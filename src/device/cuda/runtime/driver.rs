@@ -114,7 +114,8 @@ fn describe_all() -> Result<Vec<Result<GpuInfo>>> {
     Ok(gpus.collect())
 }
 
-fn driver_version() -> Result<i32> {
+/// The version of the driver's interface, such as 13000.
+pub(crate) fn driver_version() -> Result<i32> {
     let mut version = 0;
     // SAFETY: the driver writes one integer to the address of `version`.
     unsafe { sys::cuDriverGetVersion(&mut version) }

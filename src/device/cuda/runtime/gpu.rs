@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 
 use crate::device::budget::Budget;
 use crate::device::cuda::codegen::kernel_cache::Compiled;
-use crate::device::cuda::runtime::driver::{self, LEAST_CAPABILITY, failed};
-use crate::device::cuda::runtime::kernels::{ENTRIES, Entry, FAMILIES, Family};
+use crate::device::cuda::runtime::driver::{self, LEAST_CAPABILITY, failed, text};
+use crate::device::cuda::runtime::kernels::{ENTRIES, Entry, FAMILIES, Family, machine_code};
 use crate::device::cuda::runtime::memory_rates::MemoryRates;
 use crate::device::cuda::runtime::staging::ring::Ring;
 use crate::device::cuda::runtime::staging::word::Words;
@@ -258,14 +258,30 @@ impl Gpu {
         if let Some(module) = module.as_ref() {
             return Ok(Arc::clone(module));
         }
+        let code = machine_code(family, self.capability, driver::driver_version()?)?;
+        let loaded = code.and_then(|code| {
+            let loaded = self.context.load_module(Ptx::from_binary(code));
+            loaded
+                .inspect_err(|error| {
+                    log::debug!("PTX of {} is translated: {}", family.name(), text(*error));
+                })
+                .ok()
+        });
+        let loaded = match loaded {
+            Some(loaded) => loaded,
+            None => self.translated(family)?,
+        };
+        Ok(Arc::clone(module.insert(loaded)))
+    }
+
+    /// A family by its PTX, which the driver translates, or by the machine code of a build with `BOWTIE_CUDA_ARCHS`.
+    fn translated(&self, family: Family) -> Result<Arc<CudaModule>> {
         let image = match std::str::from_utf8(family.image()) {
             Ok(text) => Ptx::from_src(text),
             Err(_) => Ptx::from_binary(family.image().to_vec()),
         };
-        let loaded = self
-            .context
+        self.context
             .load_module(image)
-            .map_err(|e| failed(&format!("loading kernel family {}", family.name()), e))?;
-        Ok(Arc::clone(module.insert(loaded)))
+            .map_err(|e| failed(&format!("loading kernel family {}", family.name()), e))
     }
 }

@@ -2,8 +2,7 @@
 //! `ROWS_GATHER32: Kernel<(U64, U64, U64, U32)>` for `rows_gather32` of `kernels/columns/rows.cu`. The type says the
 //! parameters. A name without a kernel does not compile, and a kernel without a caller is dead code.
 //!
-//! The machine code of a build with `BOWTIE_CUDA_ARCHS` has the same parameters: `scripts/ptx.sh --check` compares the
-//! PTX with the sources.
+//! Machine code has the same parameters: `scripts/ptx.sh --check` compares the PTX with the sources, and `kernels/machine` with the PTX.
 
 #![allow(
     clippy::type_complexity,
@@ -16,6 +15,7 @@ use std::marker::PhantomData;
 use cudarc::driver::CudaFunction;
 
 use crate::device::cuda::runtime::arguments::{ByValue, U32, U64};
+use crate::error::{BowtieError, Result};
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
@@ -33,6 +33,45 @@ pub(crate) struct Entry {
     /// Its number among the entries of all families: below [`ENTRIES`].
     pub(crate) index: usize,
     pub(crate) name: &'static str,
+}
+
+/// The code of a family for one architecture, compressed by xz.
+#[derive(Debug)]
+pub(crate) struct MachineCode {
+    family: Family,
+    /// The compute capability, major and minor.
+    capability: (i32, i32),
+    code: &'static [u8],
+}
+
+/// The first version of the driver's interface that loads the code in [`MACHINE_CODE`]: that of the compiler which made it.
+const FIRST_DRIVER: i32 = 13_000;
+
+/// The code of a family that a card of this `capability` runs under a driver of this version; `None` where the driver has to translate PTX.
+///
+/// # Errors
+/// [`BowtieError::Internal`] where the library's code is damaged.
+pub(crate) fn machine_code(
+    family: Family,
+    (major, minor): (i32, i32),
+    driver: i32,
+) -> Result<Option<Vec<u8>>> {
+    if driver < FIRST_DRIVER {
+        return Ok(None);
+    }
+    let runs = |code: &&MachineCode| {
+        code.family == family && code.capability.0 == major && code.capability.1 <= minor
+    };
+    let best = MACHINE_CODE.iter().filter(runs);
+    let best = best.max_by_key(|code| code.capability.1);
+    let unpack = |code: &MachineCode| {
+        let mut unpacked = vec![];
+        lzma_rs::xz_decompress(&mut &*code.code, &mut unpacked).map_err(|error| {
+            BowtieError::Internal(format!("the code of {} is damaged: {error}", family.name()))
+        })?;
+        Ok(unpacked)
+    };
+    best.map(unpack).transpose()
 }
 
 /// A kernel that was made at run time (`codegen`). All of its parameters have 64 bits.

@@ -67,3 +67,56 @@ fn arguments_of_other_widths_do_not_compile() {
     refused!(&'static Structure<2> => U64);
     refused!(u64 => ByValue<'static, 8, 8>);
 }
+
+/// A build with `BOWTIE_CUDA_ARCHS` has its machine code in the images.
+#[test]
+fn machine_code_is_there_for_common_cards() {
+    if MACHINE_CODE.is_empty() {
+        return;
+    }
+    let code = |capability, driver| machine_code(Family::Keys, capability, driver).unwrap();
+    for capability in [
+        (8, 0),
+        (8, 6),
+        (8, 7),
+        (8, 9),
+        (9, 0),
+        (10, 0),
+        (10, 3),
+        (12, 0),
+    ] {
+        let code = code(capability, FIRST_DRIVER).unwrap();
+        assert!(code.starts_with(b"\x7fELF"), "{capability:?}");
+    }
+    // PTX is translated for others, and by drivers that are older than the code.
+    assert!(code((7, 5), FIRST_DRIVER).is_none() && code((13, 0), FIRST_DRIVER).is_none());
+    assert!(code((9, 0), FIRST_DRIVER - 1).is_none());
+    assert!(code((8, 6), FIRST_DRIVER) != code((8, 0), FIRST_DRIVER));
+}
+
+/// Each family has code that names its kernels, but for cards that do not know it.
+#[test]
+fn machine_code_has_the_kernels_of_the_ptx() {
+    if MACHINE_CODE.is_empty() {
+        return;
+    }
+    let mut entries = &ALL[..];
+    while let Some((first, _)) = entries.first() {
+        let (family, name) = (first.family, first.family.name());
+        let count = entries
+            .iter()
+            .take_while(|(entry, _)| entry.family == family);
+        let (of_family, rest) = entries.split_at(count.count());
+        entries = rest;
+        for capability in [(8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)] {
+            let Some(code) = machine_code(family, capability, FIRST_DRIVER).unwrap() else {
+                assert!(name == "group_cluster" && capability < (9, 0), "{name}");
+                continue;
+            };
+            let words: std::collections::HashSet<&[u8]> = code.split(|byte| *byte == 0).collect();
+            for (entry, _) in of_family {
+                assert!(words.contains(entry.name.as_bytes()), "{}", entry.name);
+            }
+        }
+    }
+}
