@@ -18,7 +18,7 @@
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -34,12 +34,16 @@ pub(crate) struct Budget {
     parent: Option<Arc<Budget>>,
     /// Whether a refused reservation takes from the store.
     reclaims: bool,
-    store: OnceLock<Weak<dyn Reclaim>>,
+    /// The stores below it.
+    stores: RwLock<Vec<Weak<dyn Reclaim>>>,
     shared: Arc<Shared>,
 }
 
 /// Reservations that are given up for others.
 pub(crate) trait Reclaim: Debug + Send + Sync {
+    /// Bytes of all that it holds.
+    fn stored(&self) -> u64;
+
     /// Bytes that could be given up now.
     fn reclaimable(&self) -> u64;
 
@@ -68,7 +72,7 @@ impl Budget {
             peak: AtomicU64::new(0),
             parent: None,
             reclaims: true,
-            store: OnceLock::new(),
+            stores: RwLock::default(),
             shared: Arc::default(),
         })
     }
@@ -95,19 +99,56 @@ impl Budget {
             peak: AtomicU64::new(0),
             parent: Some(Arc::clone(self)),
             reclaims,
-            store: OnceLock::new(),
+            stores: RwLock::default(),
             shared: Arc::clone(&self.shared),
         })
     }
 
-    /// From now on reservations that this budget would refuse take from `store`, whose columns are reserved in a
-    /// [budget of a store](Self::of_store). Of several calls the first one counts.
-    pub(crate) fn take_from(&self, store: Weak<dyn Reclaim>) {
-        let _ = self.store.set(store);
+    /// From now on reservations that this budget or one of its parents would refuse take from `store`, whose columns are reserved in a
+    /// [budget of a store](Self::of_store).
+    pub(crate) fn take_from(&self, store: &Weak<dyn Reclaim>) {
+        let mut stores = self.stores.write();
+        stores.retain(|known| known.strong_count() > 0);
+        stores.push(Weak::clone(store));
+        drop(stores);
+        if let Some(parent) = &self.parent {
+            parent.take_from(store);
+        }
     }
 
-    fn store(&self) -> Option<Arc<dyn Reclaim>> {
-        self.store.get()?.upgrade()
+    fn stores(&self) -> Vec<Arc<dyn Reclaim>> {
+        self.stores
+            .read()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect()
+    }
+
+    /// Has the stores of the whole device give up `bytes` bytes, if they have as many.
+    pub(crate) fn reclaim_of_card(&self, bytes: u64) {
+        match &self.parent {
+            Some(parent) if self.reclaims => parent.reclaim_of_card(bytes),
+            _ => {
+                self.reclaim(bytes);
+            }
+        }
+    }
+
+    /// Has the stores give up `bytes` bytes, if they have as many. Whether they gave up any.
+    pub(crate) fn reclaim(&self, bytes: u64) -> bool {
+        let stores = self.stores();
+        let all: u64 = stores.iter().map(|store| store.reclaimable()).sum();
+        if !self.reclaims || all < bytes {
+            return false;
+        }
+        let mut missing = bytes;
+        for store in stores {
+            missing = missing.saturating_sub(match missing {
+                0 => break,
+                missing => store.reclaim(missing),
+            });
+        }
+        missing < bytes
     }
 
     /// The most bytes that may be reserved at the same time.
@@ -120,18 +161,23 @@ impl Budget {
         self.in_use.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the limit that are not available now: reserved in this budget, or by others in a parent.
+    /// Bytes of the limit that are in use by work now: reserved in this budget, or by others in a parent, but not those of stores.
     pub(crate) fn in_use_by_all(&self) -> u64 {
-        self.limit - self.available()
+        self.limit - self.free(|store| store.stored())
     }
 
-    /// Bytes that can still be reserved, including those that a store would give up.
+    /// Bytes that can still be reserved, including those that stores would give up.
     pub(crate) fn available(&self) -> u64 {
-        let reclaimable = self.store().map_or(0, |store| store.reclaimable());
+        self.free(|store| store.reclaimable())
+    }
+
+    /// Bytes that are not reserved, in this budget or a parent, and those `of` stores.
+    fn free(&self, of: fn(&dyn Reclaim) -> u64) -> u64 {
+        let stores: u64 = self.stores().iter().map(|store| of(store.as_ref())).sum();
         let own = self.limit.saturating_sub(self.in_use());
-        let own = own.saturating_add(reclaimable).min(self.limit);
+        let own = own.saturating_add(stores).min(self.limit);
         match &self.parent {
-            Some(parent) => own.min(parent.available()),
+            Some(parent) => own.min(parent.free(of)),
             None => own,
         }
     }
@@ -196,8 +242,7 @@ impl Budget {
                 Err(in_use) => in_use,
             };
             let missing = in_use.saturating_add(bytes).saturating_sub(self.limit);
-            let store = self.store().filter(|_| reclaims && bytes <= self.limit);
-            if store.is_none_or(|store| store.reclaim(missing) == 0) {
+            if !reclaims || bytes > self.limit || !self.reclaim(missing) {
                 return Err(BowtieError::OutOfDeviceMemory {
                     what,
                     requested: bytes,
@@ -332,5 +377,59 @@ mod tests {
         assert!(refused.contains("100.0 B of 100.0 B"), "{refused}");
         drop((of_others, own));
         assert_eq!((session.available(), root.in_use()), (60, 0));
+    }
+
+    /// Holds leases of one byte each.
+    #[derive(Debug)]
+    struct Store(Mutex<Vec<Lease>>);
+
+    impl Store {
+        fn below(budget: &Arc<Budget>, bytes: usize) -> Arc<Self> {
+            let own = budget.of_store();
+            let leases = (0..bytes).map(|_| own.lease(1, "stored").unwrap());
+            let store = Arc::new(Self(Mutex::new(leases.collect())));
+            let weak: Weak<Self> = Arc::downgrade(&store);
+            let weak: Weak<dyn Reclaim> = weak;
+            budget.take_from(&weak);
+            store
+        }
+    }
+
+    impl Reclaim for Store {
+        fn stored(&self) -> u64 {
+            self.0.lock().len() as u64
+        }
+
+        fn reclaimable(&self) -> u64 {
+            self.stored()
+        }
+
+        fn reclaim(&self, bytes: u64) -> u64 {
+            let mut leases = self.0.lock();
+            let left = leases.len().saturating_sub(bytes as usize);
+            leases.drain(left..).len() as u64
+        }
+    }
+
+    #[test]
+    fn stored_columns_are_given_up_for_leases_of_every_budget() {
+        let root = Budget::new(100);
+        let (one, two) = (root.child_of(80), root.child_of(80));
+        let (of_one, of_root) = (Store::below(&one, 60), Store::below(&root, 20));
+        assert_eq!((one.available(), two.available()), (80, 80));
+        assert_eq!((one.in_use_by_all(), two.in_use_by_all()), (0, 0));
+        // The runtime's own limit, and then the card's.
+        let work = one.child().lease(30, "work").unwrap();
+        assert_eq!(of_one.stored() + of_root.stored(), 70);
+        let other = two.child().lease(50, "work").unwrap();
+        assert_eq!(of_one.stored() + of_root.stored(), 20);
+        assert_eq!((two.available(), two.in_use_by_all()), (20, 60));
+        // More than there is: the stores keep what they have.
+        assert!(two.child().lease(25, "too much").is_err());
+        assert_eq!(of_one.stored() + of_root.stored(), 20);
+        drop((work, other));
+        drop(of_one);
+        // A store takes nothing from stores.
+        assert!(root.of_store().lease(100, "stored").is_err());
     }
 }

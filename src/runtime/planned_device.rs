@@ -58,9 +58,9 @@ impl PlannedDevice {
         self.opened.get().unwrap_or(&self.name)
     }
 
-    /// Whether it is a GPU, or the host in place of one that does not open.
+    /// Whether it is a GPU, as far as is known: the host may run the plan in place of one that does not open.
     pub(crate) fn is_gpu(&self) -> bool {
-        self.device != DeviceId::Host
+        self.name() != DeviceId::Host.to_string()
     }
 
     /// Whether rows that one leaves on its device can be read by a node of the other one.

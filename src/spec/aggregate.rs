@@ -121,6 +121,8 @@ pub(crate) struct GroupSpec {
     pub schema: SchemaRef,
     /// Whether the groups stay on the device, if their states are the results.
     pub output_on_device: bool,
+    /// Whether a download reads the groups, which then are rows in the memory pool.
+    pub is_downloaded: bool,
     /// The rows come from stored tables alone, on a GPU: the bytes of views are there too.
     pub views_are_text: bool,
     /// GROUP BY expressions and aggregates as EXPLAIN shows them.

@@ -1,5 +1,6 @@
 //! [`ColumnKey`]: what a stored column was made of. Equal keys mean equal values, so a stored column is never stale.
 
+use std::collections::HashSet;
 use std::ptr::addr_eq;
 use std::sync::{Arc, Weak};
 
@@ -104,9 +105,16 @@ impl ColumnKey {
         same && known.next().is_none()
     }
 
-    /// Whether its arrays exist no more, so that nobody can ask for them.
+    /// Whether its table is gone, so that nobody can ask for it. Only the first and the last array are looked at: a table drops all of them.
     pub(crate) fn is_dead(&self) -> bool {
-        self.0.iter().any(|part| part.array.strong_count() == 0)
+        let ends = self.0.first().into_iter().chain(self.0.last());
+        ends.into_iter().any(|part| part.array.strong_count() == 0)
+    }
+
+    /// Whether it has rows of one of these arrays.
+    pub(crate) fn has_any_of(&self, arrays: &HashSet<ArrayAddress>) -> bool {
+        let address = |part: &KeyRows| ArrayAddress(part.array.as_ptr().cast::<()>().addr());
+        self.0.iter().any(|part| arrays.contains(&address(part)))
     }
 }
 

@@ -9,7 +9,7 @@
 //! A query's reservation that exceeds the device's budget evicts stored columns before it is refused (`device/budget.rs`). Columns that
 //! a query uses stay until it is done.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -52,6 +52,13 @@ struct StoredColumn {
     last_use: Instant,
     /// Whether it stays until it is unpinned, or its table is gone.
     pinned: bool,
+}
+
+impl StoredColumn {
+    /// Whether no query uses it, and it is not pinned for a table that is still there.
+    fn may_go(&self) -> bool {
+        Arc::strong_count(&self.column) == 1 && (!self.pinned || self.key.is_dead())
+    }
 }
 
 /// A stored column, for `bowtie_cache()`.
@@ -114,8 +121,9 @@ impl ColumnStore {
             stored: Mutex::default(),
             bytes: AtomicU64::new(0),
         });
-        let reclaims: Weak<Self> = Arc::downgrade(&store);
-        budget.take_from(reclaims);
+        let of_store: Weak<Self> = Arc::downgrade(&store);
+        let of_store: Weak<dyn Reclaim> = of_store;
+        budget.take_from(&of_store);
         Ok(store)
     }
 
@@ -200,16 +208,33 @@ impl ColumnStore {
         let parts: Vec<ArrayRef> = wanted.parts().map(|part| part.sliced()).collect();
         let bytes = mean_bytes_of(&parts)?;
         loop {
-            let fits = self.bytes().saturating_add(bytes) <= scan.limit;
-            let uploaded = fits.then(|| self.device.upload_kept(&parts));
-            match uploaded {
-                Some(Ok(column)) => return Ok(Some(column)),
-                Some(Err(error)) if !error.is_divisible() => return Err(error),
-                // No other column that is evicted helps.
-                Some(Err(error)) if !error.is_transient() => return Ok(None),
-                _ => {}
+            // Another session's columns may be more than this one's limit: they are not its to evict.
+            if bytes > scan.limit || self.bytes() > scan.limit.saturating_mul(2) {
+                return Ok(None);
             }
-            if self.evict(bytes.max(1), |column| column.last_scan < scan.number) == 0 {
+            let beyond = self
+                .bytes()
+                .saturating_add(bytes)
+                .saturating_sub(scan.limit);
+            let uploaded = (beyond == 0).then(|| self.device.upload_kept(&parts));
+            let missing = match uploaded {
+                Some(Ok(column)) => {
+                    // Text may be longer than was estimated.
+                    let beyond = self.bytes().saturating_add(column.bytes());
+                    let beyond = beyond.saturating_sub(scan.limit);
+                    if beyond > 0 {
+                        self.evict(beyond, |column| column.last_scan < scan.number);
+                    }
+                    return Ok(Some(column));
+                }
+                // A representation has no room for its values: rows are uploaded in smaller chunks.
+                Some(Err(error)) if error.is_of_expressions() => return Ok(None),
+                Some(Err(error)) if !error.is_divisible() => return Err(error),
+                Some(Err(error)) if !error.is_transient() => return Ok(None),
+                Some(Err(_)) => bytes.max(1),
+                None => beyond,
+            };
+            if self.evict(missing, |column| column.last_scan < scan.number) == 0 {
                 return Ok(None);
             }
         }
@@ -222,9 +247,10 @@ impl ColumnStore {
             return column;
         };
         let mut stored = self.stored.lock();
-        if let Some(known) = stored.columns.get(&handle)
+        if let Some(known) = stored.columns.get_mut(&handle)
             && known.key.is_of(wanted.parts())
         {
+            known.pinned |= scan.pins;
             return Arc::clone(&known.column);
         }
         self.bytes.fetch_add(column.bytes(), Ordering::Relaxed);
@@ -260,7 +286,7 @@ impl ColumnStore {
     fn evict(&self, bytes: u64, may: impl Fn(&StoredColumn) -> bool) -> u64 {
         self.remove(|stored| {
             let idle = stored.columns.iter();
-            let idle = idle.filter(|(_, column)| is_idle(&column.column) && !column.pinned);
+            let idle = idle.filter(|(_, column)| column.may_go());
             let mut idle: Vec<_> = idle.filter(|(_, column)| may(column)).collect();
             idle.sort_by_key(|(_, column)| column.last_scan);
             let mut freed = 0;
@@ -309,11 +335,19 @@ impl ColumnStore {
         columns.collect()
     }
 
-    /// Removes stored columns, pinned ones too, when the queries that use them are done. Returns their bytes.
-    pub(crate) fn unpin<W: WantedColumn>(&self, columns: &[W]) -> u64 {
-        let handles = columns.iter();
-        let handles = handles.filter_map(|wanted| ColumnHandle::of(wanted.parts()));
-        self.remove(|_| handles.collect())
+    /// Removes the stored columns of these arrays, pinned ones too, when the queries that use them are done; but not those in `keep`. Returns
+    /// their bytes.
+    pub(crate) fn unpin(
+        &self,
+        arrays: &HashSet<ArrayAddress>,
+        keep: &HashSet<ColumnHandle>,
+    ) -> u64 {
+        self.remove(|stored| {
+            let others = stored.columns.iter();
+            let others = others.filter(|(handle, _)| !keep.contains(handle));
+            let of_arrays = others.filter(|(_, column)| column.key.has_any_of(arrays));
+            of_arrays.map(|(handle, _)| *handle).collect()
+        })
     }
 }
 
@@ -326,19 +360,17 @@ fn mean_bytes_of(parts: &[ArrayRef]) -> Result<u64> {
 }
 
 impl Reclaim for ColumnStore {
+    fn stored(&self) -> u64 {
+        self.bytes()
+    }
+
     fn reclaimable(&self) -> u64 {
         let stored = self.stored.lock();
-        let columns = stored.columns.values().filter(|stored| !stored.pinned);
-        let idle = columns.filter(|stored| is_idle(&stored.column));
+        let idle = stored.columns.values().filter(|stored| stored.may_go());
         idle.map(|stored| stored.column.bytes()).sum()
     }
 
     fn reclaim(&self, bytes: u64) -> u64 {
         self.evict(bytes, |_| true)
     }
-}
-
-/// Whether no query uses a stored column.
-fn is_idle(column: &Arc<Column>) -> bool {
-    Arc::strong_count(column) == 1
 }

@@ -41,6 +41,9 @@ pub(crate) trait TransferPrimitives {
     /// them after the work that was submitted until then.
     fn borrow(&self, columns: Vec<Arc<Column>>) -> Result<Vec<Arc<Column>>>;
 
+    /// Whether a column on a device keeps buffers of text in host memory alive, which its rows may be a small part of: views without their bytes.
+    fn keeps_text_on_host(&self, column: &Column) -> bool;
+
     /// Makes later work wait for the asynchronous upload of a column.
     fn receive(&self, column: &Column) -> Result<()>;
 

@@ -51,6 +51,10 @@ impl GroupRun {
         let Some(groups) = &mut self.resident else {
             return Ok(None);
         };
+        // The host merges and spills what the memory pool refuses.
+        if self.spec.is_downloaded && !self.table.account(groups.bytes())? {
+            return Ok(None);
+        }
         Ok(groups.finish().if_it_fits()?.flatten())
     }
 

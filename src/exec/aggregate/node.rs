@@ -91,6 +91,7 @@ impl DeviceOperator for AggregateOperator {
     fn with_output_on_device(&self) -> OutputOnDevice {
         OutputOnDevice::By(Arc::new(Self(Arc::new(GroupSpec {
             output_on_device: true,
+            is_downloaded: false,
             ..self.0.as_ref().clone()
         }))))
     }

@@ -83,11 +83,18 @@ impl ResidentGroups {
         }
     }
 
-    /// Whether the groups take so much device memory that nodes below may not fit.
+    /// Whether the groups take so much device memory that nodes below may not fit, or keep the text of whole chunks alive.
     pub(crate) fn must_be_evicted(&self) -> bool {
         let budget = self.device.budget();
-        self.groups.bytes() as u64 > budget.limit() / 8
-            && budget.in_use_by_all() > budget.limit() / 2
+        let columns = self.groups.waiting().iter();
+        let mut columns = columns.flat_map(|groups| groups.keys.iter().chain(&groups.states));
+        columns.any(|column| self.device.keeps_text_on_host(column))
+            || self.groups.bytes() as u64 > budget.limit() / 8
+                && budget.in_use_by_all() > budget.limit() / 2
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.groups.bytes()
     }
 
     /// Groups the rows of a batch. Returns the strategy that grouped them.

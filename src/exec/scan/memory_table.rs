@@ -1,5 +1,6 @@
 //! [`MemoryTable`]: the scan of a table in memory, cut to pieces whose columns a store keeps.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::device::row_width::mean_bytes;
-use crate::store::column_key::ArrayRows;
+use crate::store::column_key::{ArrayAddress, ArrayRows};
 use crate::store::column_store::WantedColumn;
 
 /// A scan of a table in memory.
@@ -51,6 +52,11 @@ struct PieceBatch {
 
 /// Text of a piece, on average of its rows: half of what 32-bit offsets address.
 const MOST_TEXT_BYTES: u64 = 1 << 30;
+/// Pieces of fewer rows are not made for the length of their text.
+const LEAST_ROWS: u64 = 1 << 10;
+/// Batches, and views of each, from which means are taken.
+const SAMPLED_BATCHES: usize = 32;
+const SAMPLED_VIEWS: usize = 256;
 
 impl MemoryTable {
     /// The scan that `plan` is; `None` for another node, and for a scan with a limit.
@@ -90,8 +96,8 @@ impl MemoryTable {
     }
 
     /// All rows, in pieces of at most `most_rows` rows.
-    pub(crate) fn pieces(&self, most_rows: usize) -> Vec<Piece> {
-        let most_rows = most_rows.min(self.most_rows_of_text()).max(1);
+    pub(crate) fn pieces(&self, most_rows: usize) -> Result<Vec<Piece>> {
+        let most_rows = most_rows.min(self.most_rows_of_text()?).max(1);
         let mut pieces = vec![];
         let mut rest = Piece::default();
         for (partition, batches) in self.partitions().iter().enumerate() {
@@ -120,38 +126,47 @@ impl MemoryTable {
         if rest.rows > 0 {
             pieces.push(rest);
         }
-        pieces
+        Ok(pieces)
     }
 
-    /// The first batch with rows, from which means are taken.
-    fn first_batch(&self) -> Option<&RecordBatch> {
-        let mut batches = self.partitions().iter().flatten();
-        batches.find(|batch| batch.num_rows() > 0)
+    /// The first batches with rows, from which means are taken. INSERT adds batches behind them.
+    fn first_batches(&self) -> impl Iterator<Item = &RecordBatch> {
+        let batches = self.partitions().iter().flatten();
+        batches
+            .filter(|batch| batch.num_rows() > 0)
+            .take(SAMPLED_BATCHES)
     }
 
-    /// The rows whose text has [`MOST_TEXT_BYTES`], in any column of the table: all scans have the same pieces.
-    fn most_rows_of_text(&self) -> usize {
-        let longest = self.first_columns().iter().map(text_bytes).max();
-        (MOST_TEXT_BYTES / longest.unwrap_or(1).max(1)) as usize
-    }
-
-    /// Bytes of a row of the table, at least 1.
-    pub(crate) fn row_bytes(&self) -> Result<u64> {
-        let mut bytes = 1;
-        for array in self.first_columns() {
-            bytes += mean_bytes(array)?.max(text_bytes(array));
+    /// The greatest mean of the first batches, of each column of the table: all scans have the same pieces.
+    fn means(&self, of: impl Fn(&ArrayRef) -> Result<u64>) -> Result<Vec<u64>> {
+        let mut means = vec![];
+        for batch in self.first_batches() {
+            means.resize(batch.num_columns(), 0);
+            for (mean, array) in means.iter_mut().zip(batch.columns()) {
+                *mean = (*mean).max(of(array)?);
+            }
         }
-        Ok(bytes)
+        Ok(means)
+    }
+
+    /// The rows whose text has [`MOST_TEXT_BYTES`], in any column of the table; a power of two, which a few other rows do not change.
+    fn most_rows_of_text(&self) -> Result<usize> {
+        let longest = self.means(|array| Ok(text_bytes(array)))?.into_iter().max();
+        let rows = (MOST_TEXT_BYTES / longest.unwrap_or(1).max(1)).max(LEAST_ROWS);
+        Ok(1 << rows.ilog2())
+    }
+
+    /// Bytes of a row of the table: a power of two.
+    pub(crate) fn row_bytes(&self) -> Result<u64> {
+        let means = self.means(|array| Ok(mean_bytes(array)?.max(text_bytes(array))))?;
+        Ok(means.into_iter().sum::<u64>().max(1).next_power_of_two())
     }
 
     /// The mean length of the first values of column `column` of the scan, if it is text.
     pub(crate) fn text_length(&self, column: usize) -> Option<u64> {
-        let first = self.first_columns().get(self.column_of_batches(column))?;
+        let first = self.first_batches().next()?;
+        let first = first.columns().get(self.column_of_batches(column))?;
         Some(text_bytes(first)).filter(|bytes| *bytes > 0)
-    }
-
-    fn first_columns(&self) -> &[ArrayRef] {
-        self.first_batch().map_or(&[], RecordBatch::columns)
     }
 
     /// The columns of a piece, by the names of the scan.
@@ -163,6 +178,17 @@ impl MemoryTable {
             column,
         });
         columns.collect()
+    }
+
+    /// The arrays of all columns of the scan.
+    pub(crate) fn arrays(&self) -> HashSet<ArrayAddress> {
+        let columns = 0..self.schema.fields().len();
+        let columns: Vec<usize> = columns
+            .map(|column| self.column_of_batches(column))
+            .collect();
+        let batches = self.partitions().iter().flatten();
+        let arrays = batches.flat_map(|batch| columns.iter().map(|column| batch.column(*column)));
+        arrays.map(ArrayAddress::of).collect()
     }
 
     /// The batches of a piece, with their rows in it.
@@ -213,10 +239,14 @@ fn text_bytes(array: &ArrayRef) -> u64 {
         let [first, last] = ends.map(|end| end.map_or(0, |end| end.as_usize()));
         (last - first) as u64
     }
-    let viewed = |views: &[u128]| views.iter().map(|view| u64::from(*view as u32)).sum();
+    fn viewed(views: &[u128]) -> u64 {
+        let views = &views[..views.len().min(SAMPLED_VIEWS)];
+        let bytes: u64 = views.iter().map(|view| u64::from(*view as u32)).sum();
+        bytes.div_ceil(views.len().max(1) as u64)
+    }
     let bytes: u64 = match array.data_type() {
-        DataType::Utf8View => viewed(array.as_string_view().views()),
-        DataType::BinaryView => viewed(array.as_binary_view().views()),
+        DataType::Utf8View => return viewed(array.as_string_view().views()),
+        DataType::BinaryView => return viewed(array.as_binary_view().views()),
         DataType::Utf8 => between(array.as_string::<i32>().offsets()),
         DataType::LargeUtf8 => between(array.as_string::<i64>().offsets()),
         DataType::Binary => between(array.as_binary::<i32>().offsets()),

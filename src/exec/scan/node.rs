@@ -227,7 +227,7 @@ pub(crate) fn pieces_of(
     // The values of several batches may overflow small keys of dictionaries.
     let keeps = |data_type| device.keeps(data_type) && !has_small_dictionary(data_type);
     let kept = schema.fields().iter().all(|field| keeps(field.data_type()));
-    Ok((table.pieces(most_rows), kept))
+    Ok((table.pieces(most_rows)?, kept))
 }
 
 /// The scan on the device that stands for `plan`; `None` for a node whose columns cannot stay.

@@ -1,5 +1,6 @@
 //! `SELECT * FROM bowtie_pin('table')`: puts columns of a table on the device and keeps them there; `bowtie_unpin` lets them go.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
@@ -21,7 +22,8 @@ use crate::options::BowtieOptions;
 use crate::plan::cache::state_of::state_of;
 use crate::runtime::planned_device::PlannedDevice;
 use crate::runtime::session_devices::SessionDevices;
-use crate::store::column_store::ColumnStore;
+use crate::store::column_key::ColumnHandle;
+use crate::store::column_store::{ColumnStore, WantedColumn as _};
 
 /// One of the two table functions. Their arguments are a table and, if not all of them are meant, its columns.
 #[derive(Debug)]
@@ -182,11 +184,9 @@ impl Work {
         pieces: Vec<Piece>,
         kept: bool,
     ) -> Result<std::result::Result<u64, String>> {
+        let arrays = table.arrays();
         if self.action == Action::Unpin {
-            let bytes = pieces
-                .iter()
-                .map(|piece| self.store.unpin(&table.columns(piece)));
-            return Ok(Ok(bytes.sum()));
+            return Ok(Ok(self.store.unpin(&arrays, &HashSet::new())));
         }
         if self.limit == 0 {
             return Ok(Err(
@@ -201,13 +201,20 @@ impl Work {
         let loaded = blocking_task(move || {
             let on = device.as_ref();
             let mut bytes = 0;
+            let mut pinned = HashSet::new();
             for piece in &pieces {
-                let load = |_: &step::Step<'_>| store.load(on, &scan, &table.columns(piece));
+                let columns = table.columns(piece);
+                pinned.extend(columns.iter().filter_map(|of| ColumnHandle::of(of.parts())));
+                let load = |_: &step::Step<'_>| store.load(on, &scan, &columns);
                 let Some(found) = step::shared(on, OnRefusal::Defer, load)? else {
+                    // None of it stays pinned.
+                    store.unpin(&arrays, &HashSet::new());
                     return Ok(None);
                 };
                 bytes += found.hit_bytes + found.sent_bytes;
             }
+            // What was pinned before rows were inserted is cut in another way.
+            store.unpin(&arrays, &pinned);
             Ok(Some(bytes))
         });
         let none = "there is no room for all of it: raise bowtie.cache, or unpin other columns";

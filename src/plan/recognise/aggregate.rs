@@ -139,6 +139,7 @@ fn spec_of(
         schema: source.top.schema(),
         group_display,
         output_on_device: false,
+        is_downloaded: true,
         views_are_text: false,
         input: SideInput::new(input.schema()),
     })

@@ -1,6 +1,6 @@
 //! `bowtie_cache`, `bowtie_pin` and `bowtie_unpin`.
 
-use crate::cache::{GROUPED, batch, lines, read, session, table};
+use crate::cache::{GROUPED, batch, lines, read, released, session, table};
 use crate::support::session::{device, set};
 
 const LISTED: &str = "SELECT \"table\", \"column\", rows, hits, pinned FROM bowtie_cache()";
@@ -73,6 +73,29 @@ async fn columns_are_pinned_and_unpinned() {
         ]
     );
     assert!(lines(&ctx, &of_r).await.is_empty());
+}
+
+/// Rows that come later, and pieces that are cut in another way, change nothing.
+#[tokio::test]
+async fn what_was_pinned_is_unpinned() {
+    let (ctx, runtime) = session(64 << 20, "32MB");
+    ctx.register_table("r", table(vec![vec![batch(0, 500)], vec![batch(500, 7)]]))
+        .unwrap();
+    for round in 0..3 {
+        lines(&ctx, "SELECT * FROM bowtie_pin('r', 'k')").await;
+        let pinned = lines(
+            &ctx,
+            "SELECT rows, pinned FROM bowtie_cache() WHERE \"column\" = 'k'",
+        )
+        .await;
+        assert_eq!(pinned, [format!("| {}  | true   |", 507 + round)]);
+        lines(&ctx, "INSERT INTO r VALUES (1, 2, 'more')").await;
+        read(&ctx, GROUPED).await;
+    }
+    set(&ctx, "bowtie.chunk_rows", "100");
+    lines(&ctx, "SELECT * FROM bowtie_unpin('r')").await;
+    assert!(lines(&ctx, LISTED).await.is_empty());
+    released(&runtime).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Columns that stay on the device between queries: they are used again, never stale, and make room.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use datafusion::datasource::MemTable;
@@ -51,6 +52,17 @@ fn batch(first: i64, rows: i64) -> RecordBatch {
 fn table(partitions: Vec<Vec<RecordBatch>>) -> Arc<MemTable> {
     let schema = batch(0, 0).schema();
     Arc::new(MemTable::try_new(schema, partitions).unwrap())
+}
+
+/// Waits until no device memory is in use: a task of a query that is done may hold some a little longer.
+async fn released(runtime: &BowtieRuntime) {
+    for _ in 0..500 {
+        if runtime.device_memory()[0].in_use == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{:?}", runtime.device_memory());
 }
 
 /// The rows of a query as lines.

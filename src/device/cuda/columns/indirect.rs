@@ -77,6 +77,10 @@ impl Indirect {
 }
 
 impl Indirect {
+    pub(crate) fn is_view(&self) -> bool {
+        matches!(self.to, IndirectData::Buffers(_))
+    }
+
     /// Words that refer to the same kind of target as those of `like`: the type is that of `like`.
     pub(crate) fn new(like: &Self, words: Values, to: IndirectData) -> Self {
         Self {

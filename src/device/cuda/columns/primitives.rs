@@ -8,6 +8,7 @@ use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::columns::indirect::is_view;
 use crate::device::cuda::columns::lazy::LazyColumn;
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::columns::{borrowed, cast_on_upload, storage};
@@ -57,6 +58,16 @@ impl TransferPrimitives for CudaDevice {
 
     fn borrow(&self, columns: Vec<Arc<Column>>) -> Result<Vec<Arc<Column>>> {
         Ok(borrowed::borrow(&self.stream, columns))
+    }
+
+    fn keeps_text_on_host(&self, column: &Column) -> bool {
+        match column.stored() {
+            Some(Storage::Indirect(indirect)) => indirect.is_view(),
+            Some(_) => false,
+            None => column
+                .on_host()
+                .is_ok_and(|array| is_view(array.data_type())),
+        }
     }
 
     fn receive(&self, column: &Column) -> Result<()> {

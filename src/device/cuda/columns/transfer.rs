@@ -85,8 +85,13 @@ impl Stream {
         };
         let rows = column.rows();
         let kept = column.into_stored().and_then(Storage::without_original);
-        let kept =
-            kept.ok_or_else(|| BowtieError::Internal(format!("{data_type} stays on the host")))?;
+        // Text of a few rows that exceeds the offsets stays on the host.
+        let kept = kept.ok_or(BowtieError::MustSplit {
+            what: "column of text on a GPU",
+            size: rows as u64,
+            most: 1,
+            unit: "rows",
+        })?;
         kept.receive()?;
         self.wait()?;
         Ok(Column::cuda(kept, rows))

@@ -15,7 +15,6 @@ use std::marker::PhantomData;
 use cudarc::driver::CudaFunction;
 
 use crate::device::cuda::runtime::arguments::{ByValue, U32, U64};
-use crate::error::{BowtieError, Result};
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
@@ -47,31 +46,31 @@ pub(crate) struct MachineCode {
 /// The first version of the driver's interface that loads the code in [`MACHINE_CODE`]: that of the compiler which made it.
 const FIRST_DRIVER: i32 = 13_000;
 
+/// Integrated processors of a generation, which do not run the code of its other cards.
+const INTEGRATED: [(i32, i32); 2] = [(8, 7), (10, 1)];
+
 /// The code of a family that a card of this `capability` runs under a driver of this version; `None` where the driver has to translate PTX.
-///
-/// # Errors
-/// [`BowtieError::Internal`] where the library's code is damaged.
 pub(crate) fn machine_code(
     family: Family,
     (major, minor): (i32, i32),
     driver: i32,
-) -> Result<Option<Vec<u8>>> {
-    if driver < FIRST_DRIVER {
-        return Ok(None);
+) -> Option<Vec<u8>> {
+    if driver < FIRST_DRIVER || INTEGRATED.contains(&(major, minor)) {
+        return None;
     }
     let runs = |code: &&MachineCode| {
         code.family == family && code.capability.0 == major && code.capability.1 <= minor
     };
     let best = MACHINE_CODE.iter().filter(runs);
-    let best = best.max_by_key(|code| code.capability.1);
-    let unpack = |code: &MachineCode| {
-        let mut unpacked = vec![];
-        lzma_rs::xz_decompress(&mut &*code.code, &mut unpacked).map_err(|error| {
-            BowtieError::Internal(format!("the code of {} is damaged: {error}", family.name()))
-        })?;
-        Ok(unpacked)
-    };
-    best.map(unpack).transpose()
+    let best = best.max_by_key(|code| code.capability.1)?;
+    let mut unpacked = vec![];
+    match lzma_rs::xz_decompress(&mut &*best.code, &mut unpacked) {
+        Ok(()) => Some(unpacked),
+        Err(error) => {
+            log::warn!("the machine code of {} is damaged: {error}", family.name());
+            None
+        }
+    }
 }
 
 /// A kernel that was made at run time (`codegen`). All of its parameters have 64 bits.

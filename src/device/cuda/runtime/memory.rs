@@ -215,12 +215,12 @@ impl Stream {
         let lease = self.budget.lease(padded as u64, what)?;
         self.bind()?;
         let allocated = match self.gpu.allocate(stream, padded) {
-            // Memory that others have freed may still wait for their kernels.
-            Err(e) if is_out_of_memory(e) => self
-                .gpu
-                .context
-                .synchronize()
-                .and_then(|()| self.gpu.allocate(stream, padded)),
+            // The card may have less than the budget allows, and memory that others have freed may still wait for their kernels.
+            Err(e) if is_out_of_memory(e) => {
+                self.budget.reclaim_of_card(padded as u64);
+                let freed = self.gpu.context.synchronize();
+                freed.and_then(|()| self.gpu.allocate(stream, padded))
+            }
             allocated => allocated,
         };
         match allocated {

@@ -56,6 +56,11 @@ impl TransferPrimitives for HostDevice {
         Ok(columns)
     }
 
+    fn keeps_text_on_host(&self, _column: &Column) -> bool {
+        // All of its columns do, and nobody minds.
+        false
+    }
+
     fn receive(&self, _column: &Column) -> Result<()> {
         Ok(())
     }
