@@ -11,7 +11,7 @@ use crate::error::Decline;
 use crate::exec::transfer::chunk_limits::Role;
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
-use crate::options::CacheSize;
+use crate::options::{CacheSize, Offload};
 use crate::plan::choose::policy::Policy;
 use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::device_plan::{aggregate_plan, fused_plan, join_plan, resident_join};
@@ -39,6 +39,8 @@ pub(crate) struct Rewrite<'a> {
     pub(crate) device: OnceCell<Arc<PlannedDevice>>,
     /// The columns of tables that may stay on the device.
     pub(crate) cache: CacheSize,
+    /// The device memory that the session may use, as far as it is known.
+    pub(crate) memory: u64,
     /// Nodes that stay on the host between two device nodes, for want of a compiled expression.
     pub(crate) host_steps: Vec<HostStep>,
 }
@@ -82,7 +84,11 @@ impl Rewrite<'_> {
         let mut transfers = Transfers {
             plan: self.plan,
             device,
-            caches: self.cache.bytes(device.is_gpu(), u64::MAX) > 0,
+            cache: match self.cache.bytes(device.is_gpu(), self.memory) {
+                // Of a table that is larger than the store a part stays.
+                1.. if self.policy.options.offload == Offload::Force => u64::MAX,
+                bytes => bytes,
+            },
             host_steps: &mut self.host_steps,
         };
         transfers.upload(input, rewritten, columns, role)

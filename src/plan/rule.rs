@@ -144,6 +144,7 @@ impl PhysicalOptimizerRule for BowtieRule {
             choose_device: &|| PlannedDevice::new(&self.devices, choice, limit),
             device: OnceCell::new(),
             cache: options.cache,
+            memory: gpu.map_or(u64::MAX, |gpu| gpu.memory),
             host_steps: vec![],
         };
         let rewritten = rewrite.node(root)?;

@@ -65,8 +65,8 @@ impl HostStep {
 pub(crate) struct Transfers<'a> {
     pub(crate) plan: &'a RecognisedPlan,
     pub(crate) device: &'a Arc<PlannedDevice>,
-    /// Whether columns of tables stay on the device.
-    pub(crate) caches: bool,
+    /// The most bytes of a table whose columns stay on the device; 0 if none do.
+    pub(crate) cache: u64,
     pub(crate) host_steps: &'a mut Vec<HostStep>,
 }
 
@@ -100,8 +100,8 @@ impl Transfers<'_> {
             };
         }
         let node = self.plan.node(id);
-        if self.caches
-            && let Some(scan) = scan_of(rewritten, role)
+        if self.cache > 0
+            && let Some(scan) = scan_of(rewritten, role, self.cache)
         {
             return device_node(scan, vec![], self.device).map(Some);
         }

@@ -162,6 +162,14 @@ impl MemoryTable {
         Ok(means.into_iter().sum::<u64>().max(1).next_power_of_two())
     }
 
+    /// Bytes of all columns of the scan, approximately.
+    pub(crate) fn bytes(&self) -> Result<u64> {
+        let means = self.means(|array| Ok(mean_bytes(array)?.max(text_bytes(array))))?;
+        let columns = 0..self.schema.fields().len();
+        let of = columns.filter_map(|column| means.get(self.column_of_batches(column)));
+        Ok(of.sum::<u64>().saturating_mul(self.rows() as u64))
+    }
+
     /// The mean length of the first values of column `column` of the scan, if it is text.
     pub(crate) fn text_length(&self, column: usize) -> Option<u64> {
         let first = self.first_batches().next()?;
@@ -201,15 +209,20 @@ impl MemoryTable {
         batches.map(|of| (&partitions[of.partition][of.batch], *of))
     }
 
-    /// A scan of these pieces alone.
-    pub(crate) fn scan_of(&self, pieces: &[Piece]) -> Result<Arc<dyn ExecutionPlan>> {
-        let batches = |piece| {
-            let batches = self.batches(piece);
+    /// A scan of these pieces alone, in at most so many partitions.
+    pub(crate) fn scan_of(
+        &self,
+        pieces: &[Piece],
+        most_partitions: usize,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let each = pieces.len().div_ceil(most_partitions.max(1)).max(1);
+        let batches = |pieces: &[Piece]| {
+            let batches = pieces.iter().flat_map(|piece| self.batches(piece));
             batches
                 .map(|(batch, of)| batch.slice(of.from, of.rows))
                 .collect()
         };
-        let partitions: Vec<Vec<RecordBatch>> = pieces.iter().map(batches).collect();
+        let partitions: Vec<Vec<RecordBatch>> = pieces.chunks(each).map(batches).collect();
         let schema = match self.in_memory() {
             Some(source) => source.original_schema(),
             None => Arc::clone(&self.schema),

@@ -179,7 +179,8 @@ impl Pieces {
 
     /// The rows of some pieces, as an upload stages them.
     fn staged(&self, pieces: &[Piece]) -> Result<DeviceStream> {
-        let input = self.table.scan_of(pieces)?;
+        let partitions = self.context.session_config().target_partitions();
+        let input = self.table.scan_of(pieces, partitions)?;
         let upload = UploadOperator {
             columns: SideInput::new(Arc::clone(self.table.schema())),
             role: self.role,
@@ -205,6 +206,9 @@ pub(crate) fn cache_bytes(
         .bytes(planned.is_gpu(), opened.budget().limit())
 }
 
+/// Rows are not stored if fewer of them fit a chunk.
+const LEAST_ROWS: u64 = 8;
+
 /// The pieces of a table; whether its columns may stay on the device.
 pub(crate) fn pieces_of(
     table: &MemoryTable,
@@ -223,17 +227,32 @@ pub(crate) fn pieces_of(
     // As of other chunks, so that eight of them fit.
     let by_bytes = device.budget().limit() / 8 / table.row_bytes()?;
     let most_rows = limits.most_rows.min(device.profile().stored_rows);
-    let most_rows = most_rows.min(by_bytes as usize);
+    let (most_rows, rows_fit) = match by_bytes {
+        // Longer rows are cut by their upload.
+        ..LEAST_ROWS => (most_rows, false),
+        by_bytes => (most_rows.min(by_bytes as usize), true),
+    };
     // The values of several batches may overflow small keys of dictionaries.
     let keeps = |data_type| device.keeps(data_type) && !has_small_dictionary(data_type);
-    let kept = schema.fields().iter().all(|field| keeps(field.data_type()));
+    let kept = rows_fit && schema.fields().iter().all(|field| keeps(field.data_type()));
     Ok((table.pieces(most_rows)?, kept))
 }
 
-/// The scan on the device that stands for `plan`; `None` for a node whose columns cannot stay.
-pub(crate) fn scan_of(plan: &Arc<dyn ExecutionPlan>, role: Role) -> Option<ScanOperator> {
-    Some(ScanOperator {
-        table: Arc::new(MemoryTable::of(plan)?),
+/// The scan on the device that stands for `plan`; `None` for a node whose columns cannot stay, or have more than `most` bytes.
+pub(crate) fn scan_of(
+    plan: &Arc<dyn ExecutionPlan>,
+    role: Role,
+    most: u64,
+) -> Option<ScanOperator> {
+    let table = MemoryTable::of(plan)?;
+    let mut fields = table.schema().fields().iter();
+    let may_stay = fields.all(|field| {
+        let data_type = field.data_type();
+        !data_type.is_nested() && !has_small_dictionary(data_type)
+    });
+    let fits = || most == u64::MAX || table.bytes().is_ok_and(|bytes| bytes <= most);
+    (may_stay && fits()).then(|| ScanOperator {
+        table: Arc::new(table),
         role,
     })
 }

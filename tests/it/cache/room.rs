@@ -83,9 +83,9 @@ async fn queries_take_the_memory_of_stored_columns() {
     );
 }
 
-/// Sessions at once, whose columns do not fit together, with queries that need memory too.
+/// Concurrent sessions whose columns do not fit together, with queries that need memory too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn sessions_at_once() {
+async fn concurrent_sessions() {
     const MEMORY: u64 = 3 << 20;
     let runtime = BowtieRuntime::with_device_memory(MEMORY);
     let sessions = (0..8).map(|n| {

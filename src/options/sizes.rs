@@ -1,0 +1,116 @@
+//! The options that are sizes: of device memory, and of what stays there.
+
+use std::fmt;
+use std::str::FromStr;
+
+use datafusion::common::config_err;
+use datafusion::error::{DataFusionError, Result};
+
+/// `bowtie.device_memory`: a number of bytes, or automatic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bytes(pub Option<u64>);
+
+impl Bytes {
+    /// With less memory no chunk of a useful size fits.
+    const LEAST: u64 = 1 << 20;
+}
+
+impl FromStr for Bytes {
+    type Err = DataFusionError;
+
+    fn from_str(value: &str) -> Result<Self> {
+        if value.trim().eq_ignore_ascii_case("auto") {
+            return Ok(Self(None));
+        }
+        match size(value) {
+            Some(bytes) => Ok(Self(Some(bytes))),
+            None => config_err!(
+                "bowtie.device_memory cannot be '{value}': use auto, or a size of at least 1MB such as 512MB, 8GB or 1.5GiB"
+            ),
+        }
+    }
+}
+
+/// The bytes of a size of at least [`Bytes::LEAST`] with a unit, which is a power of 1024, as in DataFusion's own memory limits.
+fn size(value: &str) -> Option<u64> {
+    let text = value.trim().to_ascii_uppercase();
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor: u64 = match unit.trim() {
+        "" | "B" => 1,
+        "K" | "KB" | "KIB" => 1 << 10,
+        "M" | "MB" | "MIB" => 1 << 20,
+        "G" | "GB" | "GIB" => 1 << 30,
+        "T" | "TB" | "TIB" => 1 << 40,
+        _ => return None,
+    };
+    let bytes = number.parse::<f64>().ok()? * factor as f64;
+    let is_size = bytes.is_finite() && (Bytes::LEAST as f64..=(1u64 << 60) as f64).contains(&bytes);
+    is_size.then_some(bytes as u64)
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(bytes) = self.0 else {
+            return f.write_str("auto");
+        };
+        for (unit, shift) in [("TB", 40), ("GB", 30), ("MB", 20), ("KB", 10)] {
+            if bytes % (1 << shift) == 0 {
+                return write!(f, "{}{unit}", bytes >> shift);
+            }
+        }
+        write!(f, "{bytes}")
+    }
+}
+
+/// `bowtie.cache`: the columns of tables that stay on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheSize {
+    /// No columns.
+    Off,
+    /// As many as fit a share of a GPU's memory; none on the CPU backend.
+    Auto,
+    /// As many as have this number of bytes together.
+    Bytes(u64),
+}
+
+impl CacheSize {
+    /// The most bytes of stored columns on a device on which a session may reserve `device_memory` bytes.
+    pub(crate) fn bytes(self, is_gpu: bool, device_memory: u64) -> u64 {
+        match self {
+            Self::Auto if is_gpu => device_memory / 4 * 3,
+            Self::Auto | Self::Off => 0,
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+impl FromStr for CacheSize {
+    type Err = DataFusionError;
+
+    fn from_str(value: &str) -> Result<Self> {
+        match value.trim().to_ascii_lowercase().as_str() {
+            "off" => return Ok(Self::Off),
+            "auto" => return Ok(Self::Auto),
+            _ => {}
+        }
+        match size(value) {
+            Some(bytes) => Ok(Self::Bytes(bytes)),
+            None => config_err!(
+                "bowtie.cache cannot be '{value}': use off, auto, or a size of at least 1MB such as 512MB, 8GB or 1.5GiB"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for CacheSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::Auto => f.write_str("auto"),
+            Self::Bytes(bytes) => Bytes(Some(*bytes)).fmt(f),
+        }
+    }
+}
