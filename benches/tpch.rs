@@ -5,6 +5,7 @@
 //! cargo bench --bench tpch                          scale factor 1
 //! cargo bench --bench tpch -- --large               10: some 15 GiB of memory
 //! cargo bench --bench tpch -- --quick --filter q03  0.1, one query
+//! cargo bench --bench tpch -- --parquet target/tpch --clients 8    from Parquet files, and with several sessions at once
 //! ```
 
 mod support;
@@ -13,8 +14,10 @@ mod tables;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::Instant;
 
 use datafusion::catalog::TableProvider;
+use datafusion::error::DataFusionError;
 
 use support::answer::Consume;
 use support::arguments::Arguments;
@@ -62,7 +65,20 @@ async fn run() -> Result<()> {
         (false, true) => 0.1,
         (false, false) => 1.0,
     };
-    let tables: Vec<(&'static str, Arc<dyn TableProvider>)> = tables::all(scale)?;
+    if let Some(dir) = &arguments.export {
+        return tables::write(scale, dir).await;
+    }
+    let tables: Vec<(&'static str, Arc<dyn TableProvider>)> = match &arguments.parquet {
+        Some(dir) => {
+            tables::write(scale, dir).await?;
+            tables::files(dir).await?
+        }
+        None => tables::all(scale)?,
+    };
+    let from = match arguments.parquet {
+        Some(_) => "Parquet files",
+        None => "tables in memory",
+    };
     let engines = [
         Engine::new(BASELINE, Growth::Rows, &[("bowtie.offload", "off")]),
         Engine::new("bowtie-auto", Growth::Rows, &[("bowtie.offload", "auto")]),
@@ -75,7 +91,7 @@ async fn run() -> Result<()> {
         sessions.push(session);
     }
     let mut text = format!(
-        "tpch: scale factor {scale}, {}, device {}\n  query  rows",
+        "tpch: scale factor {scale}, {from}, {}, device {}\n  query  rows",
         machine::describe(),
         arguments.device
     );
@@ -141,14 +157,59 @@ async fn run() -> Result<()> {
         write!(line, " {:>14}", digits(*first))?;
     }
     println!(
-        "{line}\nms: medians, from the SQL text to the last row, tables in memory. The tests hold the rows to DataFusion's."
+        "{line}\nms: medians, from the SQL text to the last row, {from}. The tests hold the rows to DataFusion's."
     );
+    if arguments.clients > 0 {
+        let together = clients(&arguments, &tables).await?;
+        println!("{together}");
+        text = format!("{text}\n{together}");
+    }
     std::fs::create_dir_all(&arguments.out)?;
     std::fs::write(arguments.out.join("tpch.csv"), csv)?;
     std::fs::write(arguments.out.join("tpch.txt"), format!("{text}\n{line}\n"))?;
     plot(&arguments, scale, &sessions, all_times)?;
     println!("\nwritten to {}", arguments.out.display());
     Ok(())
+}
+
+/// The time in which one session runs all queries, and several sessions at once run them, each beginning at another one.
+async fn clients(
+    arguments: &Arguments,
+    tables: &[(&'static str, Arc<dyn TableProvider>)],
+) -> Result<String> {
+    let mut seconds = vec![];
+    for clients in [1, arguments.clients] {
+        let mut sessions = vec![];
+        for _ in 0..clients {
+            let auto = Engine::new("bowtie-auto", Growth::Rows, &[("bowtie.offload", "auto")]);
+            let session = Session::open(auto, arguments).await?;
+            session.load(tables)?;
+            sessions.push(session);
+        }
+        let start = Instant::now();
+        let runs = sessions.into_iter().enumerate().map(|(client, session)| {
+            tokio::spawn(async move {
+                for n in 0..QUERIES.len() {
+                    let (name, sql) = QUERIES[(client * 3 + n) % QUERIES.len()];
+                    let rows = session.ctx.sql(sql).await?.collect().await;
+                    rows.map_err(|error| error.context(name.to_string()))?;
+                }
+                Ok::<_, DataFusionError>(())
+            })
+        });
+        for run in runs.collect::<Vec<_>>() {
+            run.await??;
+        }
+        seconds.push(start.elapsed().as_secs_f64());
+    }
+    let [one, all] = seconds[..] else {
+        return Err("a run is missing".into());
+    };
+    let clients = arguments.clients;
+    let ratio = clients as f64 * one / all;
+    Ok(format!(
+        "all queries, auto: 1 client {one:.3} s, {clients} clients at once {all:.3} s: {ratio:.2} times the queries of one"
+    ))
 }
 
 /// The time of each query against that of DataFusion alone, whose own line is the diagonal.

@@ -14,6 +14,7 @@ use crate::plan::cache::pin_function::{Action, PinFunction};
 use crate::plan::explain::devices_function::DevicesFunction;
 use crate::plan::explain::explain_function::ExplainFunction;
 use crate::plan::rule::BowtieRule;
+use crate::plan::snapshots::query_planner::BowtieQueryPlanner;
 use crate::runtime::process::BowtieRuntime;
 use crate::runtime::session_devices::SessionDevices;
 
@@ -76,7 +77,12 @@ impl BowtieSessionExt for SessionStateBuilder {
                 Arc::new(ExplainFunction::new(Arc::clone(&rule))),
             ),
             (DevicesFunction::NAME, Arc::new(DevicesFunction)),
-            (CacheFunction::NAME, Arc::new(CacheFunction { runtime })),
+            (
+                CacheFunction::NAME,
+                Arc::new(CacheFunction {
+                    runtime: Arc::clone(&runtime),
+                }),
+            ),
             (Action::Pin.name(), pin(Action::Pin)),
             (Action::Unpin.name(), pin(Action::Unpin)),
         ];
@@ -85,6 +91,12 @@ impl BowtieSessionExt for SessionStateBuilder {
             let function = TableFunction::new(name.to_string(), function);
             functions.insert(name.to_string(), Arc::new(function));
         }
+
+        let planner = self.query_planner();
+        *planner = Some(Arc::new(BowtieQueryPlanner {
+            runtime: Arc::clone(&runtime),
+            inner: planner.take(),
+        }));
 
         self.scalar_functions()
             .get_or_insert_default()

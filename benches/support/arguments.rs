@@ -22,6 +22,8 @@ options:
   --set <name=value> another option of bowtie, such as chunk_rows=4000000; may stand several times
   --analyze          after each cell of this crate: the time of each phase, and the plan with its metrics
   --piecewise        also measure DataFusion's experimental piecewise merge join
+  --parquet <dir>    tpch only: read the tables from Parquet files there, which are written if they are missing
+  --clients <n>      tpch only: also that many sessions at once, each of which runs all queries
   --export <dir>     write the tables as Parquet files and measure nothing";
 
 /// The parsed command line.
@@ -41,6 +43,8 @@ pub struct Arguments {
     pub options: Vec<(String, String)>,
     pub analyze: bool,
     pub piecewise: bool,
+    pub parquet: Option<PathBuf>,
+    pub clients: usize,
     pub export: Option<PathBuf>,
 }
 
@@ -65,6 +69,8 @@ impl Arguments {
             options: vec![],
             analyze: false,
             piecewise: false,
+            parquet: None,
+            clients: 0,
             export: None,
         };
         let mut repeat = None;
@@ -103,6 +109,8 @@ impl Arguments {
                 }
                 "--analyze" => arguments.analyze = true,
                 "--piecewise" => arguments.piecewise = true,
+                "--parquet" => arguments.parquet = Some(PathBuf::from(value()?)),
+                "--clients" => arguments.clients = number(&flag, &value()?)?,
                 "--export" => arguments.export = Some(PathBuf::from(value()?)),
                 "--help" | "-h" => {
                     println!("{USAGE}");

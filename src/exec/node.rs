@@ -20,6 +20,7 @@ use datafusion::physical_plan::{
 };
 use futures::StreamExt;
 
+use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
 use crate::exec::chunk::DeviceStream;
 use crate::runtime::planned_device::PlannedDevice;
@@ -73,6 +74,17 @@ pub(crate) trait DeviceOperator: Any + fmt::Debug + Send + Sync {
         OutputOnDevice::AsItIs
     }
 
+    /// What the operator does with each batch of its input, if that is all it does and if nodes above may do it in one step with their own
+    /// work.
+    fn on_batch(&self, _device: &Arc<dyn Device>) -> Option<OnBatch> {
+        None
+    }
+
+    /// Whether the function of [`DeviceOperator::on_batch`] only selects columns, which costs nothing, also of rows that are not on the device.
+    fn only_selects(&self) -> bool {
+        false
+    }
+
     /// Starts the only output partition.
     fn execute(&self, execution: Execution<'_>) -> Result<DeviceStream>;
 }
@@ -85,6 +97,18 @@ pub(crate) enum OutputOnDevice {
     By(Arc<dyn DeviceOperator>),
     /// The node above needs an upload.
     No,
+}
+
+/// The function that an operator applies to each batch.
+pub(crate) type OnBatch =
+    Arc<dyn Fn(&DeviceBatch) -> crate::error::Result<DeviceBatch> + Send + Sync>;
+
+/// A node that applies a function to each batch of its input.
+pub(crate) struct PerBatch<'a> {
+    pub(crate) on_batch: OnBatch,
+    pub(crate) only_selects: bool,
+    pub(crate) input: &'a Plan,
+    pub(crate) metrics: &'a ExecutionPlanMetricsSet,
 }
 
 /// What an operator needs to execute.
@@ -202,6 +226,19 @@ impl DeviceNode {
             device,
             planned: &self.device,
             context,
+            metrics: &self.metrics,
+        })
+    }
+
+    /// What the node does with each batch, if that is all it does.
+    pub(crate) fn on_batch(&self, device: &Arc<dyn Device>) -> Option<PerBatch<'_>> {
+        let [input] = self.inputs.as_slice() else {
+            return None;
+        };
+        Some(PerBatch {
+            on_batch: self.operator.on_batch(device)?,
+            only_selects: self.operator.only_selects(),
+            input,
             metrics: &self.metrics,
         })
     }

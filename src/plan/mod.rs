@@ -10,4 +10,5 @@ pub(crate) mod explain;
 pub(crate) mod recognise;
 pub(crate) mod rewrite;
 pub(crate) mod rule;
+pub(crate) mod snapshots;
 pub(crate) mod transfers;

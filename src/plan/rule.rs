@@ -20,6 +20,7 @@ use crate::plan::recognise::aggregate_source::group_source;
 use crate::plan::recognise::recognised_plan::{RecognisedPlan, Scope};
 use crate::plan::recognise::source::join_source;
 use crate::plan::rewrite::Rewrite;
+use crate::plan::snapshots::scans::without_snapshots;
 use crate::runtime::planned_device::PlannedDevice;
 use crate::runtime::session_devices::SessionDevices;
 
@@ -100,10 +101,9 @@ impl BowtieRule {
         })?;
         Ok(())
     }
-}
 
-impl PhysicalOptimizerRule for BowtieRule {
-    fn optimize(
+    /// The plan with nodes on a device. Scans of snapshots that are not on it are left.
+    fn offloaded(
         &self,
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
@@ -152,6 +152,16 @@ impl PhysicalOptimizerRule for BowtieRule {
             self.decisions.record(|| Decision::of_host_step(step));
         }
         Ok(rewritten)
+    }
+}
+
+impl PhysicalOptimizerRule for BowtieRule {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        without_snapshots(self.offloaded(plan, config)?)
     }
 
     fn name(&self) -> &str {

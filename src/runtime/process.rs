@@ -13,6 +13,7 @@ use crate::error::{BowtieError, Result};
 use crate::runtime::gpus;
 use crate::runtime::host_memory::{default_host_budget, host_memory};
 use crate::store::column_store::ColumnStore;
+use crate::store::snapshots::Snapshots;
 
 /// A device of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -66,6 +67,7 @@ pub struct BowtieRuntime {
     budgets: Mutex<HashMap<DeviceId, Arc<Budget>>>,
     /// By the name of the device.
     stores: Mutex<HashMap<String, Arc<ColumnStore>>>,
+    snapshots: Arc<Snapshots>,
 }
 
 /// The memory of a device that the sessions of a [`BowtieRuntime`] share.
@@ -113,6 +115,7 @@ impl BowtieRuntime {
             limit,
             budgets: Mutex::default(),
             stores: Mutex::default(),
+            snapshots: Arc::default(),
         }
     }
 
@@ -167,6 +170,11 @@ impl BowtieRuntime {
         let mut stores: Vec<_> = stores.collect();
         stores.sort_by(|a, b| a.0.cmp(&b.0));
         stores
+    }
+
+    /// What tables in memory held when they were read last.
+    pub(crate) fn snapshots(&self) -> &Arc<Snapshots> {
+        &self.snapshots
     }
 
     /// The budget that the sessions of this runtime share. `root`: the device's root budget.

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
-use arrow::datatypes::SchemaRef;
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{ScalarValue, internal_err};
 use datafusion::error::Result as DataFusionResult;
+use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
 
 use crate::ir::row_program::RowProgram;
 use crate::ir::text_predicate::TextSlice;
+use crate::spec::scalar_word::word_of;
 
 /// Expressions over the rows of an input, as DataFusion's and compiled for a device.
 #[derive(Debug, Clone)]
@@ -22,6 +25,17 @@ pub(crate) struct RowExpressions {
     pub program: RowProgram,
     /// How each expression's column is computed.
     pub columns: Vec<ExpressionColumn>,
+    /// Constants of the program that are known when the query runs.
+    pub subqueries: Vec<SubqueryConstant>,
+}
+
+/// A constant of a program that comes from a scalar subquery. DataFusion runs the subquery before the node.
+#[derive(Debug, Clone)]
+pub(crate) struct SubqueryConstant {
+    /// The number of its instruction.
+    pub instruction: usize,
+    /// An expression without columns.
+    pub expression: Arc<dyn PhysicalExpr>,
 }
 
 impl RowExpressions {
@@ -58,7 +72,39 @@ impl RowExpressions {
             expressions: expressions.collect::<DataFusionResult<_>>()?,
             program: self.program.over(place),
             columns: columns.collect(),
+            subqueries: self.subqueries.clone(),
         })
+    }
+
+    /// The same expressions with the values of the scalar subqueries that they read; as they are, where DataFusion has to evaluate them.
+    pub(crate) fn with_subqueries(&self) -> Self {
+        match self.subqueries.is_empty() {
+            true => self.clone(),
+            false => self.known().unwrap_or_else(|_| self.clone()),
+        }
+    }
+
+    /// # Errors
+    /// Where DataFusion cannot evaluate a subquery's expression, or a program cannot hold its value.
+    fn known(&self) -> DataFusionResult<Self> {
+        let mut known = self.clone();
+        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options)?;
+        for subquery in known.subqueries.drain(..) {
+            let value = match subquery.expression.evaluate(&row)? {
+                ColumnarValue::Scalar(value) => value,
+                ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0)?,
+            };
+            let instructions = &mut known.program.instructions;
+            let (Some(word), Some(constant)) =
+                (word_of(&value), instructions.get_mut(subquery.instruction))
+            else {
+                return internal_err!("bowtie: {value} is no constant of a program");
+            };
+            constant.constant = word.unwrap_or_default();
+            constant.b = word.is_none().into();
+        }
+        Ok(known)
     }
 }
 

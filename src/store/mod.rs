@@ -2,3 +2,5 @@
 
 pub(crate) mod column_key;
 pub(crate) mod column_store;
+pub(crate) mod snapshots;
+pub(crate) mod table_snapshot;

@@ -1,23 +1,22 @@
-//! [`ResidentGroups`]: groups that stay on the device for the node above, as their states are their results. In:
-//! batches. Out: one batch of distinct groups.
+//! [`ResidentGroups`]: groups that stay on the device for the node above, which makes their results of their states. In: batches. Out: one
+//! batch of distinct groups.
 //!
 //! Groups of several chunks are concatenated and grouped again, as `partials.rs` does for groups on the host.
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
-
 use crate::device::data::batch::DeviceBatch;
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
-use crate::error::{IfItFits as _, Result};
+use crate::error::{BowtieError, IfItFits as _, Result};
+use crate::exec::aggregate::final_values::{FinalValue, is_exact};
 use crate::exec::aggregate::group_values::Partial;
 use crate::exec::aggregate::partials::{FEW_ROWS, PartialGroups, Partials, of_states};
-use crate::exec::memory::compact_views::{compact_views, has_views};
+use crate::exec::memory::compact_views::compact_views;
 use crate::exec::transfer::chunker::has_small_dictionary;
 use crate::ir::fold::Fold;
 use crate::ir::strategies::GroupStrategy;
-use crate::spec::aggregate::{AggregateFunction, GroupSpec, GroupState};
+use crate::spec::aggregate::GroupSpec;
 
 /// Groups of the chunks so far. A group may occur in several of them.
 pub(crate) struct ResidentGroups {
@@ -26,7 +25,7 @@ pub(crate) struct ResidentGroups {
     groups: Partials<Groups>,
 }
 
-/// Distinct groups: their keys, and one state for each aggregate.
+/// Distinct groups: their keys, and the states of one aggregate after the other.
 struct Groups {
     rows: usize,
     keys: Vec<Column>,
@@ -44,16 +43,10 @@ impl PartialGroups for Groups {
     }
 }
 
-/// Whether the device's states are the results, so that DataFusion's accumulators have nothing to finish. Floats are
-/// excluded, as DataFusion adds them to zero and compares them in its own way. So are views whose bytes are on the host:
-/// they would keep all buffers of their chunks alive.
+/// Whether the device makes the results of its states ([`FinalValue`]), so that DataFusion's accumulators have nothing to finish. Keys that
+/// are floats are excluded, as DataFusion compares them in its own way. So are views whose bytes are on the host: they would keep all
+/// buffers of their chunks alive.
 pub(crate) fn are_results(spec: &GroupSpec) -> bool {
-    let is_exact = |column: usize| {
-        let data_type = spec.input.data_type(column);
-        let is_view = matches!(data_type, DataType::Utf8View | DataType::BinaryView);
-        let keeps_buffers = has_views(data_type) && !(is_view && spec.views_are_text);
-        !data_type.is_floating() && !keeps_buffers
-    };
     let one_set = match spec.sets.as_slice() {
         [set] => set.id.is_none() && !set.nulls.contains(&true),
         _ => false,
@@ -61,16 +54,12 @@ pub(crate) fn are_results(spec: &GroupSpec) -> bool {
     let mut keys = spec.keys.iter().zip(spec.schema.fields());
     let keys = keys.all(|(column, field)| {
         let data_type = spec.input.data_type(*column);
-        is_exact(*column) && !has_small_dictionary(data_type) && data_type == field.data_type()
+        is_exact(spec, data_type)
+            && !has_small_dictionary(data_type)
+            && data_type == field.data_type()
     });
-    let results = spec.aggregates.iter().all(|aggregate| {
-        aggregate.state == GroupState::Folds
-            && match aggregate.function {
-                AggregateFunction::Count => true,
-                AggregateFunction::Avg | AggregateFunction::Variance => false,
-                _ => aggregate.argument.is_some_and(is_exact),
-            }
-    });
+    let mut aggregates = spec.aggregates.iter();
+    let results = aggregates.all(|aggregate| FinalValue::of(aggregate, spec).is_some());
     one_set && keys && results && !spec.keys.is_empty()
 }
 
@@ -105,14 +94,15 @@ impl ResidentGroups {
             .iter()
             .map(|column| Ok(batch.column(*column)?.as_ref()));
         let keys = keys.collect::<Result<Vec<&Column>>>()?;
-        let folds = self.spec.aggregates.iter().map(|aggregate| {
+        let mut folds = vec![];
+        for aggregate in &self.spec.aggregates {
             let argument = match aggregate.argument {
                 Some(column) => Some(batch.column(column)?.as_ref()),
                 None => None,
             };
-            Ok((fold_of(aggregate.function), argument))
-        });
-        let folds = folds.collect::<Result<Vec<_>>>()?;
+            let of = aggregate.function.folds().iter();
+            folds.extend(of.map(|fold| (*fold, argument)));
+        }
         let (groups, strategy) = self.grouped(batch.rows(), &keys, &folds)?;
         self.groups.push(groups);
         if self.groups.are_many(FEW_ROWS) {
@@ -149,10 +139,14 @@ impl ResidentGroups {
         };
         let keys = (0..self.spec.keys.len()).map(|i| together(&|groups| &groups.keys[i]));
         let keys = keys.collect::<Result<Vec<_>>>()?;
-        let states = (0..self.spec.aggregates.len()).map(|i| together(&|groups| &groups.states[i]));
+        let functions = self.spec.aggregates.iter();
+        let folds: Vec<Fold> = functions
+            .flat_map(|aggregate| aggregate.function.folds().iter().copied())
+            .collect();
+        let states = (0..folds.len()).map(|i| together(&|groups| &groups.states[i]));
         let states = states.collect::<Result<Vec<_>>>()?;
-        let functions = self.spec.aggregates.iter().map(|a| fold_of(a.function));
-        let folds: Vec<(Fold, Option<&Column>)> = functions
+        let folds: Vec<(Fold, Option<&Column>)> = folds
+            .into_iter()
             .zip(&states)
             .map(|(fold, states)| (of_states(fold), Some(states)))
             .collect();
@@ -163,15 +157,32 @@ impl ResidentGroups {
         Ok(())
     }
 
-    /// All groups, each once; `None` if there are none.
+    /// All groups, each once, with the results of the aggregates; `None` if there are none, or if a result is an error of DataFusion's: then
+    /// the groups are unchanged.
     pub(crate) fn finish(&mut self) -> Result<Option<DeviceBatch>> {
         if self.groups.waiting().len() > 1 {
             self.merge()?;
         }
+        let computed = match self.groups.waiting() {
+            [groups] => self.computed(groups),
+            _ => return Ok(None),
+        };
+        let computed = match computed {
+            Err(BowtieError::NeedsDataFusion) => return Ok(None),
+            computed => computed?,
+        };
         let Some(groups) = self.groups.take().pop() else {
             return Ok(None);
         };
-        let columns = groups.keys.into_iter().chain(groups.states);
+        let mut states = groups.states.into_iter();
+        let results = self.spec.aggregates.iter().zip(computed);
+        let results = results.filter_map(|(aggregate, computed)| {
+            let mut states = states.by_ref().take(aggregate.function.folds().len());
+            let state = states.next();
+            states.for_each(drop);
+            computed.or(state)
+        });
+        let columns = groups.keys.into_iter().chain(results);
         let columns = columns
             .zip(self.spec.schema.fields())
             .map(|(column, field)| {
@@ -184,6 +195,20 @@ impl ResidentGroups {
         )))
     }
 
+    /// For each aggregate, its result if it is not its only state.
+    fn computed(&self, groups: &Groups) -> Result<Vec<Option<Column>>> {
+        let of_aggregates = of_aggregates(&self.spec, &groups.states);
+        let results = self.spec.aggregates.iter().zip(of_aggregates);
+        let results =
+            results.map(
+                |(aggregate, states)| match FinalValue::of(aggregate, &self.spec) {
+                    Some(value) => value.computed(self.device.as_ref(), groups.rows, states),
+                    None => Err(BowtieError::NeedsDataFusion),
+                },
+            );
+        results.collect()
+    }
+
     /// Downloads all groups.
     pub(crate) fn partials(self) -> Result<Vec<Partial>> {
         let down = |column: &Column| compact_views(self.device.download(column)?);
@@ -191,10 +216,8 @@ impl ResidentGroups {
             Ok(Partial {
                 rows: groups.rows,
                 keys: groups.keys.iter().map(down).collect::<Result<_>>()?,
-                states: groups
-                    .states
-                    .iter()
-                    .map(|state| Ok(vec![down(state)?]))
+                states: of_aggregates(&self.spec, &groups.states)
+                    .map(|states| states.iter().map(down).collect())
                     .collect::<Result<_>>()?,
             })
         };
@@ -202,7 +225,12 @@ impl ResidentGroups {
     }
 }
 
-/// The only fold of a function other than an average or a variance.
-fn fold_of(function: AggregateFunction) -> Fold {
-    function.folds()[0]
+/// The states of each aggregate.
+fn of_aggregates<'a>(spec: &GroupSpec, states: &'a [Column]) -> impl Iterator<Item = &'a [Column]> {
+    let mut rest = states;
+    spec.aggregates.iter().map(move |aggregate| {
+        let (states, others) = rest.split_at(aggregate.function.folds().len());
+        rest = others;
+        states
+    })
 }

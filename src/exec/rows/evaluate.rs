@@ -18,7 +18,7 @@ use crate::device::data::column::Column;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
-use crate::exec::blocking::blocking;
+use crate::exec::blocking::blocking_task;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::{Input, InputChunk};
 use crate::exec::input::coalesce::pieces;
@@ -26,13 +26,9 @@ use crate::exec::memory::shrink::{Answer, Halving, Part, by_halves};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::memory::step::{self, OnRefusal, Step};
 use crate::exec::metrics::DeviceMetrics;
-use crate::exec::node::Execution;
+use crate::exec::node::{DeviceNode, Execution, OnBatch};
 use crate::ir::row_program::{RowProgram, RowSource};
 use crate::spec::rows::{ExpressionColumn, RowExpressions};
-
-/// The function that is applied to each batch.
-pub(crate) type OnBatch =
-    Arc<dyn Fn(&DeviceBatch) -> crate::error::Result<DeviceBatch> + Send + Sync>;
 
 /// Parts of a piece are halved down to 64 rows.
 const HALVING: Halving = Halving {
@@ -40,7 +36,8 @@ const HALVING: Halving = Halving {
     aligned: 1,
 };
 
-/// Applies `on_batch` to each piece of the execution's input.
+/// Applies `on_batch` to each piece of the execution's input. Filters and projections below are applied in the same step, so that a piece
+/// passes all of them without waiting between.
 pub(crate) fn piecewise(execution: Execution<'_>, on_batch: OnBatch) -> Result<DeviceStream> {
     let [node] = execution.inputs()?;
     let Execution {
@@ -49,18 +46,37 @@ pub(crate) fn piecewise(execution: Execution<'_>, on_batch: OnBatch) -> Result<D
         metrics,
         ..
     } = execution;
+    let mut steps = vec![BatchStep {
+        on_batch,
+        metrics: DeviceMetrics::new(metrics),
+    }];
+    let mut below = vec![];
+    let mut next = node;
+    while let Some(step) = DeviceNode::of(next)?.on_batch(&device) {
+        next = step.input;
+        below.push(step);
+    }
+    // Columns that the lowest steps do not select are not uploaded.
+    while below.pop_if(|step| step.only_selects).is_some() {}
+    let node = below.last().map_or(node, |step| step.input);
+    steps.extend(below.into_iter().map(|step| BatchStep {
+        on_batch: step.on_batch,
+        metrics: DeviceMetrics::new(step.metrics),
+    }));
+    steps.reverse();
     let spilling = Spilling::of(&context, metrics);
     let input = pieces(node, &device, &context, spilling.as_ref())?;
     let pieces = Pieces {
         device,
         spilling,
         needs: vec![Need::Now; node.schema().fields().len()],
-        metrics: DeviceMetrics::new(metrics),
-        on_batch,
+        steps,
     };
     let made = stream::try_unfold((input, pieces), |(mut input, pieces)| async move {
         let Some(chunk) = input.try_next().await? else {
-            pieces.metrics.baseline.done();
+            for step in &pieces.steps {
+                step.metrics.baseline.done();
+            }
             return Ok::<_, DataFusionError>(None);
         };
         let chunk = match chunk {
@@ -70,11 +86,8 @@ pub(crate) fn piecewise(execution: Execution<'_>, on_batch: OnBatch) -> Result<D
                 return Ok(Some((told, (input, pieces))));
             }
         };
-        let metrics = pieces.metrics.clone();
-        let (pieces, made) = blocking(&metrics, pieces, move |pieces| pieces.of(chunk)).await?;
-        for batch in &made {
-            metrics.baseline.record_output(batch.rows());
-        }
+        let work = move || pieces.of(chunk).map(|made| (pieces, made));
+        let (pieces, made) = blocking_task(work).await?;
         let made = made.into_iter();
         let made = made.map(|batch| Ok(DeviceChunk::Resident(batch)));
         Ok(Some((
@@ -85,20 +98,28 @@ pub(crate) fn piecewise(execution: Execution<'_>, on_batch: OnBatch) -> Result<D
     Ok(made.try_flatten().boxed())
 }
 
+/// What one node does with each batch.
+struct BatchStep {
+    on_batch: OnBatch,
+    metrics: DeviceMetrics,
+}
+
 /// What a piece is processed with.
 struct Pieces {
     device: Arc<dyn Device>,
     spilling: Option<Spilling>,
     needs: Vec<Need>,
-    metrics: DeviceMetrics,
-    on_batch: OnBatch,
+    /// The lowest node's first.
+    steps: Vec<BatchStep>,
 }
 
 impl Pieces {
     /// Processes the rows of a chunk, together if memory allows, otherwise in parts.
     fn of(&self, mut chunk: InputChunk) -> crate::error::Result<Vec<DeviceBatch>> {
         chunk.check_evaluated(|_| true)?;
-        self.metrics.chunks.add(1);
+        for step in &self.steps {
+            step.metrics.chunks.add(1);
+        }
         let rows = 0..chunk.rows();
         let device = self.device.as_ref();
         let mut made = vec![];
@@ -132,7 +153,9 @@ impl Pieces {
         let mut run = (&mut chunk, &mut made, &mut evicted);
         by_halves(&mut run, rows, HALVING, work, answer)?;
         let peak = self.device.budget().peak();
-        self.metrics.peak_device_bytes.set_max(peak as usize);
+        for step in &self.steps {
+            step.metrics.peak_device_bytes.set_max(peak as usize);
+        }
         Ok(made)
     }
 
@@ -143,9 +166,28 @@ impl Pieces {
         rows: &Range<usize>,
         made: &mut Vec<DeviceBatch>,
     ) -> crate::error::Result<()> {
-        let batch = chunk.upload(self.device.as_ref(), rows, &self.needs, &self.metrics)?;
-        let _timer = self.metrics.output_time.timer();
-        let batch = (self.on_batch)(&batch)?;
+        let [first, ..] = self.steps.as_slice() else {
+            return Err(BowtieError::Internal("a piece without a step".into()));
+        };
+        let timer = first.metrics.baseline.elapsed_compute().timer();
+        let device = self.device.as_ref();
+        let mut batch = chunk.upload(device, rows, &self.needs, &first.metrics)?;
+        timer.done();
+        let mut made_by_steps = vec![];
+        for step in &self.steps {
+            let _timers = [
+                step.metrics.baseline.elapsed_compute().timer(),
+                step.metrics.output_time.timer(),
+            ];
+            batch = (step.on_batch)(&batch)?;
+            made_by_steps.push(batch.rows());
+            if batch.rows() == 0 {
+                break;
+            }
+        }
+        for (step, rows) in self.steps.iter().zip(made_by_steps) {
+            step.metrics.baseline.record_output(rows);
+        }
         if batch.rows() > 0 {
             made.push(batch);
         }
@@ -160,9 +202,10 @@ pub(crate) fn evaluate(
     of: &RowExpressions,
     batch: &DeviceBatch,
 ) -> crate::error::Result<Vec<Arc<Column>>> {
-    let outputs = match of.program.outputs.is_empty() {
-        true => Ok(vec![]),
-        false => {
+    let outputs = match (of.subqueries.is_empty(), of.program.outputs.is_empty()) {
+        (false, _) => Err(BowtieError::NeedsDataFusion),
+        (true, true) => Ok(vec![]),
+        (true, false) => {
             let columns = read_by(device, &of.program, batch)?;
             let columns: Vec<&Column> = columns.iter().map(AsRef::as_ref).collect();
             device.map(batch.rows(), &of.program, &columns)

@@ -14,7 +14,7 @@ use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
 use crate::exec::chunk::DeviceStream;
-use crate::exec::node::{DeviceOperator, Execution};
+use crate::exec::node::{DeviceOperator, Execution, OnBatch};
 use crate::exec::rows::evaluate::{emission_of, on_host, piecewise, read_by};
 use crate::spec::rows::FilterSpec;
 
@@ -57,11 +57,41 @@ impl DeviceOperator for FilterOperator {
         self.0.predicate.expressions.iter().collect()
     }
 
-    fn execute(&self, execution: Execution<'_>) -> Result<DeviceStream> {
-        let (on, spec) = (Arc::clone(&execution.device), Arc::clone(&self.0));
-        let step = move |batch: &DeviceBatch| filter(on.as_ref(), &spec, batch);
-        piecewise(execution, Arc::new(step))
+    fn on_batch(&self, device: &Arc<dyn Device>) -> Option<OnBatch> {
+        Some(self.step(device))
     }
+
+    fn execute(&self, execution: Execution<'_>) -> Result<DeviceStream> {
+        let step = self.step(&execution.device);
+        piecewise(execution, step)
+    }
+}
+
+impl FilterOperator {
+    fn step(&self, device: &Arc<dyn Device>) -> OnBatch {
+        let on = Arc::clone(device);
+        let spec = FilterSpec {
+            predicate: self.0.predicate.with_subqueries(),
+            ..self.0.as_ref().clone()
+        };
+        Arc::new(move |batch| filter(on.as_ref(), &spec, batch))
+    }
+}
+
+/// `columns` of the rows for which the predicate is true, by the device; `None` if all rows are.
+fn select(
+    device: &dyn Device,
+    spec: &FilterSpec,
+    batch: &DeviceBatch,
+    columns: &[&Column],
+) -> crate::error::Result<Option<(usize, Vec<Column>)>> {
+    if !spec.predicate.subqueries.is_empty() {
+        return Err(BowtieError::NeedsDataFusion);
+    }
+    let program = &spec.predicate.program;
+    let read = read_by(device, program, batch)?;
+    let read: Vec<&Column> = read.iter().map(AsRef::as_ref).collect();
+    device.select(batch.rows(), program, &read, columns)
 }
 
 /// The output columns of the rows of `batch` for which the predicate is true. DataFusion evaluates it if the device
@@ -73,10 +103,7 @@ fn filter(
 ) -> crate::error::Result<DeviceBatch> {
     let columns = spec.columns.iter().map(|i| Ok(batch.column(*i)?.as_ref()));
     let columns = columns.collect::<crate::error::Result<Vec<&Column>>>()?;
-    let program = &spec.predicate.program;
-    let read = read_by(device, program, batch)?;
-    let read: Vec<&Column> = read.iter().map(AsRef::as_ref).collect();
-    let kept = match device.select(batch.rows(), program, &read, &columns) {
+    let kept = match select(device, spec, batch, &columns) {
         Err(BowtieError::NeedsDataFusion) => {
             let flags = on_host(device, &spec.predicate, batch)?;
             let flags = flags

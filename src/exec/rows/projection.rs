@@ -14,9 +14,9 @@ use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::metrics::DeviceMetrics;
-use crate::exec::node::{DeviceNode, DeviceOperator, Execution};
+use crate::exec::node::{DeviceNode, DeviceOperator, Execution, OnBatch};
 use crate::exec::rows::evaluate::{emission_of, evaluate, piecewise};
-use crate::spec::rows::{Projected, ProjectionSpec};
+use crate::spec::rows::{Projected, ProjectionSpec, RowExpressions};
 
 /// Selects input columns without copying them, and adds columns that compiled expressions compute.
 #[derive(Debug)]
@@ -60,23 +60,41 @@ impl DeviceOperator for ProjectionOperator {
             .collect()
     }
 
+    fn on_batch(&self, device: &Arc<dyn Device>) -> Option<OnBatch> {
+        Some(self.step(device))
+    }
+
+    fn only_selects(&self) -> bool {
+        self.0.computed.is_none()
+    }
+
     fn execute(&self, execution: Execution<'_>) -> Result<DeviceStream> {
-        let spec = Arc::clone(&self.0);
-        if spec.computed.is_none() {
-            let metrics = DeviceMetrics::new(execution.metrics);
-            let [input] = execution.inputs()?;
-            let chunks = DeviceNode::of(input)?.execute_on(execution.device, execution.context)?;
-            return Ok(chunks
-                .map(move |chunk| {
-                    let chunk = select(chunk?, &spec.columns)?;
-                    metrics.baseline.record_output(chunk.rows());
-                    Ok(chunk)
-                })
-                .boxed());
+        if self.0.computed.is_some() {
+            let step = self.step(&execution.device);
+            return piecewise(execution, step);
         }
-        let on = Arc::clone(&execution.device);
-        let step = move |batch: &DeviceBatch| project(on.as_ref(), &spec, batch);
-        piecewise(execution, Arc::new(step))
+        let (spec, metrics) = (Arc::clone(&self.0), DeviceMetrics::new(execution.metrics));
+        let [input] = execution.inputs()?;
+        let chunks = DeviceNode::of(input)?.execute_on(execution.device, execution.context)?;
+        Ok(chunks
+            .map(move |chunk| {
+                let chunk = select(chunk?, &spec.columns)?;
+                metrics.baseline.record_output(chunk.rows());
+                Ok(chunk)
+            })
+            .boxed())
+    }
+}
+
+impl ProjectionOperator {
+    fn step(&self, device: &Arc<dyn Device>) -> OnBatch {
+        let on = Arc::clone(device);
+        let computed = self.0.computed.as_ref();
+        let spec = ProjectionSpec {
+            computed: computed.map(RowExpressions::with_subqueries),
+            ..self.0.as_ref().clone()
+        };
+        Arc::new(move |batch| project(on.as_ref(), &spec, batch))
     }
 }
 

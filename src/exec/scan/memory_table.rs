@@ -13,6 +13,7 @@ use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::device::row_width::mean_bytes;
+use crate::exec::scan::snapshot_source::SnapshotSource;
 use crate::store::column_key::{ArrayAddress, ArrayRows};
 use crate::store::column_store::WantedColumn;
 
@@ -62,11 +63,15 @@ impl MemoryTable {
     /// The scan that `plan` is; `None` for another node, and for a scan with a limit.
     pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
         let source = plan.downcast_ref::<DataSourceExec>()?.data_source();
-        let in_memory = source.downcast_ref::<MemorySourceConfig>()?;
-        in_memory.fetch().is_none().then(|| Self {
+        let in_memory = source.is::<MemorySourceConfig>() || source.is::<SnapshotSource>();
+        (in_memory && source.fetch().is_none()).then(|| Self {
             source: Arc::clone(source),
             schema: plan.schema(),
         })
+    }
+
+    fn snapshot(&self) -> Option<&SnapshotSource> {
+        self.source.downcast_ref()
     }
 
     fn in_memory(&self) -> Option<&MemorySourceConfig> {
@@ -74,11 +79,17 @@ impl MemoryTable {
     }
 
     fn partitions(&self) -> &[Vec<RecordBatch>] {
-        self.in_memory().map_or(&[], MemorySourceConfig::partitions)
+        match self.snapshot() {
+            Some(source) => source.snapshot().partitions(),
+            None => self.in_memory().map_or(&[], MemorySourceConfig::partitions),
+        }
     }
 
     fn projection(&self) -> Option<&Vec<usize>> {
-        self.in_memory()?.projection().as_ref()
+        match self.snapshot() {
+            Some(source) => source.projection(),
+            None => self.in_memory()?.projection().as_ref(),
+        }
     }
 
     pub(crate) fn schema(&self) -> &SchemaRef {
@@ -86,6 +97,9 @@ impl MemoryTable {
     }
 
     pub(crate) fn rows(&self) -> usize {
+        if let Some(source) = self.snapshot() {
+            return source.snapshot().rows(None);
+        }
         let batches = self.partitions().iter().flatten();
         batches.map(RecordBatch::num_rows).sum()
     }
@@ -223,9 +237,10 @@ impl MemoryTable {
                 .collect()
         };
         let partitions: Vec<Vec<RecordBatch>> = pieces.chunks(each).map(batches).collect();
-        let schema = match self.in_memory() {
-            Some(source) => source.original_schema(),
-            None => Arc::clone(&self.schema),
+        let schema = match (self.snapshot(), self.in_memory()) {
+            (Some(source), _) => Arc::clone(source.snapshot().schema()),
+            (None, Some(source)) => source.original_schema(),
+            (None, None) => Arc::clone(&self.schema),
         };
         let projection = self.projection().cloned();
         let source = MemorySourceConfig::try_new(&partitions, schema, projection)?;

@@ -2,3 +2,4 @@
 
 pub(crate) mod memory_table;
 pub(crate) mod node;
+pub(crate) mod snapshot_source;

@@ -39,6 +39,11 @@ pub(crate) trait Target: Sized {
     /// A call of a function.
     fn call(compiler: &mut Compiler<'_, Self>, expr: &Expr, data_type: &DataType) -> Option<u8>;
 
+    /// An expression without columns whose value is known when the query runs.
+    fn subquery(_compiler: &mut Compiler<'_, Self>, _expr: &Expr, _kind: Kind) -> Option<u8> {
+        None
+    }
+
     /// Arithmetic on operands that are not numbers of the same type.
     fn arithmetic(
         _compiler: &mut Compiler<'_, Self>,

@@ -1,4 +1,4 @@
-//! Constants of a program: expressions without columns, and values as words.
+//! Constants of a program: expressions without columns.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 
 /// The value of an expression without columns; `None` when it fails.
 pub(crate) fn constant(expr: &Arc<dyn PhysicalExpr>, data_type: &DataType) -> Option<ScalarValue> {
@@ -23,36 +24,7 @@ pub(crate) fn constant(expr: &Arc<dyn PhysicalExpr>, data_type: &DataType) -> Op
     (value.data_type() == *data_type).then_some(value)
 }
 
-/// A constant as registers hold it; `None` inside for NULL, outside for a type that they do not hold.
-pub(crate) fn word_of(value: &ScalarValue) -> Option<Option<i128>> {
-    use ScalarValue::*;
-    let signed = |v: &Option<i64>| v.map(|v| v as u64);
-    let word = match value {
-        Null => None,
-        Boolean(v) => v.map(u64::from),
-        Int8(v) => signed(&v.map(i64::from)),
-        Int16(v) => signed(&v.map(i64::from)),
-        Int32(v) | Date32(v) | Time32Second(v) | Time32Millisecond(v) => signed(&v.map(i64::from)),
-        Int64(v)
-        | Date64(v)
-        | Time64Microsecond(v)
-        | Time64Nanosecond(v)
-        | TimestampSecond(v, _)
-        | TimestampMillisecond(v, _)
-        | TimestampMicrosecond(v, _)
-        | TimestampNanosecond(v, _)
-        | DurationSecond(v)
-        | DurationMillisecond(v)
-        | DurationMicrosecond(v)
-        | DurationNanosecond(v) => signed(v),
-        UInt8(v) => v.map(u64::from),
-        UInt16(v) => v.map(u64::from),
-        UInt32(v) => v.map(u64::from),
-        UInt64(v) => *v,
-        Float32(v) => v.map(|v| u64::from(v.to_bits())),
-        Float64(v) => v.map(f64::to_bits),
-        Decimal128(v, ..) => return Some(*v),
-        _ => return None,
-    };
-    Some(word.map(i128::from))
+/// Whether `expr` reads the value of a scalar subquery, which is known when the query runs.
+pub(crate) fn reads_subquery(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    expr.is::<ScalarSubqueryExpr>() || expr.children().into_iter().any(reads_subquery)
 }

@@ -9,6 +9,7 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, Literal, NotExpr,
 };
+use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use crate::ir::program::Kind;
@@ -51,6 +52,7 @@ pub(crate) fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool
     } else {
         expr.is::<Column>()
             || expr.is::<Literal>()
+            || expr.is::<ScalarSubqueryExpr>()
             || expr.is::<FloatBits>()
             || expr.is::<CaseExpr>()
             || expr.is::<IsNullExpr>()

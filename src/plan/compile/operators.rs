@@ -14,8 +14,9 @@ use datafusion::physical_expr::utils::collect_columns;
 
 use crate::ir::program::{Kind, Op};
 use crate::plan::compile::compiler::{Compiler, Expr, Target};
-use crate::plan::compile::constants::{constant, word_of};
+use crate::plan::compile::constants::{constant, reads_subquery};
 use crate::plan::compile::fallible::{divides_always, may_be_scalar};
+use crate::spec::scalar_word::word_of;
 
 impl<T: Target> Compiler<'_, T> {
     /// Computes `expr` into the first free register, and returns that.
@@ -23,6 +24,9 @@ impl<T: Target> Compiler<'_, T> {
         let data_type = self.type_of(expr)?;
         let kind = T::kind(&data_type)?;
         if collect_columns(expr).is_empty() {
+            if reads_subquery(expr) {
+                return T::subquery(self, expr, kind);
+            }
             return self.constant(kind, &constant(expr, &data_type)?);
         }
         T::value(self, expr, &data_type, kind)

@@ -13,12 +13,13 @@ use crate::ir::row_program::{MAX_ROW_INSTRUCTIONS, MAX_ROW_REGISTERS, RowProgram
 use crate::plan::calls;
 use crate::plan::compile::compiler::{Compiler, Expr, Target};
 use crate::plan::compile::text;
-use crate::spec::rows::{ExpressionColumn, RowExpressions};
+use crate::spec::rows::{ExpressionColumn, RowExpressions, SubqueryConstant};
 
 /// A program over rows: what its loads read.
 #[derive(Default)]
 pub(crate) struct Rows {
     columns: Vec<RowSource>,
+    subqueries: Vec<SubqueryConstant>,
 }
 
 impl Target for Rows {
@@ -71,6 +72,16 @@ impl Target for Rows {
         }
     }
 
+    fn subquery(compiler: &mut Compiler<'_, Self>, expr: &Expr, kind: Kind) -> Option<u8> {
+        let instruction = compiler.instructions.len();
+        let out = compiler.word(kind, 0)?;
+        compiler.target.subqueries.push(SubqueryConstant {
+            instruction,
+            expression: Arc::clone(expr),
+        });
+        Some(out)
+    }
+
     fn cast(
         compiler: &mut Compiler<'_, Self>,
         out: u8,
@@ -119,6 +130,7 @@ pub(crate) fn compile(
             outputs,
         },
         columns,
+        subqueries: compiler.target.subqueries,
     })
 }
 

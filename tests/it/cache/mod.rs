@@ -14,6 +14,7 @@ use crate::support::pool::greedy;
 use crate::support::session::{session_on, set};
 
 mod functions;
+mod results;
 mod reuse;
 mod room;
 mod stale;

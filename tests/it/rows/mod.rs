@@ -2,3 +2,4 @@
 
 mod fallible;
 mod resident;
+mod subqueries;

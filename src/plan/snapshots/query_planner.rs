@@ -1,0 +1,56 @@
+//! [`BowtieQueryPlanner`]: plans queries as the session's planner does, over snapshots of tables in memory.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::error::Result;
+use datafusion::execution::context::QueryPlanner;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner as _};
+
+use crate::options::{BowtieOptions, CacheSize, Offload};
+use crate::plan::snapshots::scans::with_snapshots;
+use crate::runtime::process::BowtieRuntime;
+
+#[derive(Debug)]
+pub(crate) struct BowtieQueryPlanner {
+    pub(crate) runtime: Arc<BowtieRuntime>,
+    /// The planner that the session had; `None`: DataFusion's default.
+    pub(crate) inner: Option<Arc<dyn QueryPlanner + Send + Sync>>,
+}
+
+impl BowtieQueryPlanner {
+    async fn planned(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match &self.inner {
+            Some(planner) => planner.create_physical_plan(plan, session).await,
+            None => {
+                let planner = DefaultPhysicalPlanner::default();
+                planner.create_physical_plan(plan, session).await
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl QueryPlanner for BowtieQueryPlanner {
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = BowtieOptions::of(session.config_options());
+        let snapshots = match options.offload {
+            Offload::Off => None,
+            _ if options.cache == CacheSize::Off => None,
+            _ => with_snapshots(plan, self.runtime.snapshots())?,
+        };
+        let plan = snapshots.as_ref().unwrap_or(plan);
+        self.planned(plan, session).await
+    }
+}
