@@ -5,3 +5,4 @@ pub(crate) mod guard;
 pub(crate) mod join;
 pub(crate) mod join_aggregate;
 pub(crate) mod rows;
+pub(crate) mod sort;

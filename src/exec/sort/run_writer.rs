@@ -1,0 +1,93 @@
+//! [`Run`]: sorted rows on the host, in memory or in a file, and the [`RunWriter`] that makes it.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::physical_plan::sorts::streaming_merge::SortedSpillFile;
+
+use crate::error::Result;
+use crate::exec::memory::compact_views::compact_views;
+use crate::exec::memory::spill::{SpillWriter, Spilling};
+use crate::exec::transfer::sizes::batch_bytes;
+
+/// Sorted rows on the host.
+pub(crate) enum Run {
+    /// Reserved in the memory pool.
+    InMemory(Vec<RecordBatch>, MemoryReservation),
+    InFile(SortedSpillFile),
+}
+
+/// Writes a run: to memory as long as the pool is not full, otherwise to a file.
+pub(crate) struct RunWriter<'a> {
+    schema: &'a SchemaRef,
+    spilling: Option<&'a Spilling>,
+    batches: Vec<RecordBatch>,
+    reservation: MemoryReservation,
+    file: Option<SpillWriter>,
+    /// Bytes of the largest batch.
+    largest: usize,
+}
+
+impl<'a> RunWriter<'a> {
+    pub(crate) fn new(
+        schema: &'a SchemaRef,
+        pool: &Arc<dyn MemoryPool>,
+        spilling: Option<&'a Spilling>,
+    ) -> Self {
+        let consumer = MemoryConsumer::new("BowtieSort[runs]").with_can_spill(spilling.is_some());
+        Self {
+            schema,
+            spilling,
+            batches: vec![],
+            reservation: consumer.register(pool),
+            file: None,
+            largest: 0,
+        }
+    }
+
+    /// Appends rows.
+    pub(crate) fn append(&mut self, batch: RecordBatch) -> Result<()> {
+        let rows = batch.num_rows();
+        // Other rows' text must not be kept alive, nor written.
+        let columns = batch.columns().iter().cloned().map(compact_views);
+        let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let schema = Arc::clone(self.schema);
+        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+        self.largest = self.largest.max(batch.get_array_memory_size());
+        if let Some(file) = &mut self.file {
+            return Ok(file.append(&batch)?);
+        }
+        let reserved = self.reservation.try_grow(batch_bytes(&batch));
+        self.batches.push(batch);
+        match self.spilling {
+            Some(spilling) if reserved.is_err() || spilling.pool_is_full() => {
+                let mut file = spilling.create(self.schema, "BowtieSort")?;
+                for batch in self.batches.drain(..) {
+                    file.append(&batch)?;
+                }
+                self.reservation.free();
+                self.file = Some(file);
+                Ok(())
+            }
+            _ => Ok(reserved?),
+        }
+    }
+
+    /// The run; `None` without rows.
+    pub(crate) fn finish(self) -> Result<Option<Run>> {
+        let Some(file) = self.file else {
+            let run = (!self.batches.is_empty()).then_some(self.batches);
+            return Ok(run.map(|batches| Run::InMemory(batches, self.reservation)));
+        };
+        let file = file.finish()?;
+        Ok(file.map(|file| {
+            Run::InFile(SortedSpillFile {
+                file,
+                max_record_batch_memory: self.largest,
+            })
+        }))
+    }
+}
