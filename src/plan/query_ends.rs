@@ -176,6 +176,7 @@ impl Rewrite<'_> {
             }
             Origin::Device => {}
         }
+        let below = without_weaker_limit(below, limit);
         let operator = LimitOperator {
             spec: limit,
             schema: below.schema(),
@@ -211,6 +212,23 @@ impl Rewrite<'_> {
             Some(below) => Ok((device, below)),
             None => Err(not_on_device(&steps)),
         })
+    }
+}
+
+/// The input of a limit; the one below a limit of each partition, of which a device node has one, that keeps no fewer rows.
+fn without_weaker_limit(below: Plan, limit: LimitSpec) -> Plan {
+    let Some((node, inner)) = DeviceNode::find::<LimitOperator>(&below) else {
+        return below;
+    };
+    let last = limit.fetch.map(|fetch| limit.skip.saturating_add(fetch));
+    let keeps = match (inner.spec.fetch, last) {
+        (Some(kept), Some(last)) => kept >= last,
+        (None, _) => true,
+        (Some(_), None) => false,
+    };
+    match (inner.spec.skip, keeps, node.children()[..].first()) {
+        (0, true, Some(input)) => Arc::clone(input),
+        _ => below,
     }
 }
 

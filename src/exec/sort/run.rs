@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use parking_lot::Mutex;
 
 use crate::device::data::batch::DeviceBatch;
@@ -22,6 +22,7 @@ use crate::exec::memory::step::{self, OnRefusal};
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::sort::run_writer::{Run, RunWriter};
 use crate::exec::sort::sorted_rows::{SortedRows, gathered};
+use crate::exec::transfer::chunker::has_small_dictionary;
 use crate::ir::limits::MAX_CHUNK_ROWS;
 use crate::spec::sort::SortSpec;
 
@@ -74,6 +75,7 @@ impl SortRun {
         }
         if let Some(fetch) = self.spec.fetch
             && self.chunks.len() > 1
+            && self.can_be_concatenated()
             && self.rows() / MOST_BEST > fetch
         {
             // What does not fit is merged at the end.
@@ -208,8 +210,7 @@ impl SortRun {
 
     /// A batch as a chunk that is kept.
     fn kept(&self, batch: DeviceBatch) -> InputChunk {
-        let consumer =
-            datafusion::execution::memory_pool::MemoryConsumer::new("BowtieSort[evicted]");
+        let consumer = MemoryConsumer::new("BowtieSort[evicted]");
         InputChunk::Resident(ResidentChunk {
             on_host: Mutex::new(vec![None; self.schema.fields().len()]),
             batch,
@@ -226,6 +227,12 @@ impl SortRun {
         })?;
         self.chunks = vec![self.kept(best)];
         Ok(())
+    }
+
+    /// Whether the rows of several chunks can be one batch: the keys of small dictionaries may not tell all their values apart.
+    fn can_be_concatenated(&self) -> bool {
+        let mut fields = self.schema.fields().iter();
+        !fields.any(|field| has_small_dictionary(field.data_type()))
     }
 
     /// All rows as one batch on the device.
@@ -271,7 +278,8 @@ impl SortRun {
         let rows = self.rows();
         let needed = (bytes * copies).saturating_add(rows as u64 * WORK_BYTES);
         let device = Arc::clone(&self.device);
-        if rows > MAX_CHUNK_ROWS || needed > device.budget().limit() {
+        let apart = copies > 1 && !self.can_be_concatenated();
+        if apart || rows > MAX_CHUNK_ROWS || needed > device.budget().limit() {
             return Ok(None);
         }
         let sort = |run: &mut Self, _: &step::Step<'_>| {
@@ -295,7 +303,7 @@ impl SortRun {
         for mut chunk in std::mem::take(&mut self.chunks) {
             self.each_part(&mut chunk, &mut runs, |run, chunk, rows, runs| {
                 let batch = run.upload(chunk, rows)?;
-                runs.extend(run.sorted_run(&batch)?);
+                runs.extend(run.sorted_run(&batch, runs)?);
                 Ok(())
             })?;
             chunk.unload();
@@ -304,11 +312,11 @@ impl SortRun {
     }
 
     /// The rows of a batch in order, on the host.
-    fn sorted_run(&self, batch: &DeviceBatch) -> Result<Option<Run>> {
+    fn sorted_run(&self, batch: &DeviceBatch, others: &[Run]) -> Result<Option<Run>> {
         let device = self.device.as_ref();
         let order = self.in_order(batch, self.spec.fetch)?;
         let each = spilled_rows(batch.bytes() as usize / batch.rows().max(1));
-        let mut writer = RunWriter::new(&self.schema, &self.pool, self.spilling.as_ref());
+        let mut writer = RunWriter::new(&self.schema, &self.pool, self.spilling.as_ref(), others);
         for from in (0..order.len()).step_by(each) {
             let some = device.row_slice(&order, from..(from + each).min(order.len()))?;
             let piece = gathered(device, batch, &some, batch.columns())?;

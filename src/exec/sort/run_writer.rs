@@ -19,7 +19,16 @@ pub(crate) enum Run {
     InFile(SortedSpillFile),
 }
 
-/// Writes a run: to memory as long as the pool is not full, otherwise to a file.
+impl Run {
+    fn reserved(&self) -> usize {
+        match self {
+            Self::InMemory(_, reservation) => reservation.size(),
+            Self::InFile(_) => 0,
+        }
+    }
+}
+
+/// Writes a run: to memory as long as a quarter of the pool suffices, otherwise to a file.
 pub(crate) struct RunWriter<'a> {
     schema: &'a SchemaRef,
     spilling: Option<&'a Spilling>,
@@ -28,6 +37,8 @@ pub(crate) struct RunWriter<'a> {
     file: Option<SpillWriter>,
     /// Bytes of the largest batch.
     largest: usize,
+    /// Bytes of other runs in memory.
+    others: usize,
 }
 
 impl<'a> RunWriter<'a> {
@@ -35,6 +46,7 @@ impl<'a> RunWriter<'a> {
         schema: &'a SchemaRef,
         pool: &Arc<dyn MemoryPool>,
         spilling: Option<&'a Spilling>,
+        others: &[Run],
     ) -> Self {
         let consumer = MemoryConsumer::new("BowtieSort[runs]").with_can_spill(spilling.is_some());
         Self {
@@ -44,7 +56,14 @@ impl<'a> RunWriter<'a> {
             reservation: consumer.register(pool),
             file: None,
             largest: 0,
+            others: others.iter().map(Run::reserved).sum(),
         }
+    }
+
+    /// Whether runs take so much of the pool that a merge of them may find no memory: it needs about as much as a batch of each.
+    fn take_too_much(&self, spilling: &Spilling) -> bool {
+        let reserved = self.others + self.reservation.size();
+        reserved > spilling.most / 2 || spilling.pool_is_full()
     }
 
     /// Appends rows.
@@ -63,7 +82,7 @@ impl<'a> RunWriter<'a> {
         let reserved = self.reservation.try_grow(batch_bytes(&batch));
         self.batches.push(batch);
         match self.spilling {
-            Some(spilling) if reserved.is_err() || spilling.pool_is_full() => {
+            Some(spilling) if reserved.is_err() || self.take_too_much(spilling) => {
                 let mut file = spilling.create(self.schema, "BowtieSort")?;
                 for batch in self.batches.drain(..) {
                     file.append(&batch)?;

@@ -44,8 +44,8 @@ const QUERIES: [(&str, usize, &[&str]); 11] = [
         &["BowtieJoinExec"],
     ),
     (
-        "SELECT s.t, r.g, count(*) AS n FROM r JOIN s ON r.a = s.a JOIN u ON s.b = u.b WHERE u.lo > 3 GROUP BY s.t, r.g \
-         ORDER BY s.t NULLS FIRST, r.g DESC",
+        "SELECT s.t, u.g, count(*) AS n FROM r JOIN s ON r.a = s.a JOIN u ON s.b = u.b WHERE u.lo > 3 GROUP BY s.t, u.g \
+         ORDER BY s.t NULLS FIRST, u.g DESC",
         2,
         &["BowtieAggregateExec", "BowtieJoinExec"],
     ),
@@ -100,7 +100,7 @@ async fn one_download() {
 async fn keys_that_are_not_selected() {
     let ctx = tables();
     for sql in [
-        "SELECT a, b FROM r GROUP BY a, b ORDER BY a + b, a - b, max(lo)",
+        "SELECT a, b FROM r GROUP BY a, b ORDER BY a + b, a - b, max(lo), a, b",
         "SELECT b, a FROM r GROUP BY a, b ORDER BY CASE WHEN a > 5 THEN b ELSE -a END DESC NULLS LAST, a, b",
     ] {
         for n in 0..6 {
