@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
+use datafusion::common::Statistics;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
@@ -18,6 +19,7 @@ use crate::exec::memory::step;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceNode, DeviceOperator, Execution};
 use crate::exec::rows::evaluate::emission_of;
+use crate::exec::sort::node::at_most;
 use crate::exec::sort::sorted_rows::gathered;
 use crate::spec::sort::LimitSpec;
 
@@ -64,6 +66,10 @@ impl DeviceOperator for LimitOperator {
 
     fn ordering(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Option<LexOrdering> {
         inputs.first()?.output_ordering().cloned()
+    }
+
+    fn statistics(&self, _: Option<&Statistics>) -> Option<Result<Statistics>> {
+        Some(Ok(at_most(&self.schema, self.spec.fetch?)))
     }
 
     fn execute(&self, execution: Execution<'_>) -> Result<DeviceStream> {

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
+use datafusion::common::Statistics;
+use datafusion::common::stats::Precision;
 use datafusion::error::Result;
 use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
@@ -81,6 +83,10 @@ impl DeviceOperator for SortOperator {
         }))))
     }
 
+    fn statistics(&self, _: Option<&Statistics>) -> Option<Result<Statistics>> {
+        Some(Ok(at_most(&self.0.schema, self.0.fetch?)))
+    }
+
     fn execute(&self, execution: Execution<'_>) -> Result<DeviceStream> {
         let [input] = execution.inputs()?;
         let Execution {
@@ -118,6 +124,13 @@ impl DeviceOperator for SortOperator {
     }
 }
 
+/// Statistics of at most `rows` rows.
+pub(crate) fn at_most(schema: &SchemaRef, rows: usize) -> Statistics {
+    let mut statistics = Statistics::new_unknown(schema);
+    statistics.num_rows = Precision::Inexact(rows);
+    statistics
+}
+
 /// The stream of all rows in order.
 async fn sorted(
     mut run: SortRun,
@@ -145,9 +158,9 @@ async fn sorted(
 }
 
 /// The pieces of rows that are sorted on the device.
-fn pieces(rows: SortedRows, metrics: DeviceMetrics) -> DeviceStream {
-    let next = |(rows, metrics): (SortedRows, DeviceMetrics)| async move {
-        let (rows, piece) = blocking(&metrics, rows, SortedRows::next_piece).await?;
+fn pieces(rows: Box<SortedRows>, metrics: DeviceMetrics) -> DeviceStream {
+    let next = |(rows, metrics): (Box<SortedRows>, DeviceMetrics)| async move {
+        let (rows, piece) = blocking(&metrics, rows, |rows| rows.next_piece()).await?;
         let piece = piece.map(DeviceChunk::Resident);
         Ok(piece.map(|piece| (piece, (rows, metrics))))
     };

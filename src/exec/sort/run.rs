@@ -55,7 +55,7 @@ pub(crate) struct SortRun {
 /// All rows of a sort, in order.
 pub(crate) enum Sorted {
     Nothing,
-    OnDevice(SortedRows),
+    OnDevice(Box<SortedRows>),
     Runs(Vec<Run>),
 }
 
@@ -259,7 +259,7 @@ impl SortRun {
         match self.sorted_on_device()? {
             Some(sorted) => {
                 self.chunks.clear();
-                Ok(Sorted::OnDevice(sorted))
+                Ok(Sorted::OnDevice(Box::new(sorted)))
             }
             None => self.runs().map(Sorted::Runs),
         }

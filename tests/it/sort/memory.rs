@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::physical_plan::collect;
+use datafusion::prelude::SessionContext;
 
-use crate::memory::spill::check::{MIB, check_as, register};
+use crate::memory::spill::check::{MIB, check_as, compare, register};
 use crate::sort::check::Sorted;
 use crate::support::answer::plan_of;
 use crate::support::pool::greedy;
@@ -48,17 +49,13 @@ async fn runs_are_merged() {
 async fn runs_spill() {
     let joined =
         "SELECT t.v, t.s, u.v AS w, t.k FROM t JOIN t AS u ON t.k = u.k ORDER BY t.v, t.s, w, t.k";
-    for memory in ["4MB", "1GB"] {
-        check_as(joined, 60_000, greedy(12 * MIB), |ctx| {
-            set(ctx, "bowtie.device_memory", memory);
-        })
-        .await;
-    }
-    let pool = Arc::new(FairSpillPool::new(16 * MIB));
-    check_as(joined, 60_000, pool, |ctx| {
-        set(ctx, "bowtie.device_memory", "4MB");
-    })
-    .await;
+    let on =
+        |memory: &'static str| move |ctx: &SessionContext| set(ctx, "bowtie.device_memory", memory);
+    check_as(joined, 60_000, greedy(12 * MIB), on("4MB")).await;
+    let fair = Arc::new(FairSpillPool::new(16 * MIB));
+    check_as(joined, 60_000, fair, on("4MB")).await;
+    // They stay on the device.
+    compare(joined, 60_000, greedy(12 * MIB), on("1GB")).await;
 }
 
 /// A stream that is dropped before its end releases its memory.

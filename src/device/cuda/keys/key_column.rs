@@ -37,9 +37,6 @@ const MOST_WORDS: usize = 9;
 /// The most bytes of a base's longest value.
 const MOST_KEY_BYTES: usize = MOST_WORDS * 8 - 1;
 
-/// The most words of the text that rows are sorted by: the last one holds the length in a byte.
-const MOST_SORTED_WORDS: usize = 31;
-
 /// A longer probe value compares with the base's values as its first bytes do, of this number.
 const ENOUGH_KEY_BYTES: usize = MOST_KEY_BYTES + 1;
 
@@ -152,7 +149,7 @@ impl KeyColumn<'_> {
 }
 
 /// Words of values the longest of which has this number of bytes.
-fn words_of(longest: usize) -> usize {
+pub(crate) fn words_of(longest: usize) -> usize {
     longest / 8 + 1
 }
 
@@ -187,24 +184,6 @@ impl CudaDevice {
             None => 0,
         };
         Ok((words <= MOST_WORDS).then_some((key, words)))
-    }
-
-    /// The values of a column that rows are sorted by, and the words of its bytes, as [`Self::base_key`]; text with offsets may be longer.
-    pub(crate) fn sort_key<'a>(
-        &self,
-        column: &'a Column,
-    ) -> Result<Option<(KeyColumn<'a>, usize)>> {
-        let Some(Storage::Text(_)) = column.stored() else {
-            return self.base_key(column);
-        };
-        let Some(key) = self.key_column(column)? else {
-            return Ok(None);
-        };
-        let words = match key.source()?.bytes() {
-            Some(bytes) => words_of(self.stream.longest(bytes, column.rows())?),
-            None => 0,
-        };
-        Ok((words <= MOST_SORTED_WORDS).then_some((key, words)))
     }
 
     /// The values of a key column; `None` where only the host fallback can read it.
@@ -332,7 +311,7 @@ impl Stream {
     }
 
     /// Bytes of the longest value that is not NULL.
-    fn longest(self: &Arc<Self>, values: KeyBytes<'_>, rows: usize) -> Result<usize> {
+    pub(crate) fn longest(self: &Arc<Self>, values: KeyBytes<'_>, rows: usize) -> Result<usize> {
         match values.spans {
             Spans::Width(width) => Ok(width),
             _ => Ok(self.longest_of([(values, rows)].into_iter())?[0]),

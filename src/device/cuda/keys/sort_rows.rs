@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use arrow::compute::SortOptions;
 
-use crate::device::cuda::keys::key_column::{KeyColumn, KeySource};
+use crate::device::cuda::columns::storage::Storage;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::keys::key_column::{KeyColumn, KeySource, words_of};
 use crate::device::cuda::keys::sort::{WIDE, check_sortable};
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::kernels;
@@ -17,7 +19,11 @@ use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::{Buffer, check_chunk_rows};
+use crate::device::data::column::Column;
 use crate::error::Result;
+
+/// The most words of the text that rows are sorted by: the last one holds the length in a byte.
+const MOST_SORTED_WORDS: usize = 31;
 
 /// A sort that has begun.
 struct Sorting<'a> {
@@ -25,6 +31,27 @@ struct Sorting<'a> {
     rows: usize,
     /// Row ids in the order of the keys so far; `None`: 0, 1, ….
     order: Option<Memory>,
+}
+
+impl CudaDevice {
+    /// The values of a column that rows are sorted by, and the words of its bytes, as [`Self::base_key`]; text with offsets may be longer.
+    /// `None` where only the host fallback can read it.
+    pub(crate) fn sort_key<'a>(
+        &self,
+        column: &'a Column,
+    ) -> Result<Option<(KeyColumn<'a>, usize)>> {
+        let Some(Storage::Text(_)) = column.stored() else {
+            return self.base_key(column);
+        };
+        let Some(key) = self.key_column(column)? else {
+            return Ok(None);
+        };
+        let words = match key.source()?.bytes() {
+            Some(bytes) => words_of(self.stream.longest(bytes, column.rows())?),
+            None => 0,
+        };
+        Ok((words <= MOST_SORTED_WORDS).then_some((key, words)))
+    }
 }
 
 impl Stream {

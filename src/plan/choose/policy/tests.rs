@@ -154,6 +154,8 @@ async fn an_aggregation_of_resident_rows_is_offloaded() {
         offloaded(&context, sql).await,
         [
             "DownloadExec",
+            "SortExec",
+            "ProjectionExec",
             "AggregateExec",
             "JoinExec",
             "UploadExec",
