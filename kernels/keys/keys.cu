@@ -99,6 +99,22 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     each_row(n, [=](u32 i) { return bit_at(bits, i); }, [=](u32 i, bool set) { out[i] = set; });
 }
 
+// Words of the rows in a sort's order so far, for its next pass: `out[i]` is the word of row `rows[i]` (of row i where
+// `rows` is null), XORed with `flip`, whose bits are set for a descending order; 0 for a NULL, and `valid` may be null.
+// Bound: a row id, a word and a bit read at random, 8 bytes written a row. Launch: blocks of 256, a block for each 1024
+// rows.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    keys_ordered(const u64* __restrict__ words, const u32* __restrict__ valid, const u32* __restrict__ rows, u64 flip,
+                 u64* __restrict__ out, u32 n) {
+    each_row(
+        n,
+        [=](u32 i) {
+            const u32 row = rows == nullptr ? i : rows[i];
+            return bit_at(valid, row) ? words[row] ^ flip : 0;
+        },
+        [=](u32 i, u64 word) { out[i] = word; });
+}
+
 __device__ __forceinline__ i128 wide(u64 low_half, u64 high_half) {
     return (i128)((u128)high_half << 64 | low_half);
 }

@@ -13,4 +13,5 @@ pub(crate) mod node;
 pub(crate) mod partition;
 pub(crate) mod rows;
 pub(crate) mod scan;
+pub(crate) mod sort;
 pub(crate) mod transfer;

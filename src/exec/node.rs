@@ -11,7 +11,7 @@ use datafusion::common::Statistics;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::{
@@ -62,6 +62,21 @@ pub(crate) trait DeviceOperator: Any + fmt::Debug + Send + Sync {
     /// Whether the operator reads all partitions of its input concurrently. Others have inputs of one partition.
     fn reads_partitions(&self) -> bool {
         false
+    }
+
+    /// The order of the output, if there is one.
+    fn ordering(&self, _inputs: &[Plan]) -> Option<LexOrdering> {
+        None
+    }
+
+    /// The most rows of the output, if there is a limit.
+    fn fetch(&self) -> Option<usize> {
+        None
+    }
+
+    /// The operator with another limit; `None` if it can have none.
+    fn with_fetch(&self, _fetch: Option<usize>) -> Option<Arc<dyn DeviceOperator>> {
+        None
     }
 
     /// Output statistics, derived from the first input's, if there is one; `None` if they are unknown.
@@ -163,8 +178,9 @@ impl DeviceNode {
             )));
         }
         let (emission, boundedness) = operator.emission(&inputs);
+        let ordering = operator.ordering(&inputs);
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(operator.schema()?),
+            EquivalenceProperties::new_with_orderings(operator.schema()?, ordering),
             Partitioning::UnknownPartitioning(1),
             emission,
             boundedness,
@@ -198,6 +214,11 @@ impl DeviceNode {
         let node = plan.downcast_ref::<Self>()?;
         let operator: &dyn Any = &*node.operator;
         Some((node, operator.downcast_ref()?))
+    }
+
+    /// The operator.
+    pub(crate) fn operator(&self) -> &Arc<dyn DeviceOperator> {
+        &self.operator
     }
 
     /// The same node with another operator.

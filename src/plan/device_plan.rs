@@ -31,7 +31,7 @@ pub(crate) fn device_node(
 }
 
 /// The rows of a node of a device on the host.
-fn downloaded(node: Plan, device: &Arc<PlannedDevice>) -> Plan {
+pub(crate) fn downloaded(node: Plan, device: &Arc<PlannedDevice>) -> Plan {
     Arc::new(BowtieDownloadExec::new(node, Arc::clone(device)))
 }
 

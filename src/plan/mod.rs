@@ -7,6 +7,7 @@ pub(crate) mod choose;
 pub(crate) mod compile;
 pub(crate) mod device_plan;
 pub(crate) mod explain;
+pub(crate) mod query_ends;
 pub(crate) mod recognise;
 pub(crate) mod rewrite;
 pub(crate) mod rule;

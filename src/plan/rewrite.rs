@@ -52,19 +52,21 @@ impl Rewrite<'_> {
         match &plan.node(id).candidate {
             Candidate::Join(join) => self.join(id, join),
             Candidate::Aggregate(aggregate) => self.aggregate(id, aggregate),
+            Candidate::Sort(sort) => self.sort(id, sort),
+            Candidate::Limit(limit) => self.limit(id, *limit),
             Candidate::Rows(_) | Candidate::Union | Candidate::Other => self.unchanged(id),
         }
     }
 
     /// DataFusion's node above inputs that may be rewritten.
-    fn unchanged(&mut self, id: NodeId) -> Result<Plan> {
+    pub(crate) fn unchanged(&mut self, id: NodeId) -> Result<Plan> {
         let node = self.plan.node(id);
         let inputs = node.inputs.iter().map(|input| self.node(*input));
         let inputs = inputs.collect::<Result<Vec<_>>>()?;
         replace_children_if_necessary(Arc::clone(&node.plan), inputs)
     }
 
-    fn device(&self) -> Result<Arc<PlannedDevice>> {
+    pub(crate) fn device(&self) -> Result<Arc<PlannedDevice>> {
         if let Some(device) = self.device.get() {
             return Ok(Arc::clone(device));
         }
@@ -81,7 +83,19 @@ impl Rewrite<'_> {
         device: &Arc<PlannedDevice>,
     ) -> Result<Plan> {
         let rewritten = self.node(input)?;
-        let mut transfers = Transfers {
+        let mut host_steps = std::mem::take(&mut self.host_steps);
+        let mut transfers = self.transfers(device, &mut host_steps);
+        let uploaded = transfers.upload(input, rewritten, columns, role);
+        self.host_steps = host_steps;
+        uploaded
+    }
+
+    pub(crate) fn transfers<'t>(
+        &'t self,
+        device: &'t Arc<PlannedDevice>,
+        host_steps: &'t mut Vec<HostStep>,
+    ) -> Transfers<'t> {
+        Transfers {
             plan: self.plan,
             device,
             cache: match self.cache.bytes(device.is_gpu(), self.memory) {
@@ -89,9 +103,8 @@ impl Rewrite<'_> {
                 1.. if self.policy.options.offload == Offload::Force => u64::MAX,
                 bytes => bytes,
             },
-            host_steps: &mut self.host_steps,
-        };
-        transfers.upload(input, rewritten, columns, role)
+            host_steps,
+        }
     }
 
     fn sides(

@@ -9,13 +9,16 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::sorts::sort::SortExec;
 
 use crate::error::Decline;
+use crate::exec::scan::memory_table::MemoryTable;
 use crate::options::{BowtieOptions, Offload};
 use crate::plan::choose::cost::{Gpu, Host};
 use crate::plan::choose::policy::Policy;
 use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::explain::decision::{Decision, Decisions};
+use crate::plan::query_ends::end_detail;
 use crate::plan::recognise::aggregate_source::group_source;
 use crate::plan::recognise::recognised_plan::{RecognisedPlan, Scope};
 use crate::plan::recognise::source::join_source;
@@ -96,14 +99,36 @@ impl BowtieRule {
                 self.decisions.record(|| {
                     Decision::of_join(node.name(), source.as_ref(), Err(&off), &statistics, None)
                 });
+            } else if let Some(detail) = end_detail(node) {
+                let input = node.children().first().map(|input| statistics.rows(input));
+                self.decisions
+                    .record(|| Decision::of_end(node.name(), detail, Err(&off), input, None));
             }
             Ok(TreeNodeRecursion::Continue)
         })?;
         Ok(())
     }
 
+<<<<<<< HEAD
     /// The plan with nodes on a device. Scans of snapshots that are not on it are left.
     fn offloaded(
+=======
+/// Whether a plan has a node that may be offloaded.
+fn can_be_offloaded(plan: &Arc<dyn ExecutionPlan>, options: &BowtieOptions) -> Result<bool> {
+    let has = |of: &dyn Fn(&Arc<dyn ExecutionPlan>) -> bool| plan.exists(|node| Ok(of(node)));
+    if has(&|node| join_source(node).is_some() || group_source(node).is_some())? {
+        return Ok(true);
+    }
+    // A sort alone is, of a table that is stored.
+    let may_store = options.cache.bytes(true, u64::MAX) > 0;
+    Ok(may_store
+        && has(&|node| node.is::<SortExec>())?
+        && has(&|node| MemoryTable::of(node).is_some())?)
+}
+
+impl PhysicalOptimizerRule for BowtieRule {
+    fn optimize(
+>>>>>>> sort
         &self,
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
@@ -114,10 +139,7 @@ impl BowtieRule {
             return Ok(plan);
         }
         // The driver starts for plans with something to decide.
-        let can_be_offloaded = |node: &Arc<dyn ExecutionPlan>| {
-            Ok(join_source(node).is_some() || group_source(node).is_some())
-        };
-        if !plan.exists(can_be_offloaded)? {
+        if !can_be_offloaded(&plan, &options)? {
             return Ok(plan);
         }
         let gpu = self.gpu(&options);

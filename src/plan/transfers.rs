@@ -92,7 +92,12 @@ impl Transfers<'_> {
     }
 
     /// The resident rows of `rewritten`, if all nodes that make them can be on the device.
-    fn resident(&mut self, id: NodeId, rewritten: &Plan, role: Role) -> Result<Option<Plan>> {
+    pub(crate) fn resident(
+        &mut self,
+        id: NodeId,
+        rewritten: &Plan,
+        role: Role,
+    ) -> Result<Option<Plan>> {
         if let Some(download) = rewritten.downcast_ref::<BowtieDownloadExec>() {
             return match download.device().is_same_as(self.device) {
                 true => DeviceNode::with_output_on_device(download.input()),

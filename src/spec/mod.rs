@@ -6,3 +6,4 @@ pub(crate) mod join;
 pub(crate) mod join_aggregate;
 pub(crate) mod rows;
 pub(crate) mod scalar_word;
+pub(crate) mod sort;

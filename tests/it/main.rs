@@ -12,6 +12,7 @@
 //! | `rows`, `functions`, `keys` | filters, projections, unions and expressions that fail; SQL functions of lists; nested keys |
 //! | `cache` | columns that stay on the device between queries |
 //! | `memory`, `partition` | budgets, pools, spilling, concurrent and cancelled queries; Grace partitioning |
+//! | `sort` | ORDER BY and LIMIT |
 //! | `plan`, `options`, `session` | plans, `bowtie_explain`, metrics and the optimizer rule; options; registration |
 //! | `fuzz`, `slt`, `tpch` | random queries; DataFusion's SQL tests; TPC-H |
 //! | `regressions` | a small query for each bug that was found |
@@ -34,5 +35,6 @@ mod regressions;
 mod rows;
 mod session;
 mod slt;
+mod sort;
 mod support;
 mod tpch;

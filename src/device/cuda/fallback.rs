@@ -17,6 +17,7 @@ use crate::device::data::results::Aggregated;
 use crate::device::host::device::HostDevice;
 use crate::device::primitives::aggregate::AggregatePrimitives;
 use crate::device::primitives::device::Device;
+use crate::device::primitives::keys::{KeyPrimitives, SortKey};
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::Result;
 use crate::ir::fold::Fold;
@@ -160,6 +161,24 @@ impl CudaDevice {
             program: None,
         };
         self.column_from_host(&fold(&self.fallback, &values, matches)?)
+    }
+
+    /// Sorts rows by columns by the fallback.
+    pub(crate) fn sort_rows_on_host(
+        &self,
+        rows: usize,
+        keys: &[SortKey<'_>],
+        limit: Option<usize>,
+    ) -> Result<Buffer<u32>> {
+        let columns = keys.iter().map(|key| self.column_to_host(key.column));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let keys: Vec<SortKey<'_>> = columns
+            .iter()
+            .zip(keys)
+            .map(|(column, key)| SortKey { column, ..*key })
+            .collect();
+        let sorted = self.fallback.sort_rows(rows, &keys, limit)?;
+        self.words_from_host(&sorted, "sorted rows")
     }
 
     /// Grouped aggregation by the fallback.

@@ -1,11 +1,20 @@
 //! [`KeyPrimitives`].
 
+use arrow::compute::SortOptions;
+
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::{KeyDomain, Keys};
 use crate::device::data::ranges::OrderedRows;
 use crate::device::data::structures::GroupDomain;
 use crate::error::Result;
+
+/// A key of ORDER BY.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SortKey<'a> {
+    pub(crate) column: &'a Column,
+    pub(crate) options: SortOptions,
+}
 
 /// Order keys, group ids, and rows sorted by them.
 pub(crate) trait KeyPrimitives {
@@ -32,4 +41,13 @@ pub(crate) trait KeyPrimitives {
         groups: Option<(&Buffer<u32>, u32)>,
         not_null: &[&Keys],
     ) -> Result<OrderedRows>;
+
+    /// Row ids in the order of `keys`, of which the first one counts most, then by row id; the first `limit` of them.
+    /// Values compare as Arrow sorts them: floats in total order, where the zeros differ.
+    fn sort_rows(
+        &self,
+        rows: usize,
+        keys: &[SortKey<'_>],
+        limit: Option<usize>,
+    ) -> Result<Buffer<u32>>;
 }

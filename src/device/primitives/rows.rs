@@ -1,5 +1,7 @@
 //! [`RowPrimitives`].
 
+use std::ops::Range;
+
 use arrow::datatypes::DataType;
 
 use crate::device::data::buffer::Buffer;
@@ -24,6 +26,9 @@ pub(crate) trait RowPrimitives {
 
     /// The `len` numbers `from, from + 1, …`.
     fn sequence(&self, from: u32, len: usize) -> Result<Buffer<u32>>;
+
+    /// Some of the entries of `rows`.
+    fn row_slice(&self, rows: &Buffer<u32>, some: Range<usize>) -> Result<Buffer<u32>>;
 
     /// `rows` flags, none set.
     fn flags(&self, rows: usize) -> Result<Flags>;

@@ -83,7 +83,7 @@ fn gathered(
             || fields
                 .into_iter()
                 .any(|f| has_small_dictionary(f.data_type())),
-        streamed: role != Role::Left,
+        streamed: role.is_streamed(),
     };
     let chunks = futures::stream::try_unfold(gathering, |mut gathering| async move {
         let chunk = gathering.next().await?;

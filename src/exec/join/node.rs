@@ -39,17 +39,6 @@ use crate::spec::join::{JoinSpec, Output, join_columns};
 pub(crate) struct JoinOperator(pub(crate) Arc<JoinSpec>);
 
 impl JoinOperator {
-    pub(crate) fn fetch(&self) -> Option<usize> {
-        self.0.fetch
-    }
-
-    pub(crate) fn with_fetch(&self, fetch: Option<usize>) -> Self {
-        Self(Arc::new(JoinSpec {
-            fetch,
-            ..self.0.as_ref().clone()
-        }))
-    }
-
     /// The join with only these of its output columns, in this order.
     ///
     /// # Errors
@@ -115,6 +104,17 @@ impl DeviceOperator for JoinOperator {
     fn expressions(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
         let filters = self.0.residual.iter().chain(&self.0.whole_filter);
         filters.map(|filter| filter.expression()).collect()
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.0.fetch
+    }
+
+    fn with_fetch(&self, fetch: Option<usize>) -> Option<Arc<dyn DeviceOperator>> {
+        Some(Arc::new(Self(Arc::new(JoinSpec {
+            fetch,
+            ..self.0.as_ref().clone()
+        }))))
     }
 
     /// The rows of a join with a limit must be downloaded, since the download truncates them.

@@ -78,7 +78,7 @@ impl Spilling {
     }
 
     /// DataFusion's reader and writer of spill files.
-    fn manager(&self, schema: &SchemaRef) -> SpillManager {
+    pub(crate) fn manager(&self, schema: &SchemaRef) -> SpillManager {
         let metrics = self.metrics.get_or_init(|| SpillMetrics::new(&self.set, 0));
         let (env, schema) = (Arc::clone(&self.env), Arc::clone(schema));
         SpillManager::new(env, metrics.clone(), schema).with_compression_type(self.compression)

@@ -17,6 +17,18 @@ pub(crate) enum Role {
     Right,
     /// An aggregation that streams its input. Fewer chunks mean fewer partial states to merge.
     Grouped,
+    /// A sort that gathers its input.
+    Sorted,
+}
+
+impl Role {
+    /// Whether the reader takes one chunk after the other. Others gather all chunks, and spill those on the host themselves.
+    pub(crate) fn is_streamed(self) -> bool {
+        match self {
+            Self::Left | Self::Sorted => false,
+            Self::Right | Self::Grouped => true,
+        }
+    }
 }
 
 impl From<Side> for Role {
@@ -34,6 +46,7 @@ impl fmt::Display for Role {
             Self::Left => "left",
             Self::Right => "right",
             Self::Grouped => "grouped",
+            Self::Sorted => "sorted",
         })
     }
 }
@@ -78,7 +91,7 @@ impl ChunkLimits {
         let by_memory = device_memory / 4 / Self::WORK_BYTES_PER_ROW;
         let (first, most) = match (chunk_rows, role) {
             (Some(rows), _) => (rows as u64, rows as u64),
-            (None, Role::Left) => (by_memory, by_memory),
+            (None, Role::Left | Role::Sorted) => (by_memory, by_memory),
             (None, Role::Right) => {
                 let streamed = device.profile().streamed_rows.clone();
                 // The chunks before and after a streamed one fit as well.
@@ -93,7 +106,9 @@ impl ChunkLimits {
             (Role::Right | Role::Grouped, MemoryLimit::Finite(limit)) => {
                 limit as u64 / Self::SHARE_OF_POOL
             }
-            (Role::Left, MemoryLimit::Finite(limit)) => limit as u64 / Self::LEFT_SHARE_OF_POOL,
+            (Role::Left | Role::Sorted, MemoryLimit::Finite(limit)) => {
+                limit as u64 / Self::LEFT_SHARE_OF_POOL
+            }
             _ => u64::MAX,
         };
         let rows = |wished: u64| {

@@ -22,7 +22,8 @@ use datafusion::physical_plan::projection::{
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs,
+    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
+    PlanProperties, StatisticsArgs,
 };
 use futures::{StreamExt, TryStreamExt};
 
@@ -49,7 +50,10 @@ pub(crate) struct BowtieDownloadExec {
 impl BowtieDownloadExec {
     pub(crate) fn new(input: Arc<dyn ExecutionPlan>, device: Arc<PlannedDevice>) -> Self {
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(input.schema()),
+            EquivalenceProperties::new_with_orderings(
+                input.schema(),
+                input.output_ordering().cloned(),
+            ),
             Partitioning::UnknownPartitioning(1),
             EmissionType::Incremental,
             Boundedness::Bounded,
@@ -69,6 +73,10 @@ impl BowtieDownloadExec {
 
     pub(crate) fn device(&self) -> &Arc<PlannedDevice> {
         &self.device
+    }
+
+    fn node(&self) -> Option<&DeviceNode> {
+        self.input.downcast_ref()
     }
 
     /// The device node and the join, if a join is downloaded.
@@ -112,6 +120,8 @@ struct Batches {
     coalescer: BatchCoalescer,
     /// Rows until the limit, if there is one.
     remaining: Option<usize>,
+    /// Whether the rows have an order, which batches must keep.
+    is_ordered: bool,
     metrics: Arc<OutputMetrics>,
 }
 
@@ -213,7 +223,7 @@ impl Batches {
             return Ok(());
         }
         // A piece of at least an eighth of a batch is returned as it is, before smaller ones that are still being
-        // coalesced. Copying it would cost more than the overhead of a batch, and a join promises no order.
+        // coalesced. Copying it would cost more than the overhead of a batch, and most rows have no order.
         if batch.num_rows() < self.batch_size.div_ceil(8)
             && !must_not_be_coalesced(&batch, self.batch_size)?
         {
@@ -221,7 +231,12 @@ impl Batches {
             while let Some(batch) = self.coalescer.next_completed_batch() {
                 self.ready.push_back(batch);
             }
-        } else if batch.num_rows() <= self.batch_size {
+            return Ok(());
+        }
+        if self.is_ordered {
+            self.finish()?;
+        }
+        if batch.num_rows() <= self.batch_size {
             self.ready.push_back(batch);
         } else {
             for from in (0..batch.num_rows()).step_by(self.batch_size) {
@@ -311,6 +326,7 @@ impl ExecutionPlan for BowtieDownloadExec {
             long_ranges: None,
             coalescer: BatchCoalescer::new(self.schema(), batch_size),
             remaining: self.fetch(),
+            is_ordered: self.input.output_ordering().is_some(),
             metrics: Arc::new(OutputMetrics::new(&self.metrics, partition)),
         });
         let (input, device) = (Arc::clone(&self.input), Arc::clone(&self.device));
@@ -392,14 +408,15 @@ impl ExecutionPlan for BowtieDownloadExec {
     }
 
     fn fetch(&self) -> Option<usize> {
-        self.join().and_then(|(_, join)| join.fetch())
+        self.node()?.operator().fetch()
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
-        let (node, join) = self.join()?;
-        let join = node.with_operator(Arc::new(join.with_fetch(limit))).ok()?;
+        let node = self.node()?;
+        let limited = node.operator().with_fetch(limit)?;
+        let limited = node.with_operator(limited).ok()?;
         let device = Arc::clone(&self.device);
-        Some(Arc::new(Self::new(Arc::new(join), device)))
+        Some(Arc::new(Self::new(Arc::new(limited), device)))
     }
 
     /// A projection of columns is embedded in the join, which then does not gather the other ones.

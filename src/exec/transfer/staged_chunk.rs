@@ -223,19 +223,31 @@ impl StagedChunk {
         }
         let begins = (0..self.rows).step_by(most.max(1));
         begins
-            .map(|begin| {
-                let rows = begin..(begin + most.max(1)).min(self.rows);
-                let parts = |column: usize| match &self.columns[column] {
-                    StagedColumn::Arrays(_) => Ok(self.parts_of(column, &rows)),
-                    StagedColumn::Widened { .. } => {
-                        Ok(vec![self.whole(column)?.slice(rows.start, rows.len())])
-                    }
-                };
-                let columns = (0..self.columns()).map(parts).collect::<Result<_>>()?;
-                let reservation = Arc::clone(&self.reservation);
-                Ok(Self::of_parts(rows.len(), columns, reservation))
-            })
+            .map(|begin| self.some(&(begin..(begin + most.max(1)).min(self.rows))))
             .collect()
+    }
+
+    /// Some rows, which keep the reservation of all.
+    ///
+    /// # Errors
+    /// If an expression failed on some row of the chunk.
+    pub(crate) fn slice(self, rows: Range<usize>) -> Result<Self> {
+        match self.failures.first() {
+            Some((_, error)) => Err(BowtieError::DataFusion(Arc::clone(error))),
+            None => self.some(&rows),
+        }
+    }
+
+    fn some(&self, rows: &Range<usize>) -> Result<Self> {
+        let parts = |column: usize| match &self.columns[column] {
+            StagedColumn::Arrays(_) => Ok(self.parts_of(column, rows)),
+            StagedColumn::Widened { .. } => {
+                Ok(vec![self.whole(column)?.slice(rows.start, rows.len())])
+            }
+        };
+        let columns = (0..self.columns()).map(parts).collect::<Result<_>>()?;
+        let reservation = Arc::clone(&self.reservation);
+        Ok(Self::of_parts(rows.len(), columns, reservation))
     }
 
     /// A chunk of some columns, in this order.

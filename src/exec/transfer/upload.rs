@@ -136,7 +136,7 @@ impl DeviceOperator for UploadOperator {
             .runtime_env()
             .disk_manager
             .tmp_files_enabled();
-        let chunker = chunker.told_of_memory_pressure(spills || self.role != Role::Left);
+        let chunker = chunker.told_of_memory_pressure(spills || self.role.is_streamed());
         let input = partitions::evaluated(input, &execution.context, &evaluator, &metrics)?;
         // The state is (input, chunker, metrics); the input is `None` at its end.
         let chunks = futures::stream::try_unfold(

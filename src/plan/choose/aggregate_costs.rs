@@ -6,6 +6,7 @@ use datafusion::physical_expr::PhysicalExpr;
 
 use crate::exec::aggregate::resident::are_results;
 use crate::exec::partition::grace_join::Oversized;
+use crate::exec::scan::memory_table::MemoryTable;
 use crate::plan::choose::cardinality::{columns_of, columns_of_fused, is_text};
 use crate::plan::choose::cost::{Flow, Work};
 use crate::plan::choose::gain::Gain;
@@ -13,9 +14,9 @@ use crate::plan::choose::node_costs::{MANY_ROWS, NodeCosts};
 use crate::plan::choose::placement::{Alternative, NodeCost, Transfer};
 use crate::plan::choose::short_text::is_short;
 use crate::plan::recognise::aggregate_source::{GroupSource, group_source};
-use crate::plan::recognise::candidate::{AboveJoin, AggregateCandidate, NodeId};
+use crate::plan::recognise::candidate::{AboveJoin, AggregateCandidate, Candidate, NodeId};
 use crate::plan::recognise::recognised_plan::Node;
-use crate::spec::aggregate::GroupState;
+use crate::spec::aggregate::{GroupSpec, GroupState};
 
 /// Rows of a group, where the distinct counts of the keys are unknown.
 const ROWS_OF_A_GROUP: f64 = 10.0;
@@ -61,6 +62,15 @@ impl NodeCosts<'_> {
                 let resident = matches!(above.resident, Some(Ok(_)));
                 resident.then_some(WithJoin::Resident(above.join))
             }
+        }
+    }
+
+    /// Whether all rows of a node may be columns of tables that stay on the device.
+    fn reads_stored_tables(&self, node: NodeId) -> bool {
+        let node = self.plan.node(node);
+        match &node.candidate {
+            Candidate::Other => self.cache > 0.0 && MemoryTable::of(&node.plan).is_some(),
+            _ => node.inputs.iter().all(|i| self.reads_stored_tables(*i)),
         }
     }
 
@@ -128,7 +138,11 @@ impl NodeCosts<'_> {
             let lists = spec.aggregates.iter();
             let lists = lists.filter(|a| a.state != GroupState::Folds);
             finish += self.gpu.finish(rows, 1) * lists.count() as f64;
-            resident = match are_results(spec) {
+            let spec = GroupSpec {
+                views_are_text: self.reads_stored_tables(input),
+                ..spec.clone()
+            };
+            resident = match are_results(&spec) {
                 true => self.gpu.output_on_device(output, self.host),
                 false => finish + self.download(output).seconds + self.upload(output, 1.0).seconds,
             };

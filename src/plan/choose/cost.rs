@@ -41,6 +41,10 @@ pub(crate) enum Work {
     },
     /// A filter, a projection or a union.
     Rows { input: Flow },
+    /// A sort, of which `kept` rows are wanted.
+    Sort { input: Flow, keys: usize, kept: f64 },
+    /// A limit.
+    Limit,
 }
 
 /// The host.
@@ -89,6 +93,15 @@ mod mapped {
     pub const BYTE: f64 = 0.5;
 }
 
+/// DataFusion's sort, in time of one core, by its parts: a comparison of keys in row format for each level of the merge, and a copy of the
+/// rows; where few rows are kept, a look at most rows. Estimated, not measured.
+mod sorted_on_host {
+    pub const COMPARISON: f64 = 4.0;
+    pub const ROW: f64 = 40.0;
+    pub const BYTE: f64 = 0.5;
+    pub const SKIPPED_ROW: f64 = 8.0;
+}
+
 /// Nothing was measured on more cores, whose work may be bound by memory.
 const MOST_CORES: usize = 32;
 
@@ -119,6 +132,13 @@ mod grouped {
     pub const TEXT_KEY: f64 = 4_000.0;
     /// The states and the first row of a group; sixteen accumulators are one launch.
     pub const GROUP: f64 = 300.0;
+}
+
+/// Kernels of sorts: eight passes of 24 bytes for a key, of a rate of 3 TB/s, and as much again to make its words (`docs/internals/kernels.md`);
+/// a byte of a row that is gathered in no order. Estimated, not measured.
+mod sorted {
+    pub const KEY: f64 = 130.0;
+    pub const BYTE: f64 = 3.0;
 }
 
 /// A byte of the input of a filter, a projection or a union.
@@ -186,8 +206,18 @@ impl Host {
             Work::Rows { input } => {
                 self.parallel(mapped::ROW * input.rows + mapped::BYTE * input.bytes)
             }
+            Work::Sort { input, kept, .. } if kept < input.rows => self.parallel(
+                sorted_on_host::SKIPPED_ROW * input.rows
+                    + sorted_on_host::COMPARISON * kept * kept.max(2.0).log2(),
+            ),
+            Work::Sort { input, .. } => {
+                let compared = sorted_on_host::COMPARISON * input.rows.max(2.0).log2();
+                let copied = sorted_on_host::BYTE * input.bytes;
+                self.parallel((sorted_on_host::ROW + compared) * input.rows + copied)
+            }
             // Counted at the two nodes of a fused one.
             Work::JoinGroup { .. } => 0.0,
+            Work::Limit => 0.0,
         }
     }
 }
@@ -231,7 +261,8 @@ impl Gpu {
                     false => right,
                 }
             }
-            Work::Group { input, .. } | Work::Rows { input } => input,
+            Work::Group { input, .. } | Work::Rows { input } | Work::Sort { input, .. } => input,
+            Work::Limit => Flow::default(),
         };
         let picoseconds = match *work {
             Work::Join {
@@ -263,6 +294,11 @@ impl Gpu {
                 join(left, right, none) + folds + grouped::GROUP * groups
             }
             Work::Rows { input } => MAPPED_BYTE * input.bytes,
+            Work::Sort { input, keys, kept } => {
+                let bytes = input.bytes / input.rows.max(1.0) * kept;
+                sorted::KEY * keys as f64 * input.rows + sorted::BYTE * bytes
+            }
+            Work::Limit => 0.0,
         };
         self.node(longest) + picoseconds * PS
     }

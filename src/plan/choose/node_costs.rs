@@ -26,7 +26,7 @@ pub(crate) struct NodeCosts<'a> {
     pub(crate) gpu: Gpu,
     pub(crate) host: Host,
     /// Bytes of tables that may stay on the device.
-    cache: f64,
+    pub(crate) cache: f64,
     pub(crate) cardinalities: Cardinalities<'a>,
     pub(crate) nodes: Vec<NodeCost>,
     /// Of each node the share of rows that filters below it kept; of a join, of both sides.
@@ -77,6 +77,8 @@ impl<'a> NodeCosts<'a> {
             Candidate::Aggregate(aggregate) => self.aggregate(id, node, aggregate),
             Candidate::Rows(rows) if rows.compiled().is_ok() => self.between(node),
             Candidate::Union => self.between(node),
+            Candidate::Sort(sort) => self.sort(id, node, sort),
+            Candidate::Limit(limit) => self.limit(id, node, *limit),
             Candidate::Other if MemoryTable::of(&node.plan).is_some() => self.scan(node),
             Candidate::Rows(_) | Candidate::Other => self.other(node, &node.inputs),
         }

@@ -93,6 +93,15 @@ impl<'a> Policy<'a> {
         aggregate.spec.as_ref().map_err(Refusal::clone)
     }
 
+    /// Whether a sort or a limit is offloaded, where its rows are on the device.
+    pub(crate) fn end(&self, id: NodeId) -> Result<(), Decline> {
+        if self.options.offload == Offload::Force {
+            return Ok(());
+        }
+        let own = Decline("its input is not resident on a GPU: it stays DataFusion's; bowtie.offload = 'force' offloads it".into());
+        self.offloaded(id, &own).map_err(Decline::clone)
+    }
+
     /// Whether a GPU was estimated to run the node later than DataFusion.
     pub(crate) fn is_slower(&self, id: NodeId) -> bool {
         let placed = self.placed[id].as_ref();

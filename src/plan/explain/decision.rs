@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::error::Decline;
 use crate::plan::choose::placement::Estimate;
-use crate::plan::choose::statistics::StatisticsCache;
+use crate::plan::choose::statistics::{RowEstimate, StatisticsCache};
 use crate::plan::recognise::aggregate_source::GroupSource;
 use crate::plan::recognise::source::JoinSource;
 use crate::plan::transfers::HostStep;
@@ -99,6 +99,29 @@ impl Decision {
             left_rows: None,
             right_rows: None,
             estimate: None,
+        }
+    }
+
+    /// On a sort or a limit of `input` rows.
+    pub(crate) fn of_end(
+        node: &str,
+        detail: String,
+        outcome: Result<&str, &Decline>,
+        input: Option<RowEstimate>,
+        estimate: Option<Estimate>,
+    ) -> Self {
+        Self {
+            node: node.to_string(),
+            detail,
+            offloaded: outcome.is_ok(),
+            strategy: None,
+            left_rows: input.and_then(|rows| rows.rows()),
+            right_rows: None,
+            estimate,
+            reason: match outcome {
+                Ok(how) => how.into(),
+                Err(decline) => decline.to_string(),
+            },
         }
     }
 

@@ -20,6 +20,7 @@ use crate::spec::aggregate::GroupSpec;
 use crate::spec::join::JoinSpec;
 use crate::spec::join_aggregate::JoinAggregateSpec;
 use crate::spec::rows::RowExpressions;
+use crate::spec::sort::{LimitSpec, SortSpec};
 
 /// A node's number in its [`RecognisedPlan`](crate::plan::recognise::recognised_plan::RecognisedPlan): inputs have smaller ones.
 pub(crate) type NodeId = usize;
@@ -33,6 +34,10 @@ pub(crate) enum Candidate {
     Rows(RowsCandidate),
     /// It is offloaded between device nodes.
     Union,
+    /// ORDER BY. It is offloaded above a device node.
+    Sort(Box<SortCandidate>),
+    /// LIMIT. It is offloaded above a device node.
+    Limit(LimitSpec),
     /// It stays DataFusion's.
     Other,
 }
@@ -68,6 +73,14 @@ pub(crate) struct AboveJoin {
     pub(crate) separate: Option<Decline>,
     /// Two nodes, of which the aggregation reads the join's rows on the device. Made where they are not fused.
     pub(crate) resident: Option<Result<(JoinSpec, GroupSpec), Refusal>>,
+}
+
+/// ORDER BY.
+#[derive(Debug)]
+pub(crate) struct SortCandidate {
+    /// Its keys that are not columns of the input; their columns are behind those of the input.
+    pub(crate) computed: Option<RowExpressions>,
+    pub(crate) spec: Result<SortSpec, Decline>,
 }
 
 /// A filter or a projection.

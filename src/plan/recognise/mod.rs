@@ -14,4 +14,5 @@ pub(crate) mod recognised_plan;
 pub(crate) mod refusal;
 pub(crate) mod set_predicate;
 pub(crate) mod sides;
+pub(crate) mod sort;
 pub(crate) mod source;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::union::UnionExec;
@@ -20,6 +21,7 @@ use crate::plan::recognise::candidate::{
 };
 use crate::plan::recognise::join::join_candidate;
 use crate::plan::recognise::join_aggregate::{aggregate_source, join_aggregate_spec};
+use crate::plan::recognise::sort::{limit_spec, sort_candidate};
 use crate::plan::recognise::source::{JoinSource, join_source};
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -37,6 +39,8 @@ pub(crate) struct Node {
 #[derive(Debug, Default)]
 pub(crate) struct RecognisedPlan {
     nodes: Vec<Node>,
+    /// Whether a node above may depend on the order of a node's rows.
+    order_matters: Vec<bool>,
 }
 
 /// What a plan is recognised for.
@@ -56,7 +60,11 @@ impl RecognisedPlan {
             ids: HashMap::new(),
         };
         pass.add(plan);
-        Self { nodes: pass.nodes }
+        let order_matters = order_matters(&pass.nodes);
+        Self {
+            nodes: pass.nodes,
+            order_matters,
+        }
     }
 
     pub(crate) fn nodes(&self) -> &[Node] {
@@ -72,6 +80,11 @@ impl RecognisedPlan {
         self.nodes.len().checked_sub(1)
     }
 
+    /// Whether the order of a node's rows can be seen in the result. DataFusion drops sorts of which it cannot.
+    pub(crate) fn order_matters(&self, id: NodeId) -> bool {
+        self.order_matters[id]
+    }
+
     /// A join that can be read, with its fields.
     pub(crate) fn join(&self, id: NodeId) -> Option<(&JoinCandidate, &JoinSource)> {
         join_of(&self.nodes[id])
@@ -83,6 +96,28 @@ fn join_of(node: &Node) -> Option<(&JoinCandidate, &JoinSource)> {
         Candidate::Join(join) => Some((join, join.source.as_ref().ok()?)),
         _ => None,
     }
+}
+
+/// The rows of a plan may be ordered, and those that a node reads which keeps an order, or of which nothing is known.
+fn order_matters(nodes: &[Node]) -> Vec<bool> {
+    let mut matters = vec![false; nodes.len()];
+    if let Some(root) = matters.last_mut() {
+        *root = true;
+    }
+    for (id, node) in nodes.iter().enumerate().rev() {
+        let passes = match node.candidate {
+            Candidate::Join(_) | Candidate::Aggregate(_) => false,
+            Candidate::Union | Candidate::Sort(_) => false,
+            Candidate::Other if node.plan.is::<AggregateExec>() => false,
+            Candidate::Rows(_) => matters[id],
+            // The first rows are other ones in another order.
+            Candidate::Limit(_) | Candidate::Other => true,
+        };
+        for input in &node.inputs {
+            matters[*input] |= passes;
+        }
+    }
+    matters
 }
 
 struct Pass<'a> {
@@ -128,6 +163,12 @@ impl Pass<'_> {
         }
         if let Some(filter) = plan.downcast_ref::<FilterExec>() {
             return RowsCandidate::of_filter(filter).map_or(Candidate::Other, Candidate::Rows);
+        }
+        if let Some(sort) = sort_candidate(plan) {
+            return Candidate::Sort(Box::new(sort));
+        }
+        if let Some(limit) = limit_spec(plan) {
+            return Candidate::Limit(limit);
         }
         match plan.is::<UnionExec>() {
             true => Candidate::Union,

@@ -25,6 +25,7 @@ enum Plan {
     Join(Box<Plan>, Box<Plan>, usize, usize),
     Set(Box<Plan>, Box<Plan>, usize),
     Subquery(Box<Plan>, Box<Plan>, usize),
+    Sort(Box<Plan>, usize),
 }
 
 const FILTERS: [&str; 9] = [
@@ -118,6 +119,14 @@ const SUBQUERIES: [&str; 5] = [
     "l.i > (SELECT min(j) FROM ({}) AS r) OR l.j IS NULL",
 ];
 
+/// Orders by all columns, so that the rows within a limit are the same.
+const ORDERS: [&str; 4] = [
+    "ORDER BY i, j, c0, c1 LIMIT 7",
+    "ORDER BY c0 DESC, c1 NULLS FIRST, i DESC, j LIMIT 5 OFFSET 2",
+    "ORDER BY c1 DESC NULLS LAST, j, i, c0 OFFSET 3",
+    "ORDER BY i + j DESC, j, c0, c1 DESC, i LIMIT 10",
+];
+
 fn plan() -> impl Strategy<Value = Plan> {
     let table = (0..3usize).prop_map(Plan::Table);
     table.prop_recursive(5, 12, 2, |below| {
@@ -129,6 +138,7 @@ fn plan() -> impl Strategy<Value = Plan> {
             4 => (below.clone(), below.clone(), 0..JOINS.len(), 0..CONDITIONS.len())
                 .prop_map(|(l, r, kind, on)| Plan::Join(l, r, kind, on)),
             2 => (below.clone(), below.clone(), 0..SETS.len()).prop_map(|(l, r, n)| Plan::Set(l, r, n)),
+            2 => (below.clone(), 0..ORDERS.len()).prop_map(|(p, n)| Plan::Sort(p, n)),
             1 => (below.clone(), below, 0..SUBQUERIES.len()).prop_map(|(l, r, n)| Plan::Subquery(l, r, n)),
         ]
     })
@@ -150,6 +160,10 @@ impl Plan {
             Self::Filter(below, n) => {
                 let below = below.sql(leaves);
                 format!("SELECT * FROM ({below}) AS f WHERE {}", FILTERS[*n])
+            }
+            Self::Sort(below, n) => {
+                let below = below.sql(leaves);
+                format!("SELECT * FROM ({below}) AS o {}", ORDERS[*n])
             }
             Self::Project(below, n) => {
                 let below = below.sql(leaves);

@@ -4,4 +4,4 @@ mod budget;
 mod cancel;
 mod concurrent;
 mod pool;
-mod spill;
+pub(crate) mod spill;

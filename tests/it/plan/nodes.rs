@@ -205,8 +205,8 @@ async fn an_offset_is_added_to_the_limit_of_the_join() {
 async fn a_limit_above_a_sort_does_not_reach_the_join() {
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.a > s.a ORDER BY r.b LIMIT 3";
     assert_snapshot!(forced_nodes(sql, &["Bowtie", "Sort"]).await, @r"
-    SortExec: TopK(fetch=3), expr=[b@2 ASC NULLS LAST], preserve_partitioning=[false]
-    BowtieDownloadExec: device=host
+    BowtieDownloadExec: device=host, fetch=3
+    BowtieSortExec: device=host, keys=[b@2 ASC NULLS LAST], fetch=3
     BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=right, theta=[left.a < right.a], output=[a, a, b]
     BowtieUploadExec: device=host
     BowtieUploadExec: device=host
@@ -308,8 +308,10 @@ async fn groups_that_the_host_finishes() {
     let context = session("force").await;
     for (aggregate, finish) in [
         ("sum(a)", ""),
-        ("avg(a)", ", finish=host"),
-        ("sum(f)", ", finish=host"),
+        ("avg(a)", ""),
+        ("sum(f)", ""),
+        ("min(f)", ", finish=host"),
+        ("stddev(f)", ", finish=host"),
     ] {
         let sql = format!(
             "SELECT u.t FROM (SELECT k, {aggregate} AS c FROM r GROUP BY k) AS x JOIN s AS u ON x.k = u.k AND x.c > u.a"

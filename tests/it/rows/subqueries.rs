@@ -29,12 +29,12 @@ async fn filters_compare_with_a_subquery() {
     let filters = [
         "x.a + x.b > (SELECT avg(a) FROM s)",
         "x.m * 2 > (SELECT max(CAST(lo AS DECIMAL(12, 2))) / 3 FROM s) OR x.a + x.b IS NULL",
-        "x.a + x.b > (SELECT min(a) FROM s) AND x.a + x.b < (SELECT max(a) FROM s WHERE b > 3)",
+        "x.a + x.b > (SELECT min(a) FROM s) AND x.a + x.b < (SELECT max(b) + 15 FROM s)",
         "x.lo + x.b < (SELECT max(hi) / 2 FROM s) AND x.a < x.b",
         // No row: NULL.
-        "x.a + x.b > (SELECT a FROM s WHERE a > 1000000)",
-        "(x.a + x.b > (SELECT a FROM s WHERE a > 1000000)) IS NULL",
-        "x.a + x.b + (SELECT count(*) FROM s WHERE a > 3) > 490",
+        "x.a + x.b > (SELECT sum(a) FROM s HAVING sum(a) < 0)",
+        "(x.a + x.b > (SELECT sum(a) FROM s HAVING sum(a) < 0)) IS NULL",
+        "x.a + x.b + (SELECT count(a) FROM s) > 490",
         "CASE WHEN x.a > (SELECT min(b) FROM s) THEN x.b ELSE x.a END > 5",
     ];
     for filter in filters {

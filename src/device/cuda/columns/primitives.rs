@@ -1,6 +1,7 @@
 //! [`TransferPrimitives`] and [`RowPrimitives`] of an NVIDIA GPU: by kernels for columns in device memory, by the host
 //! fallback for others.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray};
@@ -115,6 +116,15 @@ impl RowPrimitives for CudaDevice {
 
     fn sequence(&self, from: u32, len: usize) -> Result<Buffer<u32>> {
         self.stream.sequence(from, len)
+    }
+
+    fn row_slice(&self, rows: &Buffer<u32>, some: Range<usize>) -> Result<Buffer<u32>> {
+        let positions = self.stream.sequence(some.start as u32, some.len())?;
+        let len = some.len();
+        let some = self
+            .stream
+            .gather_values(memory(rows)?, memory(&positions)?, len, 4)?;
+        Ok(Buffer::cuda(some, len))
     }
 
     fn flags(&self, rows: usize) -> Result<Flags> {

@@ -149,7 +149,7 @@ impl KeyColumn<'_> {
 }
 
 /// Words of values the longest of which has this number of bytes.
-fn words_of(longest: usize) -> usize {
+pub(crate) fn words_of(longest: usize) -> usize {
     longest / 8 + 1
 }
 
@@ -311,7 +311,7 @@ impl Stream {
     }
 
     /// Bytes of the longest value that is not NULL.
-    fn longest(self: &Arc<Self>, values: KeyBytes<'_>, rows: usize) -> Result<usize> {
+    pub(crate) fn longest(self: &Arc<Self>, values: KeyBytes<'_>, rows: usize) -> Result<usize> {
         match values.spans {
             Spans::Width(width) => Ok(width),
             _ => Ok(self.longest_of([(values, rows)].into_iter())?[0]),

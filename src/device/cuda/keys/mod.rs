@@ -8,4 +8,5 @@ pub(crate) mod pack;
 pub(crate) mod primitives;
 pub(crate) mod ranks;
 pub(crate) mod sort;
+pub(crate) mod sort_rows;
 pub(crate) mod tuples;

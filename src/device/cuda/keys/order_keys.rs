@@ -113,6 +113,20 @@ impl Stream {
         self.keys_by(kernel, values, rows).map(Some)
     }
 
+    /// Words in Arrow's order of the values, in which the zeros of floats differ; `None` for values of more than 64 bits.
+    pub(crate) fn sort_words(
+        self: &Arc<Self>,
+        values: &Values,
+        rows: usize,
+    ) -> Result<Option<Buffer<u64>>> {
+        if let Some(keys) = self.total_keys(values, rows)? {
+            return Ok(Some(keys.values));
+        }
+        let kernel = natural_kernel(&values.data_type);
+        let keys = kernel.map(|kernel| self.keys_by(kernel, values, rows));
+        Ok(keys.transpose()?.map(|keys| keys.values))
+    }
+
     /// Keys by a kernel.
     fn keys_by(self: &Arc<Self>, kernel: KeyKernel, values: &Values, rows: usize) -> Result<Keys> {
         let shape = match values.data_type {

@@ -8,7 +8,7 @@ use crate::device::data::column::Column;
 use crate::device::data::keys::{KeyDomain, Keys};
 use crate::device::data::ranges::OrderedRows;
 use crate::device::data::structures::GroupDomain;
-use crate::device::primitives::keys::KeyPrimitives;
+use crate::device::primitives::keys::{KeyPrimitives, SortKey};
 use crate::error::Result;
 
 impl KeyPrimitives for CudaDevice {
@@ -53,5 +53,21 @@ impl KeyPrimitives for CudaDevice {
         not_null: &[&Keys],
     ) -> Result<OrderedRows> {
         self.stream.sort(rows, key, groups, not_null)
+    }
+
+    fn sort_rows(
+        &self,
+        rows: usize,
+        keys: &[SortKey<'_>],
+        limit: Option<usize>,
+    ) -> Result<Buffer<u32>> {
+        let mut columns = vec![];
+        for key in keys {
+            match self.sort_key(key.column)? {
+                Some((column, words)) => columns.push((column, words, key.options)),
+                None => return self.sort_rows_on_host(rows, keys, limit),
+            }
+        }
+        self.stream.sort_rows(rows, &columns, limit)
     }
 }

@@ -47,6 +47,12 @@ impl WideType {
             _ => None,
         }
     }
+
+    fn of_values(values: &Values) -> Result<Self> {
+        let data_type = &values.data_type;
+        Self::of(data_type)
+            .ok_or_else(|| BowtieError::Internal(format!("{data_type} has no order keys")))
+    }
 }
 
 impl Stream {
@@ -56,9 +62,7 @@ impl Stream {
         values: &Values,
         rows: usize,
     ) -> Result<(Keys, KeyDomain)> {
-        let wide = WideType::of(&values.data_type).ok_or_else(|| {
-            BowtieError::Internal(format!("{} has no order keys", values.data_type))
-        })?;
+        let wide = WideType::of_values(values)?;
         if wide == WideType::Decimal128 {
             let (low, high) = self.extremes(values, rows)?;
             if let Some(domain) = KeyDomain::offset(low, high) {
@@ -132,6 +136,11 @@ impl Stream {
             values: self.find_ranks(ranks.distinct.as_ref(), &tuples, valid)?,
             valid: self.valid_of(valid, rows)?,
         })
+    }
+
+    /// Values of more than 64 bits as tuples that compare in the values' order.
+    pub(crate) fn wide_tuples(self: &Arc<Self>, values: &Values, rows: usize) -> Result<Tuples> {
+        self.ordered(WideType::of_values(values)?, values, rows)
     }
 
     /// Values as tuples that compare in the values' order.

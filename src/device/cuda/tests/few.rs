@@ -4,7 +4,7 @@
 use crate::device::cuda::tests::aggregate::{dependent_keys, short_text, strategies};
 use crate::device::cuda::tests::equi::{index, single_pass};
 use crate::device::cuda::tests::expr::{codegen, row_program, string_predicate};
-use crate::device::cuda::tests::keys::order_keys;
+use crate::device::cuda::tests::keys::{order_keys, sort_rows};
 use crate::device::cuda::tests::semi::{distinct, key_bitmap, presorted};
 use crate::device::cuda::tests::sets::{encode, search, self_join};
 use crate::device::cuda::tests::*;
@@ -92,6 +92,14 @@ fn keys_alone() {
     for kind in [0, 1, 5] {
         order_keys::sorted_alone(&gpu, &mut random, 2 * ROWS, kind);
     }
+}
+
+#[test]
+fn rows_in_order() {
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
+    sort_rows::every_type(&host, &gpu, 700, 2);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! [`TransferPrimitives`] and [`RowPrimitives`] of the CPU backend.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray};
@@ -107,6 +108,12 @@ impl RowPrimitives for HostDevice {
 
     fn sequence(&self, from: u32, len: usize) -> Result<Buffer<u32>> {
         values::sequence(&self.budget, from, len)
+    }
+
+    fn row_slice(&self, rows: &Buffer<u32>, some: Range<usize>) -> Result<Buffer<u32>> {
+        let lease = self.budget.lease(some.len() as u64 * 4, "row ids")?;
+        let some = rows.on_host()?.slice(some.start, some.len());
+        Ok(Buffer::host_shared(some, lease))
     }
 
     fn flags(&self, rows: usize) -> Result<Flags> {

@@ -4,3 +4,4 @@ pub(crate) mod group_ids;
 pub(crate) mod order_keys;
 pub(crate) mod primitives;
 pub(crate) mod sort;
+pub(crate) mod sort_rows;

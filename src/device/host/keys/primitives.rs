@@ -7,8 +7,8 @@ use crate::device::data::opaque::Opaque;
 use crate::device::data::ranges::OrderedRows;
 use crate::device::data::structures::GroupDomain;
 use crate::device::host::device::HostDevice;
-use crate::device::host::keys::{group_ids, order_keys, sort};
-use crate::device::primitives::keys::KeyPrimitives;
+use crate::device::host::keys::{group_ids, order_keys, sort, sort_rows};
+use crate::device::primitives::keys::{KeyPrimitives, SortKey};
 use crate::error::Result;
 
 impl KeyPrimitives for HostDevice {
@@ -45,5 +45,15 @@ impl KeyPrimitives for HostDevice {
     ) -> Result<OrderedRows> {
         self.pool
             .install(|| sort::sort(&self.budget, rows, key, groups, not_null))
+    }
+
+    fn sort_rows(
+        &self,
+        rows: usize,
+        keys: &[SortKey<'_>],
+        limit: Option<usize>,
+    ) -> Result<Buffer<u32>> {
+        self.pool
+            .install(|| sort_rows::sort_rows(&self.budget, rows, keys, limit))
     }
 }

@@ -154,6 +154,8 @@ async fn an_aggregation_of_resident_rows_is_offloaded() {
         offloaded(&context, sql).await,
         [
             "DownloadExec",
+            "SortExec",
+            "ProjectionExec",
             "AggregateExec",
             "JoinExec",
             "UploadExec",
@@ -234,4 +236,48 @@ async fn a_device_that_is_too_small_is_left_alone() {
     let three = "SELECT r.x, t.y, s.y AS z FROM r JOIN s ON r.k = s.k JOIN s t ON t.k = s.k";
     assert_eq!(offloaded(&context, three).await, [""; 0]);
     assert!(!offloaded(&session(H200), three).await.is_empty());
+}
+
+/// A sort is on the device where its rows are, and with it the download is short.
+#[tokio::test]
+async fn sorts_follow_their_rows() {
+    let context = session(H200);
+    let groups = "SELECT k, max(y) AS m FROM s GROUP BY k";
+    for (sql, sorted) in [
+        (format!("{JOIN} ORDER BY y DESC"), true),
+        (format!("{JOIN} ORDER BY y LIMIT 5"), true),
+        (
+            format!("SELECT m, k FROM ({groups}) WHERE m % 2 = 0 ORDER BY m LIMIT 20"),
+            true,
+        ),
+        (format!("{groups} LIMIT 20"), true),
+        (
+            "SELECT k, avg(y) AS m FROM s GROUP BY k ORDER BY m LIMIT 3".into(),
+            false,
+        ),
+        (
+            "SELECT few.k FROM few JOIN few AS f ON few.k = f.k ORDER BY f.z".into(),
+            false,
+        ),
+    ] {
+        let offloaded = offloaded(&context, &sql).await;
+        let is = |name: &str| offloaded.iter().any(|other| other == name);
+        assert_eq!(
+            is("SortExec") || is("LimitExec"),
+            sorted,
+            "{sql}: {offloaded:?}"
+        );
+        assert!(
+            offloaded
+                .iter()
+                .filter(|name| *name == "DownloadExec")
+                .count()
+                <= 1
+        );
+        let given = rows(&context, &format!("SELECT count(*) FROM ({sql})")).await;
+        context.sql("SET bowtie.offload = 'off'").await.unwrap();
+        let expected = rows(&context, &format!("SELECT count(*) FROM ({sql})")).await;
+        context.sql("SET bowtie.offload = 'auto'").await.unwrap();
+        assert_eq!(given, expected, "{sql}");
+    }
 }

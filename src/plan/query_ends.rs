@@ -1,0 +1,293 @@
+//! Sorts and limits above device nodes: the rows stay on the device, and only those of the result are downloaded.
+//!
+//! ```text
+//! SortExec                            BowtieDownloadExec
+//!   ProjectionExec, FilterExec, … ──►   BowtieSortExec
+//!     BowtieDownloadExec                  BowtieProjectionExec, BowtieFilterExec, …
+//!       …                                   …
+//! ```
+
+use std::sync::Arc;
+
+use arrow::datatypes::{FieldRef, Schema};
+use datafusion::common::tree_node::TreeNode;
+use datafusion::error::Result;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::sorts::sort::SortExec;
+
+use crate::error::Decline;
+use crate::exec::aggregate::node::AggregateOperator;
+use crate::exec::aggregate::resident::are_results;
+use crate::exec::join::node::JoinOperator;
+use crate::exec::join_aggregate::node::JoinAggregateOperator;
+use crate::exec::node::DeviceNode;
+use crate::exec::rows::projection::ProjectionOperator;
+use crate::exec::scan::memory_table::MemoryTable;
+use crate::exec::scan::node::ScanOperator;
+use crate::exec::sort::limit::LimitOperator;
+use crate::exec::sort::node::SortOperator;
+use crate::exec::transfer::chunk_limits::Role;
+use crate::exec::transfer::download::BowtieDownloadExec;
+use crate::exec::transfer::upload::UploadOperator;
+use crate::plan::device_plan::{device_node, downloaded};
+use crate::plan::explain::decision::Decision;
+use crate::plan::recognise::candidate::{NodeId, SortCandidate};
+use crate::plan::recognise::sort::limit_spec;
+use crate::plan::rewrite::Rewrite;
+use crate::plan::transfers::HostStep;
+use crate::runtime::planned_device::PlannedDevice;
+use crate::spec::rows::{Projected, ProjectionSpec};
+use crate::spec::sort::{LimitSpec, SortSpec, shown};
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// Why a sort or a limit stays where its rows are.
+const NOT_ON_DEVICE: &str =
+    "its input is not on the device, and an upload only to sort gains nothing";
+
+/// Where the rows of a chain of device nodes come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Origin {
+    /// They are on the host first: uploaded, or finished there.
+    Host,
+    /// From columns of a table.
+    Table,
+    /// From joins alone.
+    Join,
+    /// They exist on the device alone.
+    Device,
+}
+
+fn origin_of(node: &Plan) -> Origin {
+    if DeviceNode::find::<ScanOperator>(node).is_some() {
+        return Origin::Table;
+    }
+    if DeviceNode::find::<UploadOperator>(node).is_some()
+        || DeviceNode::find::<JoinAggregateOperator>(node).is_some()
+    {
+        return Origin::Host;
+    }
+    if let Some((_, aggregate)) = DeviceNode::find::<AggregateOperator>(node) {
+        return match are_results(&aggregate.0) {
+            true => Origin::Device,
+            false => Origin::Host,
+        };
+    }
+    if DeviceNode::find::<JoinOperator>(node).is_some() {
+        return Origin::Join;
+    }
+    if DeviceNode::find::<SortOperator>(node).is_some() {
+        return Origin::Device;
+    }
+    let inputs = node.children().into_iter();
+    inputs.map(origin_of).min().unwrap_or(Origin::Host)
+}
+
+impl Rewrite<'_> {
+    /// A sort above its input.
+    pub(crate) fn sort(&mut self, id: NodeId, sort: &SortCandidate) -> Result<Plan> {
+        let below = self.unchanged(id)?;
+        let sorted = self.sort_on_device(id, sort, &below)?;
+        let node = self.plan.node(id);
+        let (name, statistics) = (node.plan.name(), self.statistics);
+        let estimate = self.policy.estimate(id);
+        self.decisions.record(|| {
+            Decision::of_end(
+                name,
+                end_detail(&node.plan).unwrap_or_default(),
+                sorted.as_ref().map(|_| "sorted on the device"),
+                node.plan
+                    .children()
+                    .first()
+                    .map(|input| statistics.rows(input)),
+                estimate,
+            )
+        });
+        Ok(sorted.unwrap_or(below))
+    }
+
+    /// A limit above its input.
+    pub(crate) fn limit(&mut self, id: NodeId, limit: LimitSpec) -> Result<Plan> {
+        let below = self.unchanged(id)?;
+        let limited = self.limit_on_device(id, limit, &below)?;
+        let node = self.plan.node(id);
+        let (name, statistics) = (node.plan.name(), self.statistics);
+        let estimate = self.policy.estimate(id);
+        self.decisions.record(|| {
+            Decision::of_end(
+                name,
+                end_detail(&node.plan).unwrap_or_default(),
+                limited
+                    .as_ref()
+                    .map(|_| "only the rows within the limit are downloaded"),
+                node.plan
+                    .children()
+                    .first()
+                    .map(|input| statistics.rows(input)),
+                estimate,
+            )
+        });
+        Ok(limited.unwrap_or(below))
+    }
+
+    fn sort_on_device(
+        &mut self,
+        id: NodeId,
+        sort: &SortCandidate,
+        above: &Plan,
+    ) -> Result<Result<Plan, Decline>> {
+        let spec = match &sort.spec {
+            Ok(spec) => spec,
+            Err(decline) => return Ok(Err(decline.clone())),
+        };
+        if spec.fetch.is_none() && !self.plan.order_matters(id) {
+            return Ok(Decline::because("no node above needs its order"));
+        }
+        let (device, below) = match self.input_on_device(id, above)? {
+            Ok(below) => below,
+            Err(decline) => return Ok(Err(decline)),
+        };
+        if origin_of(&below) == Origin::Host {
+            return Ok(Decline::because(FINISHED_ON_HOST));
+        }
+        let sorted = sort_plan(below, sort, spec.clone(), &device)?;
+        Ok(Ok(downloaded(sorted, &device)))
+    }
+
+    fn limit_on_device(
+        &mut self,
+        id: NodeId,
+        limit: LimitSpec,
+        above: &Plan,
+    ) -> Result<Result<Plan, Decline>> {
+        let (device, below) = match self.input_on_device(id, above)? {
+            Ok(below) => below,
+            Err(decline) => return Ok(Err(decline)),
+        };
+        match origin_of(&below) {
+            Origin::Host => return Ok(Decline::because(FINISHED_ON_HOST)),
+            Origin::Table => {
+                return Ok(Decline::because("few rows of a table are read on the host"));
+            }
+            Origin::Join => {
+                return Ok(Decline::because(
+                    "a join ends by itself once there are enough rows",
+                ));
+            }
+            Origin::Device => {}
+        }
+        let below = without_weaker_limit(below, limit);
+        let operator = LimitOperator {
+            spec: limit,
+            schema: below.schema(),
+        };
+        let limited = device_node(operator, vec![below], &device)?;
+        Ok(Ok(downloaded(limited, &device)))
+    }
+
+    /// The input of DataFusion's sort or limit `above` on the device, if all nodes that make it can be there.
+    fn input_on_device(
+        &mut self,
+        id: NodeId,
+        above: &Plan,
+    ) -> Result<Result<(Arc<PlannedDevice>, Plan), Decline>> {
+        if let Err(decline) = self.policy.end(id) {
+            return Ok(Err(decline));
+        }
+        let ([input], [rewritten]) = (&self.plan.node(id).inputs[..], &above.children()[..]) else {
+            return Ok(Decline::because("it has not one input"));
+        };
+        // The device is asked for only if there may be something on it.
+        let may_be =
+            |node: &Plan| Ok(node.is::<BowtieDownloadExec>() || MemoryTable::of(node).is_some());
+        if !rewritten.exists(may_be)? {
+            return Ok(Decline::because(NOT_ON_DEVICE));
+        }
+        let device = self.device()?;
+        let mut steps = vec![];
+        let below =
+            self.transfers(&device, &mut steps)
+                .resident(*input, rewritten, Role::Sorted)?;
+        Ok(match below {
+            Some(below) => Ok((device, below)),
+            None => Err(not_on_device(&steps)),
+        })
+    }
+}
+
+/// The input of a limit; the one below a limit of each partition, of which a device node has one, that keeps no fewer rows.
+fn without_weaker_limit(below: Plan, limit: LimitSpec) -> Plan {
+    let Some((node, inner)) = DeviceNode::find::<LimitOperator>(&below) else {
+        return below;
+    };
+    let last = limit.fetch.map(|fetch| limit.skip.saturating_add(fetch));
+    let keeps = match (inner.spec.fetch, last) {
+        (Some(kept), Some(last)) => kept >= last,
+        (None, _) => true,
+        (Some(_), None) => false,
+    };
+    match (inner.spec.skip, keeps, node.children()[..].first()) {
+        (0, true, Some(input)) => Arc::clone(input),
+        _ => below,
+    }
+}
+
+const FINISHED_ON_HOST: &str = "the groups below are finished on the host, so its rows are there";
+
+fn not_on_device(steps: &[HostStep]) -> Decline {
+    match steps.first() {
+        None => Decline(NOT_ON_DEVICE.into()),
+        Some(step) => Decline(format!(
+            "its input is on the host, as {} is not supported on the device",
+            step.expression
+        )),
+    }
+}
+
+/// What EXPLAIN shows of a sort or a limit; `None` for other nodes.
+pub(crate) fn end_detail(plan: &Plan) -> Option<String> {
+    if let Some(sort) = plan.downcast_ref::<SortExec>() {
+        let keys = shown(sort.expr());
+        return Some(match sort.fetch() {
+            Some(fetch) => format!("{keys}, fetch={fetch}"),
+            None => keys,
+        });
+    }
+    limit_spec(plan).map(|limit| limit.to_string())
+}
+
+/// A sort above a device node, whose keys are computed where they are no columns.
+fn sort_plan(
+    below: Plan,
+    sort: &SortCandidate,
+    spec: SortSpec,
+    device: &Arc<PlannedDevice>,
+) -> Result<Plan> {
+    let mut input = below;
+    if let Some(computed) = &sort.computed {
+        let schema = input.schema();
+        let columns = (0..schema.fields().len()).map(Projected::Input);
+        let keys = computed.expressions.iter().enumerate();
+        let keys = keys.map(|(i, key)| {
+            let field = key.return_field(&schema)?;
+            Ok(Arc::new(
+                field.as_ref().clone().with_name(format!("key {i}")),
+            ))
+        });
+        let keys = keys.collect::<Result<Vec<FieldRef>>>()?;
+        let fields = schema.fields().iter().cloned().chain(keys);
+        let projection = ProjectionSpec {
+            columns: columns
+                .chain((0..computed.expressions.len()).map(Projected::Computed))
+                .collect(),
+            computed: Some(computed.clone()),
+            schema: Arc::new(Schema::new_with_metadata(
+                fields.collect::<Vec<_>>(),
+                schema.metadata().clone(),
+            )),
+        };
+        let operator = ProjectionOperator(Arc::new(projection));
+        input = device_node(operator, vec![input], device)?;
+    }
+    device_node(SortOperator(Arc::new(spec)), vec![input], device)
+}
