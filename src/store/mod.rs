@@ -1,4 +1,6 @@
 //! Columns of tables that stay on a device between queries (`docs/internals/resident.md`).
 
+pub(crate) mod array_key;
 pub(crate) mod column_key;
 pub(crate) mod column_store;
+pub(crate) mod file_key;

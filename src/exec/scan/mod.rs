@@ -1,4 +1,9 @@
 //! Scans of tables whose columns stay on the device (`docs/internals/resident.md`).
 
+pub(crate) mod limits;
+pub(crate) mod loader;
 pub(crate) mod memory_table;
 pub(crate) mod node;
+#[cfg(feature = "parquet")]
+pub(crate) mod parquet;
+pub(crate) mod table;
