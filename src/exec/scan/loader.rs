@@ -13,7 +13,8 @@ use crate::device::primitives::device::Device;
 use crate::exec::blocking::blocking_task;
 use crate::exec::memory::step::{self, OnRefusal};
 use crate::exec::metrics::ReadMetrics;
-use crate::exec::scan::table::{Piece, ReadColumns};
+use crate::exec::scan::read_columns::ReadColumns;
+use crate::exec::scan::table::Piece;
 use crate::store::column_store::{ColumnStore, Found, Scan};
 
 /// The most pieces that are read at the same time. One of them is uploaded meanwhile.

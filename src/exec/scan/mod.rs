@@ -6,4 +6,6 @@ pub(crate) mod memory_table;
 pub(crate) mod node;
 #[cfg(feature = "parquet")]
 pub(crate) mod parquet;
+pub(crate) mod read_columns;
+pub(crate) mod scan_filter;
 pub(crate) mod table;

@@ -10,8 +10,6 @@ use datafusion::common::stats::Precision;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
-use datafusion::execution::memory_pool::MemoryReservation;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::device::primitives::device::Device;
@@ -21,8 +19,11 @@ use crate::exec::scan::memory_table::{MemoryColumn, MemoryPiece, MemoryTable};
 #[cfg(feature = "parquet")]
 use crate::exec::scan::parquet::{
     piece::{ParquetColumn, ParquetPiece},
+    pieces::{self, ParquetPieces},
     table::ParquetTable,
 };
+use crate::exec::scan::read_columns::ReadColumns;
+use crate::exec::scan::scan_filter::ScanFilter;
 use crate::exec::transfer::chunker::has_small_dictionary;
 use crate::store::column_key::{ColumnHandle, ColumnKey, CurrentFiles, TableColumns};
 use crate::store::column_store::WantedColumn;
@@ -33,17 +34,6 @@ pub(crate) enum Table {
     Memory(Arc<MemoryTable>),
     #[cfg(feature = "parquet")]
     Parquet(Arc<ParquetTable>),
-}
-
-/// A filter that the scan of DataFusion applies itself, to be applied to the rows of the table's pieces.
-#[derive(Debug, Clone)]
-pub(crate) struct ScanFilter {
-    /// Over the columns of the table's schema.
-    pub predicate: Arc<dyn PhysicalExpr>,
-    /// Those that the scan has; the others are there for the predicate.
-    pub columns: Vec<usize>,
-    /// The schema of these.
-    pub schema: SchemaRef,
 }
 
 /// The pieces of a table.
@@ -57,6 +47,24 @@ pub(crate) struct Pieces {
     pub pruned_rows: usize,
     /// The versions of the table's files.
     pub files: CurrentFiles,
+}
+
+#[cfg(feature = "parquet")]
+impl From<ParquetPieces> for Pieces {
+    fn from(pieces: ParquetPieces) -> Self {
+        let in_files = |pieces: Vec<ParquetPiece>| {
+            let pieces = pieces.into_iter();
+            pieces.map(|piece| Piece::Parquet(Arc::new(piece)))
+        };
+        let unread = pieces.unread.into_iter();
+        let unread = unread.map(|file| Piece::UnreadFile(Arc::new(file)));
+        Self {
+            stored: in_files(pieces.stored).collect(),
+            others: unread.chain(in_files(pieces.others)).collect(),
+            pruned_rows: pieces.pruned_rows,
+            files: pieces.files,
+        }
+    }
 }
 
 impl Table {
@@ -153,8 +161,8 @@ impl Table {
             }
             #[cfg(feature = "parquet")]
             Self::Parquet(table) => match kept {
-                true => table.pieces(limits, context).await,
-                false => Ok(table.unread_pieces()),
+                true => Ok(pieces::of(table, limits, context).await?.into()),
+                false => Ok(ParquetPieces::unread(table).into()),
             },
         }
     }
@@ -181,7 +189,7 @@ impl Table {
                         Piece::UnreadFile(file) => files.push(file.as_ref()),
                     }
                 }
-                table.scan_of(&parts, &files, context)
+                pieces::scan_of(table, &parts, &files, context)
             }
         }
     }
@@ -196,15 +204,6 @@ pub(crate) enum Piece {
     /// A file that is not looked into.
     #[cfg(feature = "parquet")]
     UnreadFile(Arc<PartitionedFile>),
-}
-
-/// The values of some columns of a piece, which its files were read for; reserved in DataFusion's memory pool.
-#[derive(Debug, Default)]
-pub(crate) struct ReadColumns {
-    #[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "files"))]
-    pub columns: Vec<Option<Vec<ArrayRef>>>,
-    #[expect(dead_code, reason = "held until the values are uploaded")]
-    pub reservations: Vec<MemoryReservation>,
 }
 
 impl Piece {

@@ -7,6 +7,7 @@
 
 pub(crate) mod file;
 pub(crate) mod piece;
+pub(crate) mod pieces;
 pub(crate) mod prune;
 pub(crate) mod read;
 pub(crate) mod source;

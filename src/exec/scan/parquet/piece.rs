@@ -10,7 +10,7 @@ use datafusion::datasource::listing::PartitionedFile;
 use crate::exec::scan::limits::{LEAST_ROWS_OF_TEXT, MOST_TEXT_BYTES, PieceLimits};
 use crate::exec::scan::parquet::file::{Files, ParquetFile};
 use crate::exec::scan::parquet::table::ParquetTable;
-use crate::exec::scan::table::ReadColumns;
+use crate::exec::scan::read_columns::ReadColumns;
 use crate::store::column_key::{ColumnHandle, ColumnKey};
 use crate::store::column_store::WantedColumn;
 use crate::store::file_key::{FileColumn, FileRows};

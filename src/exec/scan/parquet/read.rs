@@ -19,7 +19,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use crate::exec::metrics::ReadMetrics;
 use crate::exec::scan::parquet::file::ParquetFile;
 use crate::exec::scan::parquet::piece::ParquetPiece;
-use crate::exec::scan::table::ReadColumns;
+use crate::exec::scan::read_columns::ReadColumns;
 use crate::exec::transfer::sizes::batch_bytes;
 
 /// Files whose versions are asked for at the same time.

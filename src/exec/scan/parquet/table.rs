@@ -1,32 +1,22 @@
-//! [`ParquetTable`]: the scan of Parquet files, cut to pieces of whole row groups whose columns a store keeps.
+//! [`ParquetTable`]: the scan of Parquet files, and the columns that it needs of them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::FileGroup;
 use datafusion::error::Result;
-use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
-use futures::{StreamExt, stream};
 
-use crate::exec::scan::limits::PieceLimits;
-use crate::exec::scan::parquet::file::Files;
-use crate::exec::scan::parquet::piece::{ParquetPiece, Part, cut};
-use crate::exec::scan::parquet::prune::may_match;
 use crate::exec::scan::parquet::source::Source;
-use crate::exec::scan::table::{Piece, Pieces, ScanFilter};
+use crate::exec::scan::scan_filter::ScanFilter;
 use crate::store::column_key::TableColumns;
-use crate::store::file_key::{FilePlace, StoreId};
+use crate::store::file_key::FilePlace;
 
-/// Files whose versions and footers are asked for at the same time.
-const FILES_AT_ONCE: usize = 32;
 /// Files that EXPLAIN shows.
 const SHOWN_FILES: usize = 3;
 /// Bytes of text that a byte of a file may hold, and of other values, where nothing is known of them.
@@ -109,6 +99,11 @@ impl ParquetTable {
         self.columns[column].checked_sub(in_files)
     }
 
+    /// The numbers of the columns in the table's schema.
+    pub(crate) fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
     pub(crate) fn source(&self) -> &Source {
         &self.source
     }
@@ -165,99 +160,6 @@ impl ParquetTable {
             column: self.name_in_table(column).into(),
         });
         columns.collect()
-    }
-
-    /// The files as they are now, in pieces.
-    pub(crate) async fn pieces(
-        self: &Arc<Self>,
-        limits: PieceLimits,
-        context: &Arc<TaskContext>,
-    ) -> Result<Pieces> {
-        let url = self.source.url();
-        let store = context.runtime_env().object_store(url)?;
-        let files = Files {
-            id: StoreId::new(url.as_str(), &store),
-            store,
-        };
-        let opened = stream::iter(self.source.files.clone()).map(|file| {
-            let (files, table) = (files.clone(), Arc::clone(self));
-            async move {
-                let opened = files.open(&table.source, &file).await;
-                (file, opened)
-            }
-        });
-        let mut opened = opened.buffered(FILES_AT_ONCE);
-        let (mut known, mut pieces) = (vec![], Pieces::default());
-        while let Some((file, opened)) = opened.next().await {
-            match opened {
-                Some(file) => known.push(Arc::new(file)),
-                None => pieces.others.push(Piece::UnreadFile(Arc::new(file))),
-            }
-        }
-        let versions = known.iter();
-        let versions = versions.map(|file| (file.version.place(), Arc::clone(&file.version)));
-        pieces.files = versions.collect();
-        let matches = self.source.predicate.as_ref().map(|predicate| {
-            let files = known.iter();
-            let matches = files.map(|file| {
-                let matches = may_match(&self.source, file, predicate);
-                (file.version.place(), matches)
-            });
-            matches.collect::<HashMap<_, _>>()
-        });
-        let needed = |parts: &[Part]| {
-            let Some(matches) = &matches else {
-                return true;
-            };
-            parts.iter().any(|part| {
-                let matches = matches.get(&part.file.version.place());
-                matches.is_none_or(|matches| matches[part.row_groups.clone()].contains(&true))
-            })
-        };
-        let cut = cut(&known, limits);
-        for parts in cut.stored {
-            let piece = ParquetPiece::stored(self, &files, parts);
-            match needed(&piece.parts) {
-                true => pieces.stored.push(Piece::Parquet(Arc::new(piece))),
-                false => pieces.pruned_rows += piece.rows,
-            }
-        }
-        let others = cut.others.into_iter();
-        let others = others.map(|parts| ParquetPiece::other(self, &files, parts));
-        let others = others.map(|piece| Piece::Parquet(Arc::new(piece)));
-        pieces.others.extend(others);
-        Ok(pieces)
-    }
-
-    /// The files, for DataFusion's own scan.
-    pub(crate) fn unread_pieces(&self) -> Pieces {
-        let files = self.source.files.iter();
-        Pieces {
-            others: files
-                .map(|file| Piece::UnreadFile(Arc::new(file.clone())))
-                .collect(),
-            ..Pieces::default()
-        }
-    }
-
-    /// A scan by DataFusion of these pieces and files alone, with the original one's predicate.
-    pub(crate) fn scan_of(
-        &self,
-        pieces: &[&ParquetPiece],
-        files: &[&PartitionedFile],
-        context: &TaskContext,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let parts = pieces.iter().flat_map(|piece| piece.partitioned_files());
-        let files = files.iter().map(|file| (*file).clone());
-        let files: Vec<PartitionedFile> = files.chain(parts).collect();
-        let config = context.session_config();
-        let partitions = config.target_partitions().max(1);
-        let each = files.len().div_ceil(partitions).max(1);
-        let groups = files.chunks(each).map(<[PartitionedFile]>::to_vec);
-        let groups = groups.map(FileGroup::new).collect();
-        let scan = self.source.scan_with_predicate(groups, &self.columns)?;
-        let split = scan.repartitioned(partitions, config.options())?;
-        Ok(split.unwrap_or(scan))
     }
 }
 

@@ -164,11 +164,11 @@ async fn partitioned_files() {
 async fn random_files() {
     for seed in 0..12 {
         let mut random = StdRng::seed_from_u64(seed);
-        let (ctx, _) = session(64 << 20, ["32MB", "20KB", "100KB"][seed as usize % 3]);
+        let (ctx, _) = session(64 << 20, ["32MB", "1MB"][seed as usize % 2]);
         set(
             &ctx,
             "bowtie.chunk_rows",
-            ["auto", "64", "17"][random.random_range(0..3)],
+            ["auto", "640", "170"][random.random_range(0..3)],
         );
         set(
             &ctx,
@@ -182,8 +182,8 @@ async fn random_files() {
         );
         let files = tempdir().unwrap();
         for n in 0..random.random_range(1..7) {
-            let rows = random.random_range(0..400);
-            let group = random.random_range(1..120);
+            let rows = random.random_range(0..9_000);
+            let group = random.random_range(1..1_200);
             let path = files.path().join(format!("{n}.parquet"));
             write(&path, &[batch(random.random_range(0..1_000), rows)], group);
         }

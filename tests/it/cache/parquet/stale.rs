@@ -12,9 +12,9 @@ use tempfile::tempdir;
 use crate::cache::parquet::{create, encoded, listing_session, write, write_at};
 use crate::cache::{GROUPED, batch, lines, measured, measured_as, session};
 
-/// Batches of as many bytes in a file, with other values: `v` of one digit in the text, and one more.
+/// Batches of as many bytes in a file, with other values.
 fn versions() -> Vec<RecordBatch> {
-    (0..4).map(|n| batch(100_000 + n, 500)).collect()
+    (0..4).map(|n| batch(100_000 + 3 * n, 500)).collect()
 }
 
 const SUM: &str = "SELECT count(*), sum(v), min(t) FROM r";
@@ -63,7 +63,8 @@ async fn a_listed_file_is_written_again() {
     let query = "SELECT k, sum(v), count(*) FROM r WHERE v > 100100 GROUP BY k ORDER BY k";
     let sums = |n: i64| {
         let of = |k: i64| {
-            let values = (100_000 + n..100_500 + n).filter(move |v| v % 7 == k && *v > 100_100);
+            let values =
+                (100_000 + 3 * n..100_500 + 3 * n).filter(move |v| v % 7 == k && *v > 100_100);
             (values.clone().sum::<i64>(), values.count())
         };
         let rows = (0..7).map(|k| {
