@@ -258,7 +258,7 @@ impl Piece {
         }
     }
 
-    /// Reads some of its columns; `None` if there is no memory for them, or its files have changed.
+    /// Reads some of its columns; `None` if there is no memory for them, they cannot be read, or the files have changed.
     #[cfg_attr(
         not(feature = "parquet"),
         expect(clippy::unused_async, unused_variables, reason = "files")

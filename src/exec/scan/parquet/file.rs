@@ -147,7 +147,7 @@ impl ParquetFile {
         partition_value: Option<&ScalarValue>,
     ) -> u64 {
         if let Some(value) = partition_value {
-            return value.size() as u64;
+            return data_type.primitive_width().unwrap_or(value.size()) as u64;
         }
         let schema = self.metadata.file_metadata().schema_descr();
         let mut columns = 0..schema.num_columns();

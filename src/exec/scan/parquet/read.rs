@@ -68,7 +68,7 @@ impl ParquetPiece {
         runs
     }
 
-    /// Reads some of its columns; `None` if there is no memory for them, or its files have changed.
+    /// Reads some of its columns; `None` if there is no memory for them, they cannot be read, or the files have changed.
     pub(crate) async fn read(
         &self,
         columns: Vec<usize>,
@@ -104,7 +104,9 @@ impl ParquetPiece {
         let mut reservations = vec![];
         while let Some(task) = tasks.join_next().await {
             let task = match task {
-                Ok(task) => task?,
+                Ok(Ok(task)) => task,
+                // The scan of the query may need no row that fails, such as by a cast. If it does, it says so.
+                Ok(Err(_)) => return Ok(None),
                 Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
                 Err(error) => return Err(DataFusionError::ExecutionJoin(Box::new(error))),
             };

@@ -1,5 +1,8 @@
 //! Predicates of scans: row groups that their statistics exclude, and filters that scans apply.
 
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use tempfile::{TempDir, tempdir};
 
 use crate::cache::parquet::{create, write};
@@ -103,4 +106,34 @@ async fn filters_of_what_has_no_room() {
             "{second:?}"
         );
     }
+}
+
+/// Values that cannot be cast, in a row group that the predicate excludes: what cannot be stored is read as DataFusion reads it.
+#[tokio::test]
+async fn values_that_cannot_be_cast() {
+    let (ctx, _) = session(64 << 20, "32MB");
+    let files = tempdir().unwrap();
+    let texts = (0..200).map(|n| match n {
+        0..100 => n.to_string(),
+        _ => "none".into(),
+    });
+    let columns: [(&str, ArrayRef); 2] = [
+        ("k", Arc::new(Int64Array::from_iter_values(0..200))),
+        ("t", Arc::new(StringArray::from_iter_values(texts))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    write(&files.path().join("a.parquet"), &[batch], 100);
+    let path = files.path().display();
+    let sql = format!(
+        "CREATE EXTERNAL TABLE r (k BIGINT, t BIGINT) STORED AS PARQUET LOCATION '{path}/'"
+    );
+    lines(&ctx, &sql).await;
+    let sql = "SELECT k % 3 AS m, sum(t) FROM r WHERE k < 100 GROUP BY k % 3 ORDER BY m";
+    for _ in 0..2 {
+        let read = measured(&ctx, sql).await;
+        assert_eq!(read.resident, 0);
+    }
+    let all = "SELECT k % 3 AS m, sum(t) FROM r GROUP BY k % 3 ORDER BY m";
+    let failed = async { ctx.sql(all).await?.collect().await };
+    assert!(failed.await.unwrap_err().to_string().contains("none"));
 }
