@@ -8,4 +8,8 @@ pub(crate) mod node;
 pub(crate) mod parquet;
 pub(crate) mod read_columns;
 pub(crate) mod scan_filter;
+#[cfg_attr(
+    not(feature = "parquet"),
+    expect(unused_variables, reason = "what only files need")
+)]
 pub(crate) mod table;

@@ -259,10 +259,6 @@ impl Piece {
     }
 
     /// Reads some of its columns; `None` if there is no memory for them, they cannot be read, or the files have changed.
-    #[cfg_attr(
-        not(feature = "parquet"),
-        expect(clippy::unused_async, unused_variables, reason = "files")
-    )]
     pub(crate) async fn read(
         &self,
         columns: Vec<usize>,
