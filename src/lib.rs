@@ -34,8 +34,8 @@
 
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
-// What every device shares has parts that the CUDA backend alone uses.
-#![cfg_attr(not(feature = "cuda"), allow(dead_code))]
+// What every device shares has parts that the CUDA backend alone uses, and the store some that files alone need.
+#![cfg_attr(not(all(feature = "cuda", feature = "parquet")), allow(dead_code))]
 
 mod device;
 mod error;

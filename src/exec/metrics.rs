@@ -128,6 +128,28 @@ impl ScanMetrics {
     }
 }
 
+/// Metrics of what a scan of resident columns reads from files.
+#[derive(Debug, Clone)]
+pub(crate) struct ReadMetrics {
+    /// Bytes of files that were read for columns that are not stored.
+    pub read_bytes: Gauge,
+    /// Values that were decoded of them.
+    pub decoded_values: Count,
+    /// Rows of pieces that were skipped, as statistics of their row groups say that none is for the scan.
+    pub pruned_rows: Count,
+}
+
+impl ReadMetrics {
+    pub(crate) fn new(set: &ExecutionPlanMetricsSet) -> Self {
+        let count = |name| MetricBuilder::new(set).counter(name, 0);
+        Self {
+            read_bytes: bytes(set, "read_bytes", 0),
+            decoded_values: count("decoded_values"),
+            pruned_rows: count("pruned_rows"),
+        }
+    }
+}
+
 /// Metrics of a download. DataFusion's `BaselineMetrics` adds up the buffers of every batch, which costs more than
 /// making a batch of shared columns.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
 use crate::error::Decline;
-use crate::exec::scan::memory_table::MemoryTable;
+use crate::exec::scan::table::Table;
 use crate::options::{BowtieOptions, Offload};
 use crate::plan::choose::cost::{Gpu, Host};
 use crate::plan::choose::policy::Policy;
@@ -109,26 +109,8 @@ impl BowtieRule {
         Ok(())
     }
 
-<<<<<<< HEAD
     /// The plan with nodes on a device. Scans of snapshots that are not on it are left.
     fn offloaded(
-=======
-/// Whether a plan has a node that may be offloaded.
-fn can_be_offloaded(plan: &Arc<dyn ExecutionPlan>, options: &BowtieOptions) -> Result<bool> {
-    let has = |of: &dyn Fn(&Arc<dyn ExecutionPlan>) -> bool| plan.exists(|node| Ok(of(node)));
-    if has(&|node| join_source(node).is_some() || group_source(node).is_some())? {
-        return Ok(true);
-    }
-    // A sort alone is, of a table that is stored.
-    let may_store = options.cache.bytes(true, u64::MAX) > 0;
-    Ok(may_store
-        && has(&|node| node.is::<SortExec>())?
-        && has(&|node| MemoryTable::of(node).is_some())?)
-}
-
-impl PhysicalOptimizerRule for BowtieRule {
-    fn optimize(
->>>>>>> sort
         &self,
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
@@ -175,6 +157,17 @@ impl PhysicalOptimizerRule for BowtieRule {
         }
         Ok(rewritten)
     }
+}
+
+/// Whether a plan has a node that may be offloaded.
+fn can_be_offloaded(plan: &Arc<dyn ExecutionPlan>, options: &BowtieOptions) -> Result<bool> {
+    let has = |of: &dyn Fn(&Arc<dyn ExecutionPlan>) -> bool| plan.exists(|node| Ok(of(node)));
+    if has(&|node| join_source(node).is_some() || group_source(node).is_some())? {
+        return Ok(true);
+    }
+    // A sort alone is, of a table that is stored.
+    let may_store = options.cache.bytes(true, u64::MAX) > 0;
+    Ok(may_store && has(&|node| node.is::<SortExec>())? && has(&|node| Table::of(node).is_some())?)
 }
 
 impl PhysicalOptimizerRule for BowtieRule {

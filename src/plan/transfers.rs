@@ -27,7 +27,7 @@ use crate::exec::node::DeviceNode;
 use crate::exec::rows::filter::FilterOperator;
 use crate::exec::rows::projection::ProjectionOperator;
 use crate::exec::rows::union::UnionOperator;
-use crate::exec::scan::node::scan_of;
+use crate::exec::scan::node::{ScanOperator, scan_of};
 use crate::exec::transfer::chunk_limits::Role;
 use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::exec::transfer::upload::UploadOperator;
@@ -108,7 +108,7 @@ impl Transfers<'_> {
         if self.cache > 0
             && let Some(scan) = scan_of(rewritten, role, self.cache)
         {
-            return device_node(scan, vec![], self.device).map(Some);
+            return self.scanned(scan);
         }
         if !matches!(node.candidate, Candidate::Rows(_) | Candidate::Union) {
             return Ok(None);
@@ -137,6 +137,32 @@ impl Transfers<'_> {
             Some(filter) => self.filtered(filter, rows, below),
             None => Ok(None),
         }
+    }
+
+    /// A scan, with the filter that DataFusion's own scan applies above it; `None` where the device cannot evaluate that.
+    fn scanned(&mut self, scan: ScanOperator) -> Result<Option<Plan>> {
+        let filter = scan.table.filter().cloned();
+        let input = Arc::clone(scan.table.schema());
+        let scan = device_node(scan, vec![], self.device)?;
+        let Some(filter) = filter else {
+            return Ok(Some(scan));
+        };
+        let expressions = [filter.predicate];
+        let predicate = match row_program::compile(&expressions, &input) {
+            Ok(predicate) => predicate,
+            Err(error) => {
+                let step = HostStep::new("DataSourceExec", &expressions, error);
+                self.host_steps.push(step);
+                return Ok(None);
+            }
+        };
+        let spec = FilterSpec {
+            predicate,
+            columns: filter.columns,
+            schema: filter.schema,
+        };
+        let operator = FilterOperator(Arc::new(spec));
+        device_node(operator, vec![scan], self.device).map(Some)
     }
 
     /// The expressions of an upload, beside the columns of a device node; `None` where the device cannot evaluate them.

@@ -1,196 +1,89 @@
 //! [`ColumnKey`]: what a stored column was made of. Equal keys mean equal values, so a stored column is never stale.
 
-use std::collections::HashSet;
-use std::ptr::addr_eq;
-use std::sync::{Arc, Weak};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef};
+use crate::store::array_key::{ArrayAddress, ArraysHandle, ArraysKey};
+use crate::store::file_key::{FileColumn, FilePlace, FileVersion};
 
-/// Rows of an array.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ArrayRows<'a> {
-    pub array: &'a ArrayRef,
-    pub from: usize,
-    pub rows: usize,
-}
-
-impl ArrayRows<'_> {
-    /// These rows alone.
-    pub(crate) fn sliced(&self) -> ArrayRef {
-        match self.rows == self.array.len() {
-            true => Arc::clone(self.array),
-            false => self.array.slice(self.from, self.rows),
-        }
-    }
-}
-
-/// Rows of arrays of a column of a table in memory, by the identity of the arrays.
-///
-/// A weak reference keeps an array's address from being given to another one. So the same addresses are the same arrays, and arrays
-/// never change. When the table drops them, the key [is dead](ColumnKey::is_dead).
+/// What a stored column was made of.
 #[derive(Debug)]
-pub(crate) struct ColumnKey(Box<[KeyRows]>);
-
-#[derive(Debug)]
-struct KeyRows {
-    array: Weak<dyn Array>,
-    from: usize,
-    rows: usize,
+pub(crate) enum ColumnKey {
+    Arrays(ArraysKey),
+    Files(Arc<FileColumn>),
 }
 
-/// Where an array is, as long as it exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct ArrayAddress(usize);
-
-impl ArrayAddress {
-    pub(crate) fn of(array: &ArrayRef) -> Self {
-        Self(Arc::as_ptr(array).cast::<()>().addr())
-    }
+/// Finds a key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum ColumnHandle {
+    Arrays(ArraysHandle),
+    Files(Arc<FileColumn>),
 }
 
-/// The first and the last array with their first rows, and the number of arrays and rows: finds a key, or one that differs in between.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct ColumnHandle {
-    first: (ArrayAddress, usize),
-    last: (ArrayAddress, usize),
-    arrays: usize,
-    rows: usize,
+/// Where a stored column comes from: one array belongs to one table, and so does a file.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Origin {
+    Array(ArrayAddress),
+    File(FilePlace),
 }
+
+/// Columns of a table.
+#[derive(Debug, Clone)]
+pub(crate) enum TableColumns {
+    /// Those made of any of these arrays.
+    Arrays(HashSet<ArrayAddress>),
+    /// Those of this name of any of these files.
+    Files {
+        files: HashSet<FilePlace>,
+        column: Arc<str>,
+    },
+}
+
+/// The versions of files that are known to be there.
+pub(crate) type CurrentFiles = HashMap<FilePlace, Arc<FileVersion>>;
 
 impl ColumnHandle {
-    /// The handle of a column of these rows; `None` without any array.
-    pub(crate) fn of<'a>(parts: impl Iterator<Item = ArrayRows<'a>>) -> Option<Self> {
-        let mut parts = parts;
-        let begin = |part: &ArrayRows<'_>| (ArrayAddress::of(part.array), part.from);
-        let first = parts.next()?;
-        let handle = Self {
-            first: begin(&first),
-            last: begin(&first),
-            arrays: 1,
-            rows: first.rows,
-        };
-        Some(parts.fold(handle, |handle, part| Self {
-            last: begin(&part),
-            arrays: handle.arrays + 1,
-            rows: handle.rows + part.rows,
-            ..handle
-        }))
-    }
-
-    pub(crate) fn first(self) -> ArrayAddress {
-        self.first.0
+    /// The first part of its column. A column of files has one.
+    pub(crate) fn origin(&self) -> Option<Origin> {
+        match self {
+            Self::Arrays(arrays) => Some(Origin::Array(arrays.first())),
+            Self::Files(column) => {
+                let first = column.rows.first()?;
+                Some(Origin::File(first.file.place()))
+            }
+        }
     }
 }
 
 impl ColumnKey {
-    pub(crate) fn of<'a>(parts: impl Iterator<Item = ArrayRows<'a>>) -> Self {
-        let parts = parts.map(|part| KeyRows {
-            array: Arc::downgrade(part.array),
-            from: part.from,
-            rows: part.rows,
-        });
-        Self(parts.collect())
-    }
-
-    /// Whether it is the key of just these rows.
-    pub(crate) fn is_of<'a>(&self, parts: impl Iterator<Item = ArrayRows<'a>>) -> bool {
-        let mut known = self.0.iter();
-        let mut parts = parts;
-        let same = parts.all(|part| {
-            known.next().is_some_and(|known| {
-                addr_eq(known.array.as_ptr(), Arc::as_ptr(part.array))
-                    && (known.from, known.rows) == (part.from, part.rows)
-            })
-        });
-        same && known.next().is_none()
-    }
-
-    /// Whether its table is gone, so that nobody can ask for it. Only the first and the last array are looked at: a table drops all of them.
+    /// Whether its table is gone, so that nobody can ask for it.
     pub(crate) fn is_dead(&self) -> bool {
-        let ends = self.0.first().into_iter().chain(self.0.last());
-        ends.into_iter().any(|part| part.array.strong_count() == 0)
-    }
-
-    /// Whether it has rows of one of these arrays.
-    pub(crate) fn has_any_of(&self, arrays: &HashSet<ArrayAddress>) -> bool {
-        let address = |part: &KeyRows| ArrayAddress(part.array.as_ptr().cast::<()>().addr());
-        self.0.iter().any(|part| arrays.contains(&address(part)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use arrow::array::Int32Array;
-
-    use super::*;
-
-    fn array() -> ArrayRef {
-        Arc::new(Int32Array::from(vec![1, 2, 3]))
-    }
-
-    fn rows<'a>(arrays: &'a [&'a ArrayRef]) -> impl Iterator<Item = ArrayRows<'a>> {
-        arrays.iter().map(|array| ArrayRows {
-            array,
-            from: 0,
-            rows: array.len(),
-        })
-    }
-
-    #[test]
-    fn the_same_arrays_have_the_same_key_and_equal_ones_do_not() {
-        let (a, b, c) = (array(), array(), array());
-        let slice = a.slice(0, 3);
-        let columns = [
-            vec![&a],
-            vec![&b],
-            vec![&slice],
-            vec![&a, &b],
-            vec![&b, &a],
-            vec![&a, &b, &c],
-            vec![&a, &c, &c],
-            vec![],
-        ];
-        for (i, one) in columns.iter().enumerate() {
-            for (j, other) in columns.iter().enumerate() {
-                let key = ColumnKey::of(rows(one));
-                assert_eq!(key.is_of(rows(other)), i == j, "{i} {j}");
-            }
+        match self {
+            Self::Arrays(arrays) => arrays.is_dead(),
+            Self::Files(column) => column.is_dead(),
         }
-        // The handle does not tell them apart that differ in between.
-        let handle = |i: usize| ColumnHandle::of(rows(&columns[i]));
-        assert_eq!(handle(5), handle(6));
-        assert!(handle(3) != handle(4) && handle(0) != handle(2));
-        assert_eq!(handle(7), None);
     }
 
-    #[test]
-    fn rows_of_an_array_are_columns_of_their_own() {
-        let array = array();
-        let ranges = [(0, 3), (0, 2), (1, 2), (2, 1)];
-        let column = |(from, rows)| {
-            let array = &array;
-            std::iter::once(ArrayRows { array, from, rows })
+    /// Whether it is one of these columns.
+    pub(crate) fn is_any_of(&self, columns: &TableColumns) -> bool {
+        match (self, columns) {
+            (Self::Arrays(key), TableColumns::Arrays(arrays)) => key.has_any_of(arrays),
+            (Self::Files(key), TableColumns::Files { files, column }) => {
+                let mut rows = key.rows.iter();
+                key.name == *column && rows.any(|rows| files.contains(&rows.file.place()))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a file that it was made of has another version now.
+    pub(crate) fn is_older_than(&self, current: &CurrentFiles) -> bool {
+        let Self::Files(column) = self else {
+            return false;
         };
-        for (i, one) in ranges.into_iter().enumerate() {
-            for (j, other) in ranges.into_iter().enumerate() {
-                assert_eq!(ColumnKey::of(column(one)).is_of(column(other)), i == j);
-                let handles = [one, other].map(|range| ColumnHandle::of(column(range)));
-                assert_eq!(handles[0] == handles[1], i == j);
-            }
-        }
-        let [last] = [column(ranges[2]).next().unwrap().sliced()];
-        assert_eq!(last.as_ref(), array.slice(1, 2).as_ref());
-    }
-
-    #[test]
-    fn a_key_dies_with_its_arrays_and_their_address_is_not_used_again() {
-        let (first, second) = (array(), array());
-        let key = ColumnKey::of(rows(&[&first, &second]));
-        assert!(!key.is_dead());
-        drop(first);
-        assert!(key.is_dead());
-        let others: Vec<_> = (0..1000).map(|_| array()).collect();
-        let mut others = others.iter();
-        assert!(!others.any(|other| key.is_of(rows(&[other, &second]))));
+        column.rows.iter().any(|rows| {
+            let now = current.get(&rows.file.place());
+            now.is_some_and(|now| now.store == rows.file.store && *now != rows.file)
+        })
     }
 }

@@ -22,7 +22,7 @@ use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::device::row_width::mean_bytes;
 use crate::error::Result;
-use crate::store::column_key::{ArrayAddress, ArrayRows, ColumnHandle, ColumnKey};
+use crate::store::column_key::{ColumnHandle, ColumnKey, CurrentFiles, Origin, TableColumns};
 
 /// Columns on one device, reserved in a budget of their own.
 #[derive(Debug)]
@@ -64,8 +64,8 @@ impl StoredColumn {
 /// A stored column, for `bowtie_cache()`.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredColumnInfo {
-    /// Finds its table: one array belongs to one table.
-    pub first_array: ArrayAddress,
+    /// Finds its table.
+    pub origin: Option<Origin>,
     pub name: Arc<str>,
     pub rows: usize,
     pub bytes: u64,
@@ -102,11 +102,20 @@ pub(crate) struct Found {
     pub sent_bytes: u64,
 }
 
-/// A column that a scan asks for: rows of arrays, of which there is at least one.
+/// A column that a scan asks for.
 pub(crate) trait WantedColumn {
-    fn parts(&self) -> impl Iterator<Item = ArrayRows<'_>>;
-
     fn name(&self) -> &str;
+
+    /// Finds its key; `None` for a column without rows, which is not stored.
+    fn handle(&self) -> Option<ColumnHandle>;
+
+    fn key(&self) -> ColumnKey;
+
+    /// Whether `key`, which its handle finds, is its own.
+    fn has_key(&self, key: &ColumnKey) -> bool;
+
+    /// Its values; `None` where they were not read.
+    fn arrays(&self) -> Option<Vec<ArrayRef>>;
 }
 
 impl ColumnStore {
@@ -189,11 +198,48 @@ impl ColumnStore {
         Ok(Some(found))
     }
 
+    /// Those of the wanted columns that are stored. They are not evicted while the caller holds them.
+    pub(crate) fn held<W: WantedColumn>(&self, wanted: &[W]) -> Vec<Option<Arc<Column>>> {
+        let stored = self.stored.lock();
+        let held = wanted.iter().map(|wanted| {
+            let known = stored.columns.get(&wanted.handle()?)?;
+            wanted
+                .has_key(&known.key)
+                .then(|| Arc::clone(&known.column))
+        });
+        held.collect()
+    }
+
+    /// Whether the scan may add some `bytes` more: there is room, or columns that were used longer ago are in their place.
+    pub(crate) fn may_add(&self, scan: &Scan, bytes: u64) -> bool {
+        let stored = self.bytes();
+        if bytes > scan.limit || stored > scan.limit.saturating_mul(2) {
+            return false;
+        }
+        let beyond = stored.saturating_add(bytes).saturating_sub(scan.limit);
+        if beyond == 0 {
+            return true;
+        }
+        let stored = self.stored.lock();
+        let older = stored.columns.values();
+        let older = older.filter(|column| column.may_go() && column.last_scan < scan.number);
+        older.map(|column| column.column.bytes()).sum::<u64>() >= beyond
+    }
+
+    /// Removes columns of files that have another version now, pinned ones too: nobody can ask for them.
+    pub(crate) fn remove_older(&self, current: &CurrentFiles) {
+        self.remove(|stored| {
+            let all = stored.columns.iter();
+            let older = all.filter(|(_, column)| column.key.is_older_than(current));
+            older.map(|(handle, _)| handle.clone()).collect()
+        });
+    }
+
     fn hit(&self, scan: &Scan, wanted: &impl WantedColumn) -> Option<Arc<Column>> {
-        let handle = ColumnHandle::of(wanted.parts())?;
+        let handle = wanted.handle()?;
         let mut stored = self.stored.lock();
         let known = stored.columns.get_mut(&handle)?;
-        if !known.key.is_of(wanted.parts()) {
+        if !wanted.has_key(&known.key) {
             return None;
         }
         known.hits += 1;
@@ -205,7 +251,9 @@ impl ColumnStore {
 
     /// Uploads a column, and evicts columns that were used longer ago if there is no room.
     fn upload(&self, scan: &Scan, wanted: &impl WantedColumn) -> Result<Option<Column>> {
-        let parts: Vec<ArrayRef> = wanted.parts().map(|part| part.sliced()).collect();
+        let Some(parts) = wanted.arrays() else {
+            return Ok(None);
+        };
         let bytes = mean_bytes_of(&parts)?;
         loop {
             // Another session's columns may be more than this one's limit: they are not its to evict.
@@ -243,19 +291,19 @@ impl ColumnStore {
     /// Stores a column. If another query has stored the same one meanwhile, that one is returned.
     fn insert(&self, scan: &Scan, wanted: &impl WantedColumn, column: Column) -> Arc<Column> {
         let column = Arc::new(column);
-        let Some(handle) = ColumnHandle::of(wanted.parts()) else {
+        let Some(handle) = wanted.handle() else {
             return column;
         };
         let mut stored = self.stored.lock();
         if let Some(known) = stored.columns.get_mut(&handle)
-            && known.key.is_of(wanted.parts())
+            && wanted.has_key(&known.key)
         {
             known.pinned |= scan.pins;
             return Arc::clone(&known.column);
         }
         self.bytes.fetch_add(column.bytes(), Ordering::Relaxed);
         let entry = StoredColumn {
-            key: ColumnKey::of(wanted.parts()),
+            key: wanted.key(),
             column: Arc::clone(&column),
             name: wanted.name().into(),
             hits: 0,
@@ -277,7 +325,7 @@ impl ColumnStore {
         self.remove(|stored| {
             let all = stored.columns.iter();
             let dead = all.filter(|(_, column)| column.key.is_dead());
-            dead.map(|(handle, _)| *handle).collect()
+            dead.map(|(handle, _)| handle.clone()).collect()
         });
     }
 
@@ -295,7 +343,7 @@ impl ColumnStore {
                 freed += column.column.bytes();
                 more
             });
-            least.map(|(handle, _)| *handle).collect()
+            least.map(|(handle, _)| handle.clone()).collect()
         })
     }
 
@@ -324,7 +372,7 @@ impl ColumnStore {
         let stored = self.stored.lock();
         let columns = stored.columns.iter();
         let columns = columns.map(|(handle, stored)| StoredColumnInfo {
-            first_array: handle.first(),
+            origin: handle.origin(),
             name: Arc::clone(&stored.name),
             rows: stored.column.rows(),
             bytes: stored.column.bytes(),
@@ -335,18 +383,14 @@ impl ColumnStore {
         columns.collect()
     }
 
-    /// Removes the stored columns of these arrays, pinned ones too, when the queries that use them are done; but not those in `keep`. Returns
+    /// Removes these columns, pinned ones too, when the queries that use them are done; but not those in `keep`. Returns
     /// their bytes.
-    pub(crate) fn unpin(
-        &self,
-        arrays: &HashSet<ArrayAddress>,
-        keep: &HashSet<ColumnHandle>,
-    ) -> u64 {
+    pub(crate) fn unpin(&self, columns: &TableColumns, keep: &HashSet<ColumnHandle>) -> u64 {
         self.remove(|stored| {
             let others = stored.columns.iter();
             let others = others.filter(|(handle, _)| !keep.contains(handle));
-            let of_arrays = others.filter(|(_, column)| column.key.has_any_of(arrays));
-            of_arrays.map(|(handle, _)| *handle).collect()
+            let of_table = others.filter(|(_, column)| column.key.is_any_of(columns));
+            of_table.map(|(handle, _)| handle.clone()).collect()
         })
     }
 }

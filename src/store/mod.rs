@@ -1,6 +1,8 @@
 //! Columns of tables that stay on a device between queries (`docs/internals/resident.md`).
 
+pub(crate) mod array_key;
 pub(crate) mod column_key;
 pub(crate) mod column_store;
+pub(crate) mod file_key;
 pub(crate) mod snapshots;
 pub(crate) mod table_snapshot;

@@ -1,6 +1,5 @@
 //! [`MemoryTable`]: the scan of a table in memory, cut to pieces whose columns a store keeps.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,8 +12,10 @@ use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::device::row_width::mean_bytes;
+use crate::exec::scan::limits::{LEAST_ROWS_OF_TEXT, MOST_TEXT_BYTES, PieceLimits};
 use crate::exec::scan::snapshot_source::SnapshotSource;
-use crate::store::column_key::{ArrayAddress, ArrayRows};
+use crate::store::array_key::{ArrayAddress, ArrayRows, ArraysHandle, ArraysKey};
+use crate::store::column_key::{ColumnHandle, ColumnKey, TableColumns};
 use crate::store::column_store::WantedColumn;
 
 /// A scan of a table in memory.
@@ -37,7 +38,7 @@ impl fmt::Debug for MemoryTable {
 /// Each partition is cut to pieces from its beginning, and what remains of the partitions is put together. So rows that are inserted, which
 /// come behind the others of a partition, change the last piece of each partition at most.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct MemoryPiece {
     batches: Vec<PieceBatch>,
     pub(crate) rows: usize,
 }
@@ -51,10 +52,6 @@ struct PieceBatch {
     rows: usize,
 }
 
-/// Text of a piece, on average of its rows: half of what 32-bit offsets address.
-const MOST_TEXT_BYTES: u64 = 1 << 30;
-/// Pieces of fewer rows are not made for the length of their text.
-const LEAST_ROWS: u64 = 1 << 10;
 /// Batches, and views of each, from which means are taken.
 const SAMPLED_BATCHES: usize = 32;
 const SAMPLED_VIEWS: usize = 256;
@@ -109,13 +106,16 @@ impl MemoryTable {
         self.projection().map_or(column, |columns| columns[column])
     }
 
-    /// All rows, in pieces of at most `most_rows` rows.
-    pub(crate) fn pieces(&self, most_rows: usize) -> Result<Vec<Piece>> {
+    /// All rows, in pieces, and whether these may be stored.
+    pub(crate) fn pieces(&self, limits: PieceLimits) -> Result<(Vec<MemoryPiece>, bool)> {
+        let by_bytes = limits.rows_of(self.row_bytes()?);
+        // Longer rows are cut by their upload.
+        let most_rows = limits.rows.min(by_bytes.unwrap_or(usize::MAX));
         let most_rows = most_rows.min(self.most_rows_of_text()?).max(1);
         let mut pieces = vec![];
-        let mut rest = Piece::default();
+        let mut rest = MemoryPiece::default();
         for (partition, batches) in self.partitions().iter().enumerate() {
-            let mut piece = Piece::default();
+            let mut piece = MemoryPiece::default();
             for (batch, rows) in batches.iter().map(RecordBatch::num_rows).enumerate() {
                 if piece.rows > 0 && piece.rows + rows > most_rows {
                     pieces.push(std::mem::take(&mut piece));
@@ -140,7 +140,7 @@ impl MemoryTable {
         if rest.rows > 0 {
             pieces.push(rest);
         }
-        Ok(pieces)
+        Ok((pieces, by_bytes.is_some()))
     }
 
     /// The first batches with rows, from which means are taken. INSERT adds batches behind them.
@@ -166,12 +166,12 @@ impl MemoryTable {
     /// The rows whose text has [`MOST_TEXT_BYTES`], in any column of the table; a power of two, which a few other rows do not change.
     fn most_rows_of_text(&self) -> Result<usize> {
         let longest = self.means(|array| Ok(text_bytes(array)))?.into_iter().max();
-        let rows = (MOST_TEXT_BYTES / longest.unwrap_or(1).max(1)).max(LEAST_ROWS);
+        let rows = (MOST_TEXT_BYTES / longest.unwrap_or(1).max(1)).max(LEAST_ROWS_OF_TEXT);
         Ok(1 << rows.ilog2())
     }
 
     /// Bytes of a row of the table: a power of two.
-    pub(crate) fn row_bytes(&self) -> Result<u64> {
+    fn row_bytes(&self) -> Result<u64> {
         let means = self.means(|array| Ok(mean_bytes(array)?.max(text_bytes(array))))?;
         Ok(means.into_iter().sum::<u64>().max(1).next_power_of_two())
     }
@@ -192,9 +192,9 @@ impl MemoryTable {
     }
 
     /// The columns of a piece, by the names of the scan.
-    pub(crate) fn columns<'a>(&'a self, piece: &'a Piece) -> Vec<PieceColumn<'a>> {
+    pub(crate) fn columns<'a>(&'a self, piece: &'a MemoryPiece) -> Vec<MemoryColumn<'a>> {
         let columns = 0..self.schema.fields().len();
-        let columns = columns.map(|column| PieceColumn {
+        let columns = columns.map(|column| MemoryColumn {
             table: self,
             piece,
             column,
@@ -202,21 +202,21 @@ impl MemoryTable {
         columns.collect()
     }
 
-    /// The arrays of all columns of the scan.
-    pub(crate) fn arrays(&self) -> HashSet<ArrayAddress> {
+    /// What may be stored of the columns of the scan.
+    pub(crate) fn stored_as(&self) -> TableColumns {
         let columns = 0..self.schema.fields().len();
         let columns: Vec<usize> = columns
             .map(|column| self.column_of_batches(column))
             .collect();
         let batches = self.partitions().iter().flatten();
         let arrays = batches.flat_map(|batch| columns.iter().map(|column| batch.column(*column)));
-        arrays.map(ArrayAddress::of).collect()
+        TableColumns::Arrays(arrays.map(ArrayAddress::of).collect())
     }
 
     /// The batches of a piece, with their rows in it.
     fn batches<'a>(
         &'a self,
-        piece: &'a Piece,
+        piece: &'a MemoryPiece,
     ) -> impl Iterator<Item = (&'a RecordBatch, PieceBatch)> {
         let partitions = self.partitions();
         let batches = piece.batches.iter();
@@ -226,11 +226,11 @@ impl MemoryTable {
     /// A scan of these pieces alone, in at most so many partitions.
     pub(crate) fn scan_of(
         &self,
-        pieces: &[Piece],
+        pieces: &[&MemoryPiece],
         most_partitions: usize,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let each = pieces.len().div_ceil(most_partitions.max(1)).max(1);
-        let batches = |pieces: &[Piece]| {
+        let batches = |pieces: &[&MemoryPiece]| {
             let batches = pieces.iter().flat_map(|piece| self.batches(piece));
             batches
                 .map(|(batch, of)| batch.slice(of.from, of.rows))
@@ -248,7 +248,7 @@ impl MemoryTable {
     }
 }
 
-impl Piece {
+impl MemoryPiece {
     fn push(&mut self, batch: PieceBatch) {
         self.batches.push(batch);
         self.rows += batch.rows;
@@ -285,13 +285,13 @@ fn text_bytes(array: &ArrayRef) -> u64 {
 }
 
 /// A column of a piece.
-pub(crate) struct PieceColumn<'a> {
+pub(crate) struct MemoryColumn<'a> {
     table: &'a MemoryTable,
-    piece: &'a Piece,
+    piece: &'a MemoryPiece,
     column: usize,
 }
 
-impl WantedColumn for PieceColumn<'_> {
+impl MemoryColumn<'_> {
     fn parts(&self) -> impl Iterator<Item = ArrayRows<'_>> {
         let column = self.table.column_of_batches(self.column);
         let batches = self.table.batches(self.piece);
@@ -301,8 +301,26 @@ impl WantedColumn for PieceColumn<'_> {
             rows: of.rows,
         })
     }
+}
 
+impl WantedColumn for MemoryColumn<'_> {
     fn name(&self) -> &str {
         self.table.schema.field(self.column).name()
+    }
+
+    fn handle(&self) -> Option<ColumnHandle> {
+        ArraysHandle::of(self.parts()).map(ColumnHandle::Arrays)
+    }
+
+    fn key(&self) -> ColumnKey {
+        ColumnKey::Arrays(ArraysKey::of(self.parts()))
+    }
+
+    fn has_key(&self, key: &ColumnKey) -> bool {
+        matches!(key, ColumnKey::Arrays(key) if key.is_of(self.parts()))
+    }
+
+    fn arrays(&self) -> Option<Vec<ArrayRef>> {
+        Some(self.parts().map(|part| part.sliced()).collect())
     }
 }

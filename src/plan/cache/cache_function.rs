@@ -1,6 +1,5 @@
 //! `SELECT * FROM bowtie_cache()`: the columns that stay on devices between queries.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt64Array};
@@ -8,13 +7,12 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{MemTable, Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
+use crate::plan::cache::session_tables::SessionTables;
 use crate::plan::cache::state_of::state_of;
 use crate::runtime::process::BowtieRuntime;
-use crate::store::column_key::ArrayAddress;
 use crate::store::column_store::StoredColumnInfo;
 
 /// The table function. It takes no argument.
@@ -79,20 +77,21 @@ impl Row {
 }
 
 /// The rows of the table, by device, table and column.
-fn rows(runtime: &BowtieRuntime, tables: &HashMap<ArrayAddress, String>) -> Vec<Row> {
+fn rows(runtime: &BowtieRuntime, tables: &SessionTables) -> Vec<Row> {
     let mut rows: Vec<Row> = vec![];
     for (device, store) in runtime.stores() {
         for piece in store.list() {
-            let table = tables.get(&piece.first_array);
+            let table = piece.origin.as_ref();
+            let table = table.and_then(|origin| tables.name_of(origin));
             let known = rows.iter_mut().find(|row| {
-                row.device == device && row.table.as_ref() == table && *row.column == *piece.name
+                row.device == device && row.table == table && *row.column == *piece.name
             });
             match known {
                 Some(row) => row.add(&piece),
                 None => {
                     let mut row = Row {
                         device: device.clone(),
-                        table: table.cloned(),
+                        table,
                         column: piece.name.to_string(),
                         rows: 0,
                         bytes: 0,
@@ -136,44 +135,6 @@ fn to_batch(rows: &[Row]) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(schema(), columns)?)
 }
 
-/// The tables in memory of all catalogs of a session, by the addresses of their arrays.
-async fn tables_of(state: &SessionState) -> HashMap<ArrayAddress, String> {
-    let mut tables = HashMap::new();
-    let catalogs = state.catalog_list();
-    let defaults = &state.config_options().catalog;
-    for catalog_name in catalogs.catalog_names() {
-        let Some(catalog) = catalogs.catalog(&catalog_name) else {
-            continue;
-        };
-        for schema_name in catalog.schema_names() {
-            let Some(schema) = catalog.schema(&schema_name) else {
-                continue;
-            };
-            let is_default = (&catalog_name, &schema_name)
-                == (&defaults.default_catalog, &defaults.default_schema);
-            for name in schema.table_names() {
-                // A table that its catalog cannot open has no rows here.
-                let Ok(Some(provider)) = schema.table(&name).await else {
-                    continue;
-                };
-                let Some(table) = provider.downcast_ref::<MemTable>() else {
-                    continue;
-                };
-                let shown = match is_default {
-                    true => name,
-                    false => format!("{catalog_name}.{schema_name}.{name}"),
-                };
-                for partition in &table.batches {
-                    for array in partition.read().await.iter().flat_map(RecordBatch::columns) {
-                        tables.insert(ArrayAddress::of(array), shown.clone());
-                    }
-                }
-            }
-        }
-    }
-    tables
-}
-
 #[async_trait]
 impl TableProvider for CacheTable {
     fn schema(&self) -> SchemaRef {
@@ -192,7 +153,7 @@ impl TableProvider for CacheTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let state = state_of(session, CacheFunction::NAME)?;
-        let tables = tables_of(state).await;
+        let tables = SessionTables::of(state).await;
         let batch = to_batch(&rows(&self.0, &tables))?;
         MemTable::try_new(schema(), vec![vec![batch]])?
             .scan(session, projection, filters, limit)

@@ -3,4 +3,5 @@
 
 pub(crate) mod cache_function;
 pub(crate) mod pin_function;
+pub(crate) mod session_tables;
 pub(crate) mod state_of;

@@ -8,21 +8,26 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{MemTable, Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{ScalarValue, TableReference};
+use datafusion::datasource::listing::ListingTable;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::SessionState;
+use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, Time};
 
 use crate::device::primitives::device::Device;
 use crate::exec::blocking::blocking_task;
-use crate::exec::memory::step::{self, OnRefusal};
-use crate::exec::scan::memory_table::{MemoryTable, Piece};
-use crate::exec::scan::node::{cache_bytes, pieces_of};
+use crate::exec::metrics::ReadMetrics;
+use crate::exec::scan::loader::Loader;
+use crate::exec::scan::node::cache_bytes;
+use crate::exec::scan::read_columns::ReadColumns;
+use crate::exec::scan::table::Table;
 use crate::options::BowtieOptions;
+use crate::plan::cache::session_tables::are_of;
 use crate::plan::cache::state_of::state_of;
 use crate::runtime::planned_device::PlannedDevice;
 use crate::runtime::session_devices::SessionDevices;
-use crate::store::column_key::ColumnHandle;
+use crate::store::column_key::{Origin, TableColumns};
 use crate::store::column_store::{ColumnStore, WantedColumn as _};
 
 /// One of the two table functions. Their arguments are a table and, if not all of them are meant, its columns.
@@ -149,14 +154,14 @@ impl PinTable {
         for column in chosen {
             let plan = provider.scan(state, Some(&vec![column]), &[], None).await?;
             let name = provider.schema().field(column).name().clone();
-            let outcome = match MemoryTable::of(&plan) {
+            let outcome = match Table::of(&plan) {
                 None => Err(
-                    "the table is not in memory, and its rows are uploaded for each query".into(),
+                    "the table is neither in memory nor of whole Parquet files, and its rows are uploaded for each query".into(),
                 ),
                 Some(table) => {
-                    let context = state.task_ctx();
-                    let (pieces, kept) = pieces_of(&table, work.device.as_ref(), &context)?;
-                    work.column(table, pieces, kept).await?
+                    let mut stored_as = table.stored_as();
+                    work.add_unlisted(&mut stored_as, provider.as_ref());
+                    work.column(table, &stored_as, state.task_ctx()).await?
                 }
             };
             rows.push(Row {
@@ -177,48 +182,82 @@ struct Work {
 }
 
 impl Work {
+    /// Adds files of a table that are stored and listed no more.
+    fn add_unlisted(&self, stored_as: &mut [TableColumns], provider: &dyn TableProvider) {
+        let Some(listing) = provider.downcast_ref::<ListingTable>() else {
+            return;
+        };
+        let stored = self.store.list().into_iter();
+        let files = stored.filter_map(|column| match column.origin {
+            Some(Origin::File(file)) if are_of(listing.table_paths(), &file) => Some(file),
+            _ => None,
+        });
+        let unlisted: Vec<_> = files.collect();
+        for columns in stored_as {
+            if let TableColumns::Files { files, .. } = columns {
+                files.extend(unlisted.iter().cloned());
+            }
+        }
+    }
+
     /// Pins or unpins a column. Returns its bytes, or a reason.
     async fn column(
         &self,
-        table: MemoryTable,
-        pieces: Vec<Piece>,
-        kept: bool,
+        table: Table,
+        stored_as: &[TableColumns],
+        context: Arc<TaskContext>,
     ) -> Result<std::result::Result<u64, String>> {
-        let arrays = table.arrays();
+        let unpin = |keep: &HashSet<_>| -> u64 {
+            let columns = stored_as.iter();
+            columns.map(|columns| self.store.unpin(columns, keep)).sum()
+        };
         if self.action == Action::Unpin {
-            return Ok(Ok(self.store.unpin(&arrays, &HashSet::new())));
+            return Ok(Ok(unpin(&HashSet::new())));
         }
         if self.limit == 0 {
             return Ok(Err(
                 "bowtie.cache keeps no columns on this device: SET it to a size".into(),
             ));
         }
-        if !kept {
+        let pieces = table.pieces(self.device.as_ref(), &context).await?;
+        if pieces.stored.is_empty() && !pieces.others.is_empty() {
             return Ok(Err("columns of its type stay on the CPU".into()));
         }
-        let scan = self.store.begin_scan(self.limit).pinning();
-        let (store, device) = (Arc::clone(&self.store), Arc::clone(&self.device));
-        let loaded = blocking_task(move || {
-            let on = device.as_ref();
-            let mut bytes = 0;
-            let mut pinned = HashSet::new();
-            for piece in &pieces {
-                let columns = table.columns(piece);
-                pinned.extend(columns.iter().filter_map(|of| ColumnHandle::of(of.parts())));
-                let load = |_: &step::Step<'_>| store.load(on, &scan, &columns);
-                let Some(found) = step::shared(on, OnRefusal::Defer, load)? else {
-                    // None of it stays pinned.
-                    store.unpin(&arrays, &HashSet::new());
-                    return Ok(None);
-                };
-                bytes += found.hit_bytes + found.sent_bytes;
+        let loader = Loader {
+            store: Arc::clone(&self.store),
+            scan: self.store.begin_scan(self.limit).pinning(),
+            device: Arc::clone(&self.device),
+            context,
+            metrics: ReadMetrics::new(&ExecutionPlanMetricsSet::new()),
+            upload_time: Time::new(),
+        };
+        self.store.remove_older(&pieces.files);
+        let mut bytes = 0;
+        let mut pinned = HashSet::new();
+        let mut found_all = pieces.others.is_empty();
+        for piece in pieces.stored {
+            if !found_all {
+                break;
             }
-            // What was pinned before rows were inserted is cut in another way.
-            store.unpin(&arrays, &pinned);
-            Ok(Some(bytes))
-        });
-        let none = "there is no room for all of it: raise bowtie.cache, or unpin other columns";
-        Ok(loaded.await?.ok_or_else(|| none.into()))
+            let (piece, found) = loader.load(piece).await?;
+            let nothing = ReadColumns::default();
+            let columns = piece.columns(&nothing);
+            pinned.extend(columns.iter().filter_map(|column| column.handle()));
+            match found {
+                Some(found) => bytes += found.hit_bytes + found.sent_bytes,
+                None => found_all = false,
+            }
+        }
+        if !found_all {
+            // None of it stays pinned.
+            unpin(&HashSet::new());
+            return Ok(Err(
+                "there is no room for all of it: raise bowtie.cache, or unpin other columns".into(),
+            ));
+        }
+        // What was pinned before rows were inserted is cut in another way.
+        unpin(&pinned);
+        Ok(Ok(bytes))
     }
 }
 

@@ -4,7 +4,7 @@ use datafusion::common::JoinType;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 
 use crate::exec::partition::grace_join::Oversized;
-use crate::exec::scan::memory_table::MemoryTable;
+use crate::exec::scan::table::Table;
 use crate::plan::choose::cardinality::Cardinalities;
 use crate::plan::choose::cost::{Flow, Gpu, Host, Work};
 use crate::plan::choose::gain::Gain;
@@ -79,7 +79,7 @@ impl<'a> NodeCosts<'a> {
             Candidate::Union => self.between(node),
             Candidate::Sort(sort) => self.sort(id, node, sort),
             Candidate::Limit(limit) => self.limit(id, node, *limit),
-            Candidate::Other if MemoryTable::of(&node.plan).is_some() => self.scan(node),
+            Candidate::Other if Table::of(&node.plan).is_some() => self.scan(node),
             Candidate::Rows(_) | Candidate::Other => self.other(node, &node.inputs),
         }
     }
@@ -254,7 +254,7 @@ impl<'a> NodeCosts<'a> {
         }
     }
 
-    /// A scan of a table in memory, whose columns stay on the device if they fit.
+    /// A scan of a table whose columns stay on the device if they fit.
     fn scan(&self, node: &Node) -> NodeCost {
         let mut cost = self.other(node, &[]);
         let flow = cost

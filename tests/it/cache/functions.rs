@@ -115,7 +115,10 @@ async fn what_cannot_be_pinned_has_a_reason() {
     set(&ctx, "bowtie.cache", "32MB");
     lines(&ctx, "CREATE VIEW w AS SELECT k FROM s WHERE v > 7").await;
     let view = reasons(lines(&ctx, "SELECT * FROM bowtie_pin('w')").await);
-    assert!(view.contains("the table is not in memory"), "{view}");
+    assert!(
+        view.contains("neither in memory nor of whole Parquet files"),
+        "{view}"
+    );
 }
 
 #[tokio::test]

@@ -14,6 +14,8 @@ use crate::support::pool::greedy;
 use crate::support::session::{session_on, set};
 
 mod functions;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod results;
 mod reuse;
 mod room;
@@ -83,9 +85,27 @@ async fn stock_lines(ctx: &SessionContext, sql: &str) -> Vec<String> {
     lines
 }
 
-/// What the scans of a query read: bytes that were on the device, and bytes that were sent. Checks the rows.
-async fn read(ctx: &SessionContext, sql: &str) -> (usize, usize) {
+/// What the scans of a query read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Read {
+    /// Bytes that were on the device, and bytes that were sent.
+    resident: usize,
+    sent: usize,
+    /// Bytes of files, and values that were decoded of them.
+    bytes: usize,
+    values: usize,
+    /// Rows of pieces that statistics excluded.
+    pruned: usize,
+}
+
+/// Runs a query whose plan has a scan on the device. Checks the rows.
+async fn measured(ctx: &SessionContext, sql: &str) -> Read {
     let expected = stock_lines(ctx, sql).await;
+    measured_as(ctx, sql, &expected).await
+}
+
+/// As [`measured`], with other rows than DataFusion's.
+async fn measured_as(ctx: &SessionContext, sql: &str, expected: &[String]) -> Read {
     let plan = plan_of(ctx, sql).await.unwrap();
     assert!(shown(&plan).contains("BowtieScanExec"), "{}", shown(&plan));
     let batches = collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap();
@@ -97,17 +117,28 @@ async fn read(ctx: &SessionContext, sql: &str) -> (usize, usize) {
         .skip(1)
         .collect();
     assert_eq!(found, expected, "{sql}");
-    let (mut resident, mut sent) = (0, 0);
+    let mut read = Read::default();
     let mut nodes = vec![&plan];
     while let Some(node) = nodes.pop() {
         if let Some(metrics) = node.metrics() {
             let of = |name| metrics.sum_by_name(name).map_or(0, |sum| sum.as_usize());
-            resident += of("resident_bytes");
-            sent += of("uploaded_bytes");
+            read.resident += of("resident_bytes");
+            read.sent += of("uploaded_bytes");
+            if node.name() == "BowtieScanExec" {
+                read.bytes += of("read_bytes");
+                read.values += of("decoded_values");
+                read.pruned += of("pruned_rows");
+            }
         }
         nodes.extend(node.children());
     }
-    (resident, sent)
+    read
+}
+
+/// What the scans of a query read: bytes that were on the device, and bytes that were sent. Checks the rows.
+async fn read(ctx: &SessionContext, sql: &str) -> (usize, usize) {
+    let read = measured(ctx, sql).await;
+    (read.resident, read.sent)
 }
 
 /// The rows of a grouped query over table `r`.

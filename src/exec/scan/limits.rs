@@ -1,0 +1,47 @@
+//! [`PieceLimits`]: how long the pieces are that a table is cut to.
+
+use datafusion::execution::TaskContext;
+
+use crate::device::primitives::device::Device;
+use crate::exec::transfer::chunk_limits::{ChunkLimits, Role};
+use crate::options::BowtieOptions;
+
+/// Text of a piece, on average of its rows: half of what 32-bit offsets address.
+pub(crate) const MOST_TEXT_BYTES: u64 = 1 << 30;
+/// Pieces of fewer rows are not made for the length of their text.
+pub(crate) const LEAST_ROWS_OF_TEXT: u64 = 1 << 10;
+/// Rows are not stored if fewer of them fit a chunk.
+const LEAST_ROWS: u64 = 8;
+
+/// The rows and bytes of a piece. They are the same for all scans of a table: what one has stored, another finds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PieceLimits {
+    pub rows: usize,
+    /// The most rows of what cannot be cut.
+    #[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "row groups"))]
+    pub uncut_rows: usize,
+    bytes: u64,
+}
+
+impl PieceLimits {
+    pub(crate) fn new(device: &dyn Device, context: &TaskContext) -> Self {
+        let options = BowtieOptions::of(context.session_config().options());
+        let pool = context.memory_pool();
+        let rows = |chunk_rows| {
+            let schema = arrow::datatypes::Schema::empty().into();
+            ChunkLimits::new(device, &schema, chunk_rows, Role::Left, pool.as_ref()).most_rows
+        };
+        Self {
+            rows: rows(options.chunk_rows.0).min(device.profile().stored_rows),
+            uncut_rows: rows(None),
+            // As of other chunks, so that eight of them fit.
+            bytes: device.budget().limit() / 8,
+        }
+    }
+
+    /// As many rows of these bytes each as a piece may have; `None` if they are so long that they are not stored.
+    pub(crate) fn rows_of(&self, row_bytes: u64) -> Option<usize> {
+        let rows = self.bytes / row_bytes.max(1);
+        (rows >= LEAST_ROWS).then_some(rows as usize)
+    }
+}

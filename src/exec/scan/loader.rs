@@ -1,0 +1,142 @@
+//! [`Loader`]: brings pieces of a table to a device, by its store. What is missing of a piece in files is read ahead.
+
+use std::sync::Arc;
+
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryLimit;
+use datafusion::physical_plan::metrics::Time;
+
+use crate::device::data::column::Column;
+use crate::device::primitives::device::Device;
+use crate::exec::blocking::blocking_task;
+use crate::exec::memory::step::{self, OnRefusal};
+use crate::exec::metrics::ReadMetrics;
+use crate::exec::scan::read_columns::ReadColumns;
+use crate::exec::scan::table::Piece;
+use crate::store::column_store::{ColumnStore, Found, Scan};
+
+/// The most pieces that are read at the same time. One of them is uploaded meanwhile.
+pub(crate) const READ_AHEAD: usize = 2;
+/// Pieces that are read ahead take at most this share of DataFusion's memory pool together.
+const SHARE_OF_POOL: u64 = 4;
+
+/// What pieces are loaded with.
+#[derive(Debug, Clone)]
+pub(crate) struct Loader {
+    pub(crate) store: Arc<ColumnStore>,
+    pub(crate) scan: Scan,
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) context: Arc<TaskContext>,
+    pub(crate) metrics: ReadMetrics,
+    pub(crate) upload_time: Time,
+}
+
+/// A piece whose columns are being read.
+pub(crate) struct Begun {
+    pub(crate) piece: Piece,
+    /// Stored columns of it, which are not evicted until it is loaded.
+    held: Vec<Option<Arc<Column>>>,
+    reading: Reading,
+}
+
+enum Reading {
+    /// All there is to upload is in memory.
+    Nothing,
+    NoRoom,
+    Task(SpawnedTask<Result<Option<ReadColumns>>>),
+}
+
+impl Loader {
+    /// Begins to read what is not stored of a piece, if there may be room for it.
+    pub(crate) fn begin(&self, piece: Piece) -> Begun {
+        let mut begun = Begun {
+            piece,
+            held: vec![],
+            reading: Reading::Nothing,
+        };
+        if !begun.piece.is_in_files() {
+            return begun;
+        }
+        begun.held = self
+            .store
+            .held(&begun.piece.columns(&ReadColumns::default()));
+        let missing = begun.held.iter().enumerate();
+        let missing = missing.filter(|(_, column)| column.is_none());
+        let missing: Vec<usize> = missing.map(|(i, _)| i).collect();
+        if missing.is_empty() {
+            return begun;
+        }
+        begun.reading = match self
+            .store
+            .may_add(&self.scan, begun.piece.bytes_of(&missing))
+        {
+            false => Reading::NoRoom,
+            true => {
+                let (piece, context) = (begun.piece.clone(), Arc::clone(&self.context));
+                let metrics = self.metrics.clone();
+                Reading::Task(SpawnedTask::spawn(async move {
+                    piece.read(missing, context, metrics).await
+                }))
+            }
+        };
+        begun
+    }
+
+    /// Whether the memory pool has room to read a piece ahead of others.
+    pub(crate) fn may_read_ahead(&self, piece: &Piece) -> bool {
+        let all: Vec<usize> = (0..piece.columns(&ReadColumns::default()).len()).collect();
+        match self.context.memory_pool().memory_limit() {
+            MemoryLimit::Finite(limit) => {
+                let pieces = piece.bytes_of(&all).saturating_mul(READ_AHEAD as u64);
+                pieces <= limit as u64 / SHARE_OF_POOL
+            }
+            _ => true,
+        }
+    }
+
+    /// The columns of a piece on the device; `None` if there is no room for them in the store.
+    pub(crate) async fn finish(&self, begun: Begun) -> Result<(Piece, Option<Found>)> {
+        let Begun {
+            piece,
+            held,
+            reading,
+        } = begun;
+        let read = match reading {
+            Reading::NoRoom => return Ok((piece, None)),
+            Reading::Task(task) => {
+                let read = task.join_unwind().await;
+                match read.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?? {
+                    Some(read) => read,
+                    None => return Ok((piece, None)),
+                }
+            }
+            Reading::Nothing => {
+                let nothing = ReadColumns::default();
+                let on = self.device.as_ref();
+                let hits = self.store.hits(on, &self.scan, &piece.columns(&nothing))?;
+                if hits.is_some() {
+                    return Ok((piece, hits));
+                }
+                nothing
+            }
+        };
+        let (store, scan) = (Arc::clone(&self.store), self.scan.clone());
+        let (device, of) = (Arc::clone(&self.device), piece.clone());
+        let _timer = self.upload_time.timer();
+        let found = blocking_task(move || {
+            let on = device.as_ref();
+            let columns = of.columns(&read);
+            let found = step::shared(on, OnRefusal::Defer, |_| store.load(on, &scan, &columns));
+            drop(held);
+            found
+        });
+        Ok((piece, found.await?))
+    }
+
+    /// The columns of a piece on the device; `None` if there is no room for them in the store.
+    pub(crate) async fn load(&self, piece: Piece) -> Result<(Piece, Option<Found>)> {
+        self.finish(self.begin(piece)).await
+    }
+}

@@ -1,0 +1,182 @@
+//! [`ParquetFile`]: a file as it is when a query begins, with its footer.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::{
+    DefaultParquetFileReaderFactory, ParquetAccessPlan, ParquetFileReaderFactory,
+};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::object_store::{ObjectStore, ObjectStoreExt};
+use datafusion::parquet::arrow::arrow_reader::ArrowReaderOptions;
+use datafusion::parquet::basic::Type;
+use datafusion::parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+
+use crate::exec::scan::parquet::source::Source;
+use crate::store::file_key::{FileVersion, StoreId};
+
+/// A file with its footer.
+#[derive(Debug)]
+pub(crate) struct ParquetFile {
+    pub(crate) file: PartitionedFile,
+    pub(crate) version: Arc<FileVersion>,
+    pub(crate) metadata: Arc<ParquetMetaData>,
+}
+
+/// The store of a scan's files.
+#[derive(Debug, Clone)]
+pub(crate) struct Files {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) id: StoreId,
+}
+
+impl Files {
+    /// The file as it is now; `None` if it is not there, or nothing tells its contents apart.
+    pub(crate) async fn version(
+        &self,
+        file: &PartitionedFile,
+    ) -> Option<(PartitionedFile, FileVersion)> {
+        let object = self.store.head(file.path()).await.ok()?;
+        let version = FileVersion::new(&self.id, &object)?;
+        // Statistics are those of the file that was planned.
+        let now = PartitionedFile::new_from_meta(object)
+            .with_partition_values(file.partition_values.clone());
+        Some((
+            PartitionedFile {
+                metadata_size_hint: file.metadata_size_hint,
+                table_reference: file.table_reference.clone(),
+                ..now
+            },
+            version,
+        ))
+    }
+
+    /// The file with its footer; `None` if it cannot be read, which is for DataFusion's own scan to say.
+    pub(crate) async fn open(
+        &self,
+        source: &Source,
+        file: &PartitionedFile,
+    ) -> Option<ParquetFile> {
+        let (file, version) = self.version(file).await?;
+        let metadata = self.footer(source, &file).await.ok()?;
+        Some(ParquetFile {
+            file,
+            version: Arc::new(version),
+            metadata,
+        })
+    }
+
+    async fn footer(
+        &self,
+        source: &Source,
+        file: &PartitionedFile,
+    ) -> Result<Arc<ParquetMetaData>> {
+        let own: Arc<dyn ParquetFileReaderFactory>;
+        let factory = match source.reader_factory() {
+            Some(factory) => factory,
+            None => {
+                own = Arc::new(DefaultParquetFileReaderFactory::new(Arc::clone(
+                    &self.store,
+                )));
+                &own
+            }
+        };
+        let metrics = ExecutionPlanMetricsSet::new();
+        let hint = file.metadata_size_hint;
+        let mut reader = factory.create_reader(0, file.clone(), hint, &metrics)?;
+        let options = ArrowReaderOptions::new();
+        let footer = reader.get_metadata(Some(&options)).await;
+        footer.map_err(|error| DataFusionError::ParquetError(Box::new(error)))
+    }
+}
+
+impl ParquetFile {
+    /// The rows of each of its row groups.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = usize> {
+        let groups = self.metadata.row_groups().iter();
+        groups.map(|group| usize::try_from(group.num_rows()).unwrap_or(0))
+    }
+
+    /// The file, of which these row groups are read.
+    pub(crate) fn only(&self, row_groups: impl IntoIterator<Item = usize>) -> PartitionedFile {
+        let mut plan = ParquetAccessPlan::new_none(self.metadata.num_row_groups());
+        for row_group in row_groups {
+            plan.scan(row_group);
+        }
+        self.file.clone().with_extension(plan)
+    }
+
+    /// Bytes of a row of all its columns; a power of two.
+    pub(crate) fn row_bytes(&self) -> u64 {
+        let columns = 0..self.metadata.file_metadata().schema_descr().num_columns();
+        let bytes = columns.map(|column| self.value_bytes(column, None));
+        bytes.sum::<u64>().max(1).next_power_of_two()
+    }
+
+    /// The mean length of its longest text.
+    pub(crate) fn text_bytes(&self) -> u64 {
+        let columns = 0..self.metadata.file_metadata().schema_descr().num_columns();
+        let bytes = columns.map(|column| self.text_length(column).unwrap_or(0));
+        bytes.max().unwrap_or(0)
+    }
+
+    /// Bytes of a value of a leaf column, as a type if that has a width.
+    fn value_bytes(&self, column: usize, data_type: Option<&DataType>) -> u64 {
+        if let Some(width) = data_type.and_then(DataType::primitive_width) {
+            return width as u64;
+        }
+        let schema = self.metadata.file_metadata().schema_descr();
+        match schema.column(column).physical_type() {
+            Type::BOOLEAN => 1,
+            Type::INT32 | Type::FLOAT => 4,
+            Type::INT64 | Type::DOUBLE | Type::INT96 => 8,
+            // Its view, or its offset.
+            _ => 16 + self.text_length(column).unwrap_or(0),
+        }
+    }
+
+    /// Bytes of a value of the table's column `name`, approximately. `partition_value` is that of the file, if the column is one of a
+    /// partition.
+    pub(crate) fn column_bytes(
+        &self,
+        name: &str,
+        data_type: &DataType,
+        partition_value: Option<&ScalarValue>,
+    ) -> u64 {
+        if let Some(value) = partition_value {
+            return data_type.primitive_width().unwrap_or(value.size()) as u64;
+        }
+        let schema = self.metadata.file_metadata().schema_descr();
+        let mut columns = 0..schema.num_columns();
+        match columns.find(|column| schema.get_column_root(*column).name() == name) {
+            Some(column) => self.value_bytes(column, Some(data_type)),
+            None => data_type.primitive_width().unwrap_or(8) as u64,
+        }
+    }
+
+    /// The mean length of a leaf column's values, of the row group where it is greatest, if they are of variable length.
+    fn text_length(&self, column: usize) -> Option<u64> {
+        let schema = self.metadata.file_metadata().schema_descr();
+        let by_name = schema.column(column).physical_type() == Type::BYTE_ARRAY;
+        let groups = by_name.then(|| self.metadata.row_groups().iter())?;
+        groups.map(|group| mean_length(group.column(column))).max()
+    }
+}
+
+/// The mean length of the values of a column chunk: as its writer says, or as its pages and statistics let expect.
+fn mean_length(chunk: &ColumnChunkMetaData) -> u64 {
+    let values = u64::try_from(chunk.num_values()).unwrap_or(0).max(1);
+    let mean = |bytes: i64| u64::try_from(bytes).unwrap_or(0).div_ceil(values);
+    if let Some(bytes) = chunk.unencoded_byte_array_data_bytes() {
+        return mean(bytes);
+    }
+    let bounds = chunk.statistics().into_iter().flat_map(|statistics| {
+        let bounds = [statistics.min_bytes_opt(), statistics.max_bytes_opt()];
+        bounds.into_iter().flatten()
+    });
+    let longest = bounds.map(|bound| bound.len() as u64).max().unwrap_or(0);
+    longest.max(mean(chunk.uncompressed_size()))
+}

@@ -1,0 +1,296 @@
+//! [`Source`]: a scan of Parquet files by DataFusion, if its rows are those of whole files. Makes scans of parts of them, by the same reader.
+
+use std::collections::HashMap;
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::stats::Precision;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::object_store::ObjectStoreUrl;
+use datafusion::datasource::physical_plan::parquet::ParquetFileReaderFactory;
+use datafusion::datasource::physical_plan::{
+    FileGroup, FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
+};
+use datafusion::datasource::source::{DataSource, DataSourceExec};
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::error::Result;
+use datafusion::object_store::path::Path;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
+
+/// A scan of whole Parquet files.
+pub(crate) struct Source {
+    url: ObjectStoreUrl,
+    /// Reads all columns, without a predicate.
+    plain: ParquetSource,
+    pub(crate) files: Vec<PartitionedFile>,
+    /// The columns of the scan, by their numbers in the table's schema.
+    pub(crate) columns: Vec<usize>,
+    /// Over the table's schema.
+    pub(crate) predicate: Option<Arc<dyn PhysicalExpr>>,
+    pub(crate) rows: Precision<usize>,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source")
+            .field("url", &self.url)
+            .field("files", &self.files.len())
+            .field("columns", &self.columns)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Rows of a batch that is read to be stored: fewer arrays than of DataFusion's batches.
+const BATCH_ROWS: usize = 1 << 16;
+
+impl Source {
+    /// The scan that `plan` is; `None` for another node, and for a scan whose rows are not those of its files: with a limit, of parts of
+    /// files, of encrypted ones, or by readers that are not DataFusion's.
+    pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
+        let source = plan.downcast_ref::<DataSourceExec>()?.data_source();
+        let config = source.downcast_ref::<FileScanConfig>()?;
+        let source = config.file_source().downcast_ref::<ParquetSource>()?;
+        let table = source.table_schema();
+        let crypto = &source.table_parquet_options().crypto;
+        let encrypted = crypto.file_decryption.is_some() || crypto.factory_id.is_some();
+        let adapter = config.expr_adapter_factory.as_ref();
+        let adapted = adapter
+            .is_some_and(|adapter| !is_a(adapter.as_ref(), &["DefaultPhysicalExprAdapterFactory"]));
+        let readers = [
+            "CachedParquetFileReaderFactory",
+            "DefaultParquetFileReaderFactory",
+        ];
+        let factory = source.parquet_file_reader_factory();
+        let other_reader = factory.is_some_and(|factory| !is_a(factory.as_ref(), &readers));
+        let declined = config.limit.is_some()
+            || encrypted
+            || adapted
+            || other_reader
+            || !table.virtual_columns().is_empty();
+        if declined {
+            return None;
+        }
+        let columns = source.projection()?.iter().map(|projected| {
+            let column = projected.expr.downcast_ref::<Column>()?;
+            let known = table.table_schema().fields().get(column.index())?;
+            (known.name() == column.name()).then(|| column.index())
+        });
+        let mut options = source.table_parquet_options().clone();
+        // It finds pages for a predicate.
+        options.global.enable_page_index &= source.filter().is_some();
+        let mut plain = ParquetSource::new(table.clone()).with_table_parquet_options(options);
+        if let Some(factory) = factory {
+            plain = plain.with_parquet_file_reader_factory(Arc::clone(factory));
+        }
+        let statistics = config.partition_statistics(None).ok()?;
+        Some(Self {
+            url: config.object_store_url.clone(),
+            plain,
+            files: whole_files(&config.file_groups)?,
+            columns: columns.collect::<Option<_>>()?,
+            predicate: source.filter(),
+            rows: statistics.num_rows,
+        })
+    }
+
+    pub(crate) fn url(&self) -> &ObjectStoreUrl {
+        &self.url
+    }
+
+    pub(crate) fn table(&self) -> &TableSchema {
+        self.plain.table_schema()
+    }
+
+    /// The table's columns, then those of partitions.
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        self.plain.table_schema().table_schema()
+    }
+
+    pub(crate) fn reader_factory(&self) -> Option<&Arc<dyn ParquetFileReaderFactory>> {
+        self.plain.parquet_file_reader_factory()
+    }
+
+    /// Whether the scan drops the rows that its predicate does not let through. Otherwise a filter above it does.
+    pub(crate) fn applies_predicate(&self) -> bool {
+        self.predicate.is_some() && self.plain.table_parquet_options().global.pushdown_filters
+    }
+
+    pub(crate) fn prunes(&self) -> bool {
+        self.plain.table_parquet_options().global.pruning
+    }
+
+    pub(crate) fn max_in_list_size(&self) -> usize {
+        self.plain.max_in_list_size()
+    }
+
+    /// The options of the reader that values depend on, beside their type.
+    pub(crate) fn reader_options(&self) -> String {
+        let options = &self.plain.table_parquet_options().global;
+        format!(
+            "{:?} {:?} {} {} {}",
+            options.coerce_int96,
+            options.coerce_int96_tz,
+            options.skip_metadata,
+            options.binary_as_string,
+            options.schema_force_view_types
+        )
+    }
+
+    /// A scan of columns of files, a partition for each group. It returns all rows, in their order.
+    pub(crate) fn scan_of(
+        &self,
+        groups: Vec<FileGroup>,
+        columns: &[usize],
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let source = self.plain.clone().with_pushdown_filters(false);
+        let config = self.config(source.with_enable_page_index(false), groups, columns)?;
+        let config = config
+            .with_preserve_order(true)
+            .with_batch_size(Some(BATCH_ROWS));
+        Ok(DataSourceExec::from_data_source(config.build()))
+    }
+
+    /// A scan of columns of files, with the predicate of the original one.
+    pub(crate) fn scan_with_predicate(
+        &self,
+        groups: Vec<FileGroup>,
+        columns: &[usize],
+    ) -> Result<Arc<DataSourceExec>> {
+        let source = match &self.predicate {
+            Some(predicate) => self.plain.with_predicate(Arc::clone(predicate)),
+            None => self.plain.clone(),
+        };
+        let config = self.config(source, groups, columns)?.build();
+        Ok(DataSourceExec::from_data_source(config))
+    }
+
+    fn config(
+        &self,
+        source: ParquetSource,
+        groups: Vec<FileGroup>,
+        columns: &[usize],
+    ) -> Result<FileScanConfigBuilder> {
+        FileScanConfigBuilder::new(self.url.clone(), Arc::new(source))
+            .with_file_groups(groups)
+            .with_projection_indices(Some(columns.to_vec()))
+    }
+}
+
+/// The files of some groups, in the order of their paths; `None` if a part of a file is missing, or said to be another one.
+fn whole_files(groups: &[FileGroup]) -> Option<Vec<PartitionedFile>> {
+    let mut ranges: HashMap<&Path, Vec<(i64, i64)>> = HashMap::new();
+    let mut files: Vec<&PartitionedFile> = vec![];
+    for file in groups.iter().flat_map(FileGroup::iter) {
+        let object = &file.object_meta;
+        let unknown = object.last_modified.timestamp_millis() == 0 && object.e_tag.is_none();
+        if unknown || !file.extensions.is_empty() || file.arrow_schema.is_some() {
+            return None;
+        }
+        let size = i64::try_from(object.size).ok()?;
+        let range = file.range.as_ref();
+        let range = range.map_or((0, size), |range| (range.start, range.end));
+        let known = ranges.entry(file.path()).or_default();
+        match known.is_empty() {
+            true => files.push(file),
+            // A file that is read twice has its rows twice.
+            false if file.range.is_none() => return None,
+            false => {}
+        }
+        known.push(range);
+    }
+    files.sort_by(|a, b| a.path().cmp(b.path()));
+    let whole = files.into_iter().map(|file| {
+        let ranges = ranges.get_mut(file.path())?;
+        ranges.sort_unstable();
+        let end = ranges
+            .iter()
+            .try_fold(0, |end, range| (range.0 == end).then_some(range.1));
+        let mut whole = file.clone();
+        whole.range = None;
+        (end == i64::try_from(file.object_meta.size).ok()).then_some(whole)
+    });
+    whole.collect()
+}
+
+/// Whether a value of a private type is one of these, as it is shown. Only the beginning is written.
+fn is_a(value: &dyn fmt::Debug, names: &[&str]) -> bool {
+    struct Beginning(String);
+    impl Write for Beginning {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0.push_str(text);
+            match self.0.len() > 64 {
+                true => Err(fmt::Error),
+                false => Ok(()),
+            }
+        }
+    }
+    let mut beginning = Beginning(String::new());
+    // The error ends the writing.
+    let _ = write!(beginning, "{value:?}");
+    let end = beginning.0.find(|c: char| !c.is_alphanumeric());
+    let name = &beginning.0[..end.unwrap_or(beginning.0.len())];
+    names.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    fn file(path: &str, range: Option<(i64, i64)>) -> PartitionedFile {
+        let mut file = PartitionedFile::new(path, 100);
+        file.object_meta.last_modified = (SystemTime::UNIX_EPOCH + Duration::from_secs(9)).into();
+        match range {
+            Some((from, to)) => file.with_range(from, to),
+            None => file,
+        }
+    }
+
+    fn paths(files: Vec<Vec<PartitionedFile>>) -> Option<Vec<String>> {
+        let groups: Vec<FileGroup> = files.into_iter().map(FileGroup::new).collect();
+        let files = whole_files(&groups)?;
+        assert!(files.iter().all(|file| file.range.is_none()));
+        Some(files.iter().map(|file| file.path().to_string()).collect())
+    }
+
+    #[test]
+    fn ranges_add_up_to_files_or_are_declined() {
+        let expected = |paths: &[&str]| Some(paths.iter().map(|path| (*path).into()).collect());
+        let whole = vec![vec![file("b", None)], vec![file("a", None)]];
+        assert_eq!(paths(whole), expected(&["a", "b"]));
+        let ranges = vec![
+            vec![file("a", Some((40, 100)))],
+            vec![file("c", None), file("a", Some((0, 40)))],
+        ];
+        assert_eq!(paths(ranges), expected(&["a", "c"]));
+        for declined in [
+            vec![file("a", Some((0, 99)))],
+            vec![file("a", Some((1, 100)))],
+            vec![file("a", Some((0, 40))), file("a", Some((41, 100)))],
+            vec![file("a", None), file("a", None)],
+            vec![PartitionedFile::new("a", 100)],
+            vec![file("a", None).with_extension(7_u8)],
+        ] {
+            assert_eq!(paths(vec![declined]), None);
+        }
+        assert_eq!(paths(vec![vec![]]), expected(&[]));
+    }
+
+    #[test]
+    fn names_of_private_types() {
+        #[derive(Debug)]
+        struct Known {
+            #[expect(dead_code, reason = "shown")]
+            text: String,
+        }
+        let known = Known {
+            text: "x".repeat(1000),
+        };
+        assert!(is_a(&known, &["Other", "Known"]));
+        assert!(!is_a(&known, &["Kno", "Knowns"]));
+    }
+}

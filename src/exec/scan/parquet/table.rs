@@ -1,0 +1,178 @@
+//! [`ParquetTable`]: the scan of Parquet files, and the columns that it needs of them.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::exec::scan::parquet::source::Source;
+use crate::exec::scan::scan_filter::ScanFilter;
+use crate::store::column_key::TableColumns;
+use crate::store::file_key::FilePlace;
+
+/// Files that EXPLAIN shows.
+const SHOWN_FILES: usize = 3;
+/// Bytes of text that a byte of a file may hold, and of other values, where nothing is known of them.
+const EXPANSION: u64 = 3;
+
+/// A scan of Parquet files.
+#[derive(Debug)]
+pub(crate) struct ParquetTable {
+    source: Source,
+    /// The columns that pieces have: those of the scan, then others of a predicate that the scan applies.
+    columns: Vec<usize>,
+    schema: SchemaRef,
+    filter: Option<ScanFilter>,
+    reader_options: Arc<str>,
+}
+
+impl ParquetTable {
+    /// The scan that `plan` is; `None` for another node, and for a scan whose rows are not those of whole files.
+    pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
+        let source = Source::of(plan)?;
+        let scanned = plan.schema();
+        let mut columns = source.columns.clone();
+        let mut fields = scanned.fields().to_vec();
+        let mut filter = None;
+        if let Some(predicate) = source
+            .predicate
+            .as_ref()
+            .filter(|_| source.applies_predicate())
+        {
+            let table = source.schema();
+            for column in collect_columns(predicate) {
+                let known = table.fields().get(column.index())?;
+                if known.name() != column.name() {
+                    return None;
+                }
+                if !columns.contains(&column.index()) {
+                    columns.push(column.index());
+                    fields.push(Arc::clone(known));
+                }
+            }
+            filter = Some(ScanFilter {
+                predicate: over(predicate, &columns).ok()?,
+                columns: (0..scanned.fields().len()).collect(),
+                schema: Arc::clone(&scanned),
+            });
+        }
+        Some(Self {
+            reader_options: source.reader_options().into(),
+            schema: Arc::new(Schema::new(fields)),
+            source,
+            columns,
+            filter,
+        })
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    pub(crate) fn filter(&self) -> Option<&ScanFilter> {
+        self.filter.as_ref()
+    }
+
+    pub(crate) fn rows(&self) -> Precision<usize> {
+        self.source.rows
+    }
+
+    pub(crate) fn reader_options(&self) -> &Arc<str> {
+        &self.reader_options
+    }
+
+    /// The name of a column in the table, which the scan may show by another one.
+    pub(crate) fn name_in_table(&self, column: usize) -> &str {
+        self.source.schema().field(self.columns[column]).name()
+    }
+
+    /// The number of a column among those of partitions.
+    pub(crate) fn partition_column(&self, column: usize) -> Option<usize> {
+        let in_files = self.source.table().file_schema().fields().len();
+        self.columns[column].checked_sub(in_files)
+    }
+
+    /// The numbers of the columns in the table's schema.
+    pub(crate) fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// The numbers of some columns in the table's schema.
+    pub(crate) fn in_table(&self, columns: &[usize]) -> Vec<usize> {
+        columns.iter().map(|column| self.columns[*column]).collect()
+    }
+
+    /// Bytes of all columns, approximately: by the widths of their types, and for text by the lengths of the files.
+    pub(crate) fn bytes(&self) -> u64 {
+        let files = self.source.files.iter();
+        let in_files: u64 = files.map(|file| file.object_meta.size).sum();
+        let columns = self.source.table().file_schema().fields().len().max(1) as u64;
+        let of_a_column = in_files.saturating_mul(EXPANSION) / columns;
+        let rows = self.source.rows.get_value().map(|rows| *rows as u64);
+        let bytes = self.schema.fields().iter().map(|field| {
+            let width = match field.data_type() {
+                DataType::Boolean => Some(1),
+                other => other.primitive_width(),
+            };
+            match (width, rows) {
+                (Some(width), Some(rows)) => rows.saturating_mul(width as u64),
+                _ => of_a_column,
+            }
+        });
+        bytes.fold(0, u64::saturating_add)
+    }
+
+    /// Its first files, and the number of the others.
+    pub(crate) fn shown_files(&self) -> String {
+        let files = &self.source.files;
+        let mut shown: Vec<String> = files
+            .iter()
+            .take(SHOWN_FILES)
+            .map(|file| file.path().to_string())
+            .collect();
+        if files.len() > SHOWN_FILES {
+            shown.push(format!("{} more", files.len() - SHOWN_FILES));
+        }
+        format!("[{}]", shown.join(", "))
+    }
+
+    /// What may be stored of its columns.
+    pub(crate) fn stored_as(&self) -> Vec<TableColumns> {
+        let url: Arc<str> = self.source.url().as_str().trim_end_matches('/').into();
+        let files = self.source.files.iter().map(|file| FilePlace {
+            url: Arc::clone(&url),
+            path: file.path().as_ref().into(),
+        });
+        let files: HashSet<FilePlace> = files.collect();
+        let columns = (0..self.columns.len()).map(|column| TableColumns::Files {
+            files: files.clone(),
+            column: self.name_in_table(column).into(),
+        });
+        columns.collect()
+    }
+}
+
+/// A predicate over the table's schema, over these columns of it.
+fn over(predicate: &Arc<dyn PhysicalExpr>, columns: &[usize]) -> Result<Arc<dyn PhysicalExpr>> {
+    let moved = Arc::clone(predicate).transform(|node| {
+        let Some(column) = node.downcast_ref::<Column>() else {
+            return Ok(Transformed::no(node));
+        };
+        let place = columns.iter().position(|known| *known == column.index());
+        let place = place.unwrap_or(usize::MAX);
+        let column = Column::new(column.name(), place);
+        Ok(Transformed::yes(Arc::new(column) as Arc<dyn PhysicalExpr>))
+    });
+    moved.data()
+}
