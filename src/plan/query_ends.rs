@@ -22,8 +22,8 @@ use crate::exec::join::node::JoinOperator;
 use crate::exec::join_aggregate::node::JoinAggregateOperator;
 use crate::exec::node::DeviceNode;
 use crate::exec::rows::projection::ProjectionOperator;
-use crate::exec::scan::memory_table::MemoryTable;
 use crate::exec::scan::node::ScanOperator;
+use crate::exec::scan::table::Table;
 use crate::exec::sort::limit::LimitOperator;
 use crate::exec::sort::node::SortOperator;
 use crate::exec::transfer::chunk_limits::Role;
@@ -198,8 +198,7 @@ impl Rewrite<'_> {
             return Ok(Decline::because("it has not one input"));
         };
         // The device is asked for only if there may be something on it.
-        let may_be =
-            |node: &Plan| Ok(node.is::<BowtieDownloadExec>() || MemoryTable::of(node).is_some());
+        let may_be = |node: &Plan| Ok(node.is::<BowtieDownloadExec>() || Table::of(node).is_some());
         if !rewritten.exists(may_be)? {
             return Ok(Decline::because(NOT_ON_DEVICE));
         }

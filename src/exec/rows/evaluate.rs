@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::Schema;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
@@ -35,6 +36,9 @@ const HALVING: Halving = Halving {
     least: 32,
     aligned: 1,
 };
+
+/// Rows that DataFusion evaluates at a time, as in its own batches: an operand of AND that fails is skipped where no row of a batch needs it.
+const HOST_ROWS: usize = 8192;
 
 /// Applies `on_batch` to each piece of the execution's input. Filters and projections below are applied in the same step, so that a piece
 /// passes all of them without waiting between.
@@ -285,13 +289,14 @@ pub(crate) fn on_host(
     let columns = columns.collect::<crate::error::Result<Vec<ArrayRef>>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
-    of.expressions
-        .iter()
-        .map(|expression| {
-            let made = expression.evaluate(&batch)?.into_array(rows)?;
-            device.upload(&[made])
-        })
-        .collect()
+    let evaluated = |expression: &Arc<dyn PhysicalExpr>| {
+        let parts = (0..rows.max(1)).step_by(HOST_ROWS).map(|from| {
+            let part = batch.slice(from, HOST_ROWS.min(rows - from));
+            Ok(expression.evaluate(&part)?.into_array(part.num_rows())?)
+        });
+        device.upload(&parts.collect::<crate::error::Result<Vec<ArrayRef>>>()?)
+    };
+    of.expressions.iter().map(evaluated).collect()
 }
 
 /// The emission of the input.

@@ -112,6 +112,16 @@ impl Table {
         }
     }
 
+    /// The mean length of the values of a column, if it is text whose length is known: by the first values in memory, by the least and greatest
+    /// value of files.
+    pub(crate) fn text_length(&self, column: usize) -> Option<u64> {
+        match self {
+            Self::Memory(table) => table.text_length(column),
+            #[cfg(feature = "parquet")]
+            Self::Parquet(table) => table.text_length(column),
+        }
+    }
+
     /// Its files as EXPLAIN shows them.
     pub(crate) fn files(&self) -> Option<String> {
         match self {

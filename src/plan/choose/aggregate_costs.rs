@@ -6,7 +6,7 @@ use datafusion::physical_expr::PhysicalExpr;
 
 use crate::exec::aggregate::resident::are_results;
 use crate::exec::partition::grace_join::Oversized;
-use crate::exec::scan::memory_table::MemoryTable;
+use crate::exec::scan::table::Table;
 use crate::plan::choose::cardinality::{columns_of, columns_of_fused, is_text};
 use crate::plan::choose::cost::{Flow, Work};
 use crate::plan::choose::gain::Gain;
@@ -69,7 +69,7 @@ impl NodeCosts<'_> {
     fn reads_stored_tables(&self, node: NodeId) -> bool {
         let node = self.plan.node(node);
         match &node.candidate {
-            Candidate::Other => self.cache > 0.0 && MemoryTable::of(&node.plan).is_some(),
+            Candidate::Other => self.cache > 0.0 && Table::of(&node.plan).is_some(),
             _ => node.inputs.iter().all(|i| self.reads_stored_tables(*i)),
         }
     }

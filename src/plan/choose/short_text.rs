@@ -10,7 +10,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 
-use crate::exec::scan::memory_table::MemoryTable;
+use crate::exec::scan::table::Table;
 
 /// Text of up to this mean length: a GPU groups text of up to seven bytes as numbers.
 const SHORT: u64 = 7;
@@ -25,7 +25,7 @@ pub(crate) fn is_short(plan: &Arc<dyn ExecutionPlan>, key: &Arc<dyn PhysicalExpr
 
 /// The mean length of the first values of a column of text, where it comes from a table in memory as it is.
 fn text_length(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<u64> {
-    if let Some(table) = MemoryTable::of(plan) {
+    if let Some(table) = Table::of(plan) {
         return table.text_length(column);
     }
     let below = match plan.downcast_ref::<ProjectionExec>() {

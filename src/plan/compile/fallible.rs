@@ -138,13 +138,16 @@ pub(crate) fn might_fail(expr: &Expr, schema: &Schema) -> bool {
     } else if let Some(cast) = expr.downcast_ref::<CastExpr>() {
         let from = cast.expr().data_type(schema).ok();
         let keeps_text = |from| keeps_text(from, cast.cast_type());
-        // Decimals are no words, and their casts may fail.
+        let widens = |from| is_widening(from, cast.cast_type());
         match (
             from.as_ref().and_then(Kind::of_word),
             Kind::of_word(cast.cast_type()),
         ) {
             (Some(from), Some(to)) => !to.is_float() && !to.holds_all_of(from),
-            _ => !from.as_ref().is_some_and(keeps_text),
+            // Decimals are no words, and casts to fewer digits may fail.
+            _ => !from
+                .as_ref()
+                .is_some_and(|from| keeps_text(from) || widens(from)),
         }
     } else {
         false

@@ -127,7 +127,7 @@ impl<T: Target> Compiler<'_, T> {
         }
         let a = self.value(left)?;
         let b = match op {
-            Op::And | Op::Or if !T::may_skip(self, right) => return None,
+            Op::And | Op::Or if !T::may_skip(self, right) => return self.strict(op, a, right),
             Op::And | Op::Or => self.guarded_value(right)?,
             _ => self.value(right)?,
         };
@@ -136,6 +136,17 @@ impl<T: Target> Compiler<'_, T> {
             matches!(op, Op::Div | Op::Rem) && !kind.is_float() && !divides_always(right);
         self.emit(op, kind, [a, a, b])?;
         Some(a)
+    }
+
+    /// AND or OR whose right side DataFusion may evaluate on rows that the left one decides: where it fails on a row, the result is a fault,
+    /// and DataFusion says whether the query fails.
+    fn strict(&mut self, op: Op, left: u8, right: &Expr) -> Option<u8> {
+        let right = self.value(right)?;
+        let there = right + 1;
+        self.emit(Op::IsNull, Kind::Bool, [there, right, 0])?;
+        self.emit(op, Kind::Bool, [left, left, right])?;
+        self.select(Kind::Bool, left, [there, left, left])?;
+        Some(left)
     }
 
     fn cast(&mut self, operand: &Expr, to: &DataType) -> Option<u8> {

@@ -42,11 +42,9 @@ async fn filters_compare_with_a_subquery() {
         for n in 0..4 {
             let stock = stock(&ctx, &sql).await.unwrap();
             let given = forced(&ctx, &sql, &Tuning::nth(n)).await.unwrap();
-            assert!(
-                !given.plan.contains(" FilterExec"),
-                "{filter}\n{}",
-                given.plan
-            );
+            // As DataFusion's nodes show it.
+            let on_host = given.plan.contains("scalar_subquery(");
+            assert!(!on_host, "{filter}\n{}", given.plan);
             same_rows(&stock, &given).unwrap();
         }
     }

@@ -65,9 +65,9 @@ async fn a_limit_above_ends_early() {
     register(&ctx, "t", 20_000);
     set(&ctx, "bowtie.offload", "force");
     let sql = format!("SELECT v FROM ({SORTED}) LIMIT 3");
-    let plan = plan_of(&ctx, &sql).await.unwrap();
     for _ in 0..2 {
-        let batches = collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap();
+        let plan = plan_of(&ctx, &sql).await.unwrap();
+        let batches = collect(plan, ctx.task_ctx()).await.unwrap();
         assert_eq!(batches.iter().map(|b| b.num_rows()).sum::<usize>(), 3);
     }
 }

@@ -155,7 +155,7 @@ async fn stored_tables() {
 async fn sorts_that_stay() {
     let ctx = tables();
     set(&ctx, "bowtie.cache", "off");
-    let aggregate = "SELECT a, avg(lo) AS m FROM r GROUP BY a ORDER BY a";
+    let aggregate = "SELECT a, stddev(lo) AS m FROM r GROUP BY a ORDER BY a";
     declines(
         &ctx,
         aggregate,

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::stats::Precision;
+use datafusion::common::Statistics;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::object_store::ObjectStoreUrl;
 use datafusion::datasource::physical_plan::parquet::ParquetFileReaderFactory;
@@ -30,7 +30,8 @@ pub(crate) struct Source {
     pub(crate) columns: Vec<usize>,
     /// Over the table's schema.
     pub(crate) predicate: Option<Arc<dyn PhysicalExpr>>,
-    pub(crate) rows: Precision<usize>,
+    /// Of the columns of the scan.
+    pub(crate) statistics: Arc<Statistics>,
 }
 
 impl fmt::Debug for Source {
@@ -92,7 +93,7 @@ impl Source {
             files: whole_files(&config.file_groups)?,
             columns: columns.collect::<Option<_>>()?,
             predicate: source.filter(),
-            rows: statistics.num_rows,
+            statistics,
         })
     }
 

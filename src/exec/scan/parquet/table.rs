@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::common::ScalarValue;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
@@ -81,7 +82,7 @@ impl ParquetTable {
     }
 
     pub(crate) fn rows(&self) -> Precision<usize> {
-        self.source.rows
+        self.source.statistics.num_rows
     }
 
     pub(crate) fn reader_options(&self) -> &Arc<str> {
@@ -119,7 +120,12 @@ impl ParquetTable {
         let in_files: u64 = files.map(|file| file.object_meta.size).sum();
         let columns = self.source.table().file_schema().fields().len().max(1) as u64;
         let of_a_column = in_files.saturating_mul(EXPANSION) / columns;
-        let rows = self.source.rows.get_value().map(|rows| *rows as u64);
+        let rows = self
+            .source
+            .statistics
+            .num_rows
+            .get_value()
+            .map(|rows| *rows as u64);
         let bytes = self.schema.fields().iter().map(|field| {
             let width = match field.data_type() {
                 DataType::Boolean => Some(1),
@@ -131,6 +137,17 @@ impl ParquetTable {
             }
         });
         bytes.fold(0, u64::saturating_add)
+    }
+
+    /// The length of the longer one of the least and greatest value of a column, if it is text.
+    pub(crate) fn text_length(&self, column: usize) -> Option<u64> {
+        let statistics = &self.source.statistics.column_statistics;
+        let known = statistics.get(column)?;
+        let length = |value: &Precision<ScalarValue>| {
+            let text = value.get_value()?.try_as_str()??;
+            Some(text.len() as u64)
+        };
+        Some(length(&known.min_value)?.max(length(&known.max_value)?))
     }
 
     /// Its first files, and the number of the others.
