@@ -83,7 +83,7 @@ impl ColumnKey {
         };
         column.rows.iter().any(|rows| {
             let now = current.get(&rows.file.place());
-            now.is_some_and(|now| now.store == rows.file.store && *now != rows.file)
+            now.is_some_and(|now| now.is_newer_than(&rows.file))
         })
     }
 }

@@ -15,6 +15,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use arrow::array::ArrayRef;
+use datafusion::catalog::TableProvider;
 use parking_lot::Mutex;
 
 use crate::device::budget::{Budget, Reclaim};
@@ -50,14 +51,53 @@ struct StoredColumn {
     /// The number of the scan that used it last.
     last_scan: u64,
     last_use: Instant,
-    /// Whether it stays until it is unpinned, or its table is gone.
-    pinned: bool,
+    /// It stays until it is unpinned, or these are gone.
+    pins: Vec<Pin>,
+}
+
+/// What a pinned column stays for.
+#[derive(Debug, Clone)]
+pub(crate) enum Pin {
+    /// A table that its catalog holds.
+    Table(Weak<dyn TableProvider>),
+    /// Until it is unpinned: its catalog makes the table anew for each query.
+    Always,
+}
+
+impl Pin {
+    fn is_there(&self) -> bool {
+        match self {
+            Self::Table(table) => table.strong_count() > 0,
+            Self::Always => true,
+        }
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Table(a), Self::Table(b)) => a.ptr_eq(b),
+            (Self::Always, Self::Always) => true,
+            _ => false,
+        }
+    }
 }
 
 impl StoredColumn {
+    fn is_pinned(&self) -> bool {
+        self.pins.iter().any(Pin::is_there)
+    }
+
+    fn pin_for(&mut self, scan: &Scan) {
+        self.pins.retain(Pin::is_there);
+        if let Some(pin) = &scan.pin
+            && !self.pins.iter().any(|known| known.is(pin))
+        {
+            self.pins.push(pin.clone());
+        }
+    }
+
     /// Whether no query uses it, and it is not pinned for a table that is still there.
     fn may_go(&self) -> bool {
-        Arc::strong_count(&self.column) == 1 && (!self.pinned || self.key.is_dead())
+        Arc::strong_count(&self.column) == 1 && (!self.is_pinned() || self.key.is_dead())
     }
 }
 
@@ -81,14 +121,15 @@ pub(crate) struct Scan {
     number: u64,
     /// The most bytes that the store may hold for this scan to add columns.
     limit: u64,
-    /// Whether its columns stay until they are unpinned.
-    pins: bool,
+    /// What its columns stay for.
+    pin: Option<Pin>,
 }
 
 impl Scan {
-    /// The same scan, whose columns stay until they are unpinned.
-    pub(crate) fn pinning(self) -> Self {
-        Self { pins: true, ..self }
+    /// The same scan, whose columns stay until they are unpinned, or `pin` is gone.
+    pub(crate) fn pinning(self, pin: Pin) -> Self {
+        let pin = Some(pin);
+        Self { pin, ..self }
     }
 }
 
@@ -144,7 +185,7 @@ impl ColumnStore {
         Scan {
             number: stored.scans,
             limit,
-            pins: false,
+            pin: None,
         }
     }
 
@@ -245,7 +286,7 @@ impl ColumnStore {
         known.hits += 1;
         known.last_scan = known.last_scan.max(scan.number);
         known.last_use = Instant::now();
-        known.pinned |= scan.pins;
+        known.pin_for(scan);
         Some(Arc::clone(&known.column))
     }
 
@@ -298,7 +339,7 @@ impl ColumnStore {
         if let Some(known) = stored.columns.get_mut(&handle)
             && wanted.has_key(&known.key)
         {
-            known.pinned |= scan.pins;
+            known.pin_for(scan);
             return Arc::clone(&known.column);
         }
         self.bytes.fetch_add(column.bytes(), Ordering::Relaxed);
@@ -309,7 +350,7 @@ impl ColumnStore {
             hits: 0,
             last_scan: scan.number,
             last_use: Instant::now(),
-            pinned: scan.pins,
+            pins: scan.pin.iter().cloned().collect(),
         };
         let replaced = stored.columns.insert(handle, entry);
         drop(stored);
@@ -378,7 +419,7 @@ impl ColumnStore {
             bytes: stored.column.bytes(),
             hits: stored.hits,
             idle: stored.last_use.elapsed(),
-            pinned: stored.pinned,
+            pinned: stored.is_pinned(),
         });
         columns.collect()
     }

@@ -93,7 +93,14 @@ impl FileVersion {
             0 => seconds,
             _ => finer,
         };
-        !self.store.is_file_system() || now.saturating_sub(self.last_modified) >= least
+        // A file system's tag is made of the time.
+        let tagged = self.e_tag.is_some() || self.version.is_some();
+        tagged && !self.store.is_file_system() || now.saturating_sub(self.last_modified) >= least
+    }
+
+    /// Whether it may have taken the place of another version.
+    pub(crate) fn is_newer_than(&self, other: &Self) -> bool {
+        self.store == other.store && self != other && self.last_modified >= other.last_modified
     }
 
     /// Where the file is.

@@ -32,7 +32,7 @@ struct Kept {
     is_swept: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct KeptTable {
     /// Keeps its address from being used again.
     table: Weak<dyn TableProvider>,
@@ -81,33 +81,59 @@ impl Snapshots {
             return None;
         }
         let address = Arc::as_ptr(provider).cast::<()>().addr();
-        let mut kept = self.0.lock();
-        if let Some(known) = kept.tables.get(&address)
-            && known.snapshot.has(&now, columns)
-        {
-            return Some(Arc::clone(&known.snapshot));
+        let known = {
+            let kept = self.0.lock();
+            let known = kept.tables.get(&address);
+            known.map(|known| Arc::clone(&known.snapshot))
+        };
+        if let Some(known) = known.filter(|known| known.has(&now, columns)) {
+            return Some(known);
         }
         let partitions = now.iter().map(|batches| batches.to_vec()).collect();
         let snapshot = Arc::new(TableSnapshot::new(table.schema(), partitions));
+        let mut kept = self.0.lock();
         if kept.is_swept || self.sweep_regularly() {
             kept.is_swept = true;
             let table = Arc::downgrade(provider);
             let snapshot = Arc::clone(&snapshot);
-            kept.tables.insert(address, KeptTable { table, snapshot });
+            let replaced = kept.tables.insert(address, KeptTable { table, snapshot });
+            drop(kept);
+            // Its batches are freed without the lock.
+            drop(replaced);
         }
         Some(snapshot)
     }
 
     /// Drops the snapshots of tables that are gone.
     pub(crate) fn drop_dead(&self) {
-        let tables = &mut self.0.lock().tables;
-        tables.retain(|_, kept| kept.table.strong_count() > 0);
+        let mut kept = self.0.lock();
+        let dead = kept
+            .tables
+            .extract_if(|_, kept| kept.table.strong_count() == 0);
+        let dead: Vec<_> = dead.collect();
+        drop(kept);
+        drop(dead);
     }
 
     /// Drops the snapshots of tables that are gone or have changed. Returns whether some are left.
     fn sweep(&self) -> bool {
+        let known: Vec<(usize, KeptTable)> = {
+            let kept = self.0.lock();
+            let tables = kept.tables.iter();
+            tables
+                .map(|(address, kept)| (*address, kept.clone()))
+                .collect()
+        };
+        // The tables are compared, and batches freed, without the lock.
+        let old = known.into_iter().filter(|(_, kept)| !kept.is_current());
+        let old: Vec<_> = old.collect();
         let mut kept = self.0.lock();
-        kept.tables.retain(|_, kept| kept.is_current());
+        for (address, old) in &old {
+            let is_same = |now: &KeptTable| Arc::ptr_eq(&now.snapshot, &old.snapshot);
+            if kept.tables.get(address).is_some_and(is_same) {
+                kept.tables.remove(address);
+            }
+        }
         kept.is_swept = !kept.tables.is_empty();
         kept.is_swept
     }

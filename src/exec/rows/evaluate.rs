@@ -6,12 +6,13 @@ use std::slice::from_ref;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow::datatypes::Schema;
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column as PlanColumn;
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::device::data::batch::DeviceBatch;
@@ -297,6 +298,22 @@ pub(crate) fn on_host(
         device.upload(&parts.collect::<crate::error::Result<Vec<ArrayRef>>>()?)
     };
     of.expressions.iter().map(evaluated).collect()
+}
+
+/// The order of the input, as far as its columns are in the output: column `i` at `place(i)`.
+pub(crate) fn ordering_of(
+    inputs: &[Arc<dyn ExecutionPlan>],
+    output: &SchemaRef,
+    place: impl Fn(usize) -> Option<usize>,
+) -> Option<LexOrdering> {
+    let ordering = inputs.first()?.output_ordering()?;
+    let kept = ordering.iter().map_while(|sorted| {
+        let column = sorted.expr.downcast_ref::<PlanColumn>()?;
+        let place = place(column.index())?;
+        let column = PlanColumn::new(output.field(place).name(), place);
+        Some(PhysicalSortExpr::new(Arc::new(column), sorted.options))
+    });
+    LexOrdering::new(kept.collect::<Vec<_>>())
 }
 
 /// The emission of the input.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 
@@ -15,7 +15,7 @@ use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
 use crate::exec::chunk::DeviceStream;
 use crate::exec::node::{DeviceOperator, Execution, OnBatch};
-use crate::exec::rows::evaluate::{emission_of, on_host, piecewise, read_by};
+use crate::exec::rows::evaluate::{emission_of, on_host, ordering_of, piecewise, read_by};
 use crate::spec::rows::FilterSpec;
 
 /// Keeps the rows for which a predicate is true: SELECT of \[D\] table 1, here as flag, scan, compact.
@@ -51,6 +51,12 @@ impl DeviceOperator for FilterOperator {
 
     fn emission(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> (EmissionType, Boundedness) {
         emission_of(inputs)
+    }
+
+    fn ordering(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Option<LexOrdering> {
+        ordering_of(inputs, &self.0.schema, |column| {
+            self.0.columns.iter().position(|kept| *kept == column)
+        })
     }
 
     fn expressions(&self) -> Vec<&Arc<dyn PhysicalExpr>> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use futures::StreamExt;
@@ -15,7 +15,7 @@ use crate::device::primitives::device::Device;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceNode, DeviceOperator, Execution, OnBatch};
-use crate::exec::rows::evaluate::{emission_of, evaluate, piecewise};
+use crate::exec::rows::evaluate::{emission_of, evaluate, ordering_of, piecewise};
 use crate::spec::rows::{Projected, ProjectionSpec, RowExpressions};
 
 /// Selects input columns without copying them, and adds columns that compiled expressions compute.
@@ -51,6 +51,13 @@ impl DeviceOperator for ProjectionOperator {
 
     fn emission(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> (EmissionType, Boundedness) {
         emission_of(inputs)
+    }
+
+    fn ordering(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Option<LexOrdering> {
+        ordering_of(inputs, &self.0.schema, |column| {
+            let mut columns = self.0.columns.iter();
+            columns.position(|projected| projected.input() == Some(column))
+        })
     }
 
     fn expressions(&self) -> Vec<&Arc<dyn PhysicalExpr>> {

@@ -82,6 +82,10 @@ impl MemoryTable {
         }
     }
 
+    pub(crate) fn has_one_partition(&self) -> bool {
+        self.partitions().len() == 1
+    }
+
     fn projection(&self) -> Option<&Vec<usize>> {
         match self.snapshot() {
             Some(source) => source.projection(),

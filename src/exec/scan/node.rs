@@ -111,6 +111,7 @@ impl DeviceOperator for ScanOperator {
             pieces: VecDeque::new(),
             begun: VecDeque::new(),
             rest: vec![],
+            behind: None,
         };
         let chunks = stream::once(run.open())
             .map_ok(|run| stream::try_unfold(run, Run::next))
@@ -132,6 +133,8 @@ struct Run {
     begun: VecDeque<Begun>,
     /// Those without room in the store.
     rest: Vec<Piece>,
+    /// A piece in memory that comes behind them.
+    behind: Option<DeviceBatch>,
 }
 
 impl Run {
@@ -147,6 +150,9 @@ impl Run {
     }
 
     async fn next(mut self) -> Result<Option<(DeviceStream, Self)>> {
+        if let Some(batch) = self.behind.take() {
+            return Ok(Some((resident(batch), self)));
+        }
         while let Some(begun) = self.begin() {
             let (piece, found) = self.loader.finish(begun).await?;
             let Some(found) = found else {
@@ -158,8 +164,16 @@ impl Run {
             self.metrics.baseline.record_output(piece.rows());
             let columns = found.columns.into_iter().map(Some).collect();
             let batch = DeviceBatch::new(piece.rows(), columns);
-            let chunk = stream::iter([Ok(DeviceChunk::Resident(batch))]);
-            return Ok(Some((chunk.boxed(), self)));
+            // The rows of a table in memory stay in their order.
+            let rest = match self.table.is_in_files() {
+                true => vec![],
+                false => std::mem::take(&mut self.rest),
+            };
+            if rest.is_empty() {
+                return Ok(Some((resident(batch), self)));
+            }
+            self.behind = Some(batch);
+            return Ok(Some((self.staged(&rest)?, self)));
         }
         match std::mem::take(&mut self.rest) {
             rest if rest.is_empty() => Ok(None),
@@ -197,6 +211,10 @@ impl Run {
             metrics: &self.of_uploads,
         })
     }
+}
+
+fn resident(batch: DeviceBatch) -> DeviceStream {
+    stream::iter([Ok(DeviceChunk::Resident(batch))]).boxed()
 }
 
 /// The most bytes of stored columns for a session with these options.

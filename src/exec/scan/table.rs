@@ -112,6 +112,10 @@ impl Table {
         }
     }
 
+    pub(crate) fn is_in_files(&self) -> bool {
+        !matches!(self, Self::Memory(_))
+    }
+
     /// The mean length of the values of a column, if it is text whose length is known: by the first values in memory, by the least and greatest
     /// value of files.
     pub(crate) fn text_length(&self, column: usize) -> Option<u64> {
@@ -187,7 +191,12 @@ impl Table {
             Self::Memory(table) => {
                 let pieces: Vec<&MemoryPiece> =
                     pieces.iter().filter_map(Piece::in_memory).collect();
-                table.scan_of(&pieces, context.session_config().target_partitions())
+                // The rows of one partition keep their order.
+                let partitions = match table.has_one_partition() {
+                    true => 1,
+                    false => context.session_config().target_partitions(),
+                };
+                table.scan_of(&pieces, partitions)
             }
             #[cfg(feature = "parquet")]
             Self::Parquet(table) => {

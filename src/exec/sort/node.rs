@@ -115,6 +115,7 @@ impl DeviceOperator for SortOperator {
             pool: Arc::clone(context.memory_pool()),
             metrics: metrics.clone(),
             chunks: vec![],
+            unmerged: 0,
         };
         let sorted = sorted(run, input, merge, metrics.clone());
         let sorted = sorted.try_flatten_stream();

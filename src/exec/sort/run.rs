@@ -50,6 +50,8 @@ pub(crate) struct SortRun {
     pub(crate) metrics: DeviceMetrics,
     /// All rows so far, but those that are not among the first ones.
     pub(crate) chunks: Vec<InputChunk>,
+    /// The rows that last did not fit together; 0: they did.
+    pub(crate) unmerged: usize,
 }
 
 /// All rows of a sort, in order.
@@ -77,9 +79,13 @@ impl SortRun {
             && self.chunks.len() > 1
             && self.can_be_concatenated()
             && self.rows() / MOST_BEST > fetch
+            && self.rows() / 2 >= self.unmerged
         {
-            // What does not fit is merged at the end.
-            self.merge_best(fetch).if_it_fits()?;
+            // What does not fit is tried again with twice as many rows, and merged at the end.
+            self.unmerged = match self.merge_best(fetch).if_it_fits()? {
+                Some(()) => 0,
+                None => self.rows(),
+            };
         }
         let budget = self.device.budget();
         if budget.in_use_by_all() > budget.limit() / 2 {

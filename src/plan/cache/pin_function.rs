@@ -28,7 +28,7 @@ use crate::plan::cache::state_of::state_of;
 use crate::runtime::planned_device::PlannedDevice;
 use crate::runtime::session_devices::SessionDevices;
 use crate::store::column_key::{Origin, TableColumns};
-use crate::store::column_store::{ColumnStore, WantedColumn as _};
+use crate::store::column_store::{ColumnStore, Pin, WantedColumn as _};
 
 /// One of the two table functions. Their arguments are a table and, if not all of them are meant, its columns.
 #[derive(Debug)]
@@ -149,6 +149,11 @@ impl PinTable {
             store: planned.store(device.as_ref())?,
             device,
             action: self.action,
+            // This function has one owner.
+            pin: match Arc::strong_count(&provider) {
+                1 => Pin::Always,
+                _ => Pin::Table(Arc::downgrade(&provider)),
+            },
         };
         let mut rows = vec![];
         for column in chosen {
@@ -179,6 +184,8 @@ struct Work {
     store: Arc<ColumnStore>,
     limit: u64,
     action: Action,
+    /// What pinned columns stay for.
+    pin: Pin,
 }
 
 impl Work {
@@ -225,7 +232,7 @@ impl Work {
         }
         let loader = Loader {
             store: Arc::clone(&self.store),
-            scan: self.store.begin_scan(self.limit).pinning(),
+            scan: self.store.begin_scan(self.limit).pinning(self.pin.clone()),
             device: Arc::clone(&self.device),
             context,
             metrics: ReadMetrics::new(&ExecutionPlanMetricsSet::new()),
@@ -252,7 +259,13 @@ impl Work {
             // None of it stays pinned.
             unpin(&HashSet::new());
             return Ok(Err(
-                "there is no room for all of it: raise bowtie.cache, or unpin other columns".into(),
+                match table.files() {
+                    None => "there is no room for all of it: raise bowtie.cache, or unpin other columns",
+                    Some(_) => {
+                        "there is no room for all of it, or its files were written a moment ago or cannot be read: raise bowtie.cache, unpin other columns, or try again"
+                    }
+                }
+                .into(),
             ));
         }
         // What was pinned before rows were inserted is cut in another way.

@@ -120,12 +120,13 @@ fn spec_of(
         keys.push(find(expression)?);
         group_display.push(name.clone());
     }
+    let may_store = options.cache.bytes(true, u64::MAX) > 0;
     let aggregates = source
         .bottom
         .aggr_expr()
         .iter()
         .zip(source.bottom.filter_expr())
-        .map(|(aggregate, filter)| group_aggregate(source, find, aggregate, filter))
+        .map(|(aggregate, filter)| group_aggregate(source, find, aggregate, filter, may_store))
         .collect::<Result<Vec<_>, Refusal>>()?;
     Ok(GroupSpec {
         keys,
@@ -183,6 +184,7 @@ fn group_aggregate(
     find: &mut Find<'_>,
     aggregate: &Arc<AggregateFunctionExpr>,
     filter: &Option<Arc<dyn PhysicalExpr>>,
+    may_store: bool,
 ) -> Result<GroupAggregate, Refusal> {
     let name = aggregate.name();
     let schema = source.bottom.input().schema();
@@ -191,7 +193,7 @@ fn group_aggregate(
     };
     use crate::spec::aggregate::AggregateFunction::*;
     if let First | Last = function {
-        return first_or_last(source, find, aggregate, function, filter);
+        return first_or_last(source, find, aggregate, function, filter, may_store);
     }
     if aggregate.is_distinct() && function == BitXor {
         return Err(Decline(format!(

@@ -13,6 +13,7 @@ use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::error::Decline;
+use crate::exec::scan::table::Table;
 use crate::plan::compile::fallible::cannot_fail;
 use crate::plan::recognise::aggregate_function::where_true;
 use crate::plan::recognise::aggregate_source::{Find, GroupSource};
@@ -26,6 +27,7 @@ pub(crate) fn first_or_last(
     aggregate: &Arc<AggregateFunctionExpr>,
     function: AggregateFunction,
     filter: &Option<Arc<dyn PhysicalExpr>>,
+    may_store: bool,
 ) -> Result<GroupAggregate, Refusal> {
     let name = aggregate.name();
     let decline = |why: &str| Err(Decline(format!("{name} {why}")).into());
@@ -51,7 +53,7 @@ pub(crate) fn first_or_last(
     let last = function == AggregateFunction::Last;
     let keeps_first = !last || (!no_groups && aggregate.groups_accumulator_supported());
     let input = source.bottom.input();
-    let same = decides(&by, value) || (keeps_first && comes_as_it_lies(input));
+    let same = decides(&by, value) || (keeps_first && comes_as_it_lies(input, may_store));
     if !same {
         return decline(
             "depends on which of the rows that tie in its ORDER BY is first: add keys that make the order unique",
@@ -103,14 +105,17 @@ fn decides(by: &[&Arc<dyn PhysicalExpr>], value: &Arc<dyn PhysicalExpr>) -> bool
 }
 
 /// Whether the order of the rows is that of a scan: no join, no sort, and no known order, by which DataFusion would keep the last row
-/// instead of the first.
-fn comes_as_it_lies(input: &Arc<dyn ExecutionPlan>) -> bool {
-    fn keeps_order(plan: &Arc<dyn ExecutionPlan>) -> bool {
+/// instead of the first. Files that are stored are read in another order: their ends come last. Of several partitions no order is known anyway.
+fn comes_as_it_lies(input: &Arc<dyn ExecutionPlan>, may_store: bool) -> bool {
+    fn keeps_order(plan: &Arc<dyn ExecutionPlan>, may_store: bool) -> bool {
         match plan.children()[..] {
-            [] => true,
-            [child] => plan.maintains_input_order() == [true] && keeps_order(child),
+            [] => {
+                let in_order = plan.output_partitioning().partition_count() == 1;
+                !(in_order && may_store && Table::of(plan).is_some_and(|table| table.is_in_files()))
+            }
+            [child] => plan.maintains_input_order() == [true] && keeps_order(child, may_store),
             _ => false,
         }
     }
-    input.output_ordering().is_none() && keeps_order(input)
+    input.output_ordering().is_none() && keeps_order(input, may_store)
 }

@@ -48,6 +48,8 @@ impl QueryPlanner for BowtieQueryPlanner {
         let snapshots = match options.offload {
             Offload::Off => None,
             _ if options.cache == CacheSize::Off => None,
+            // A planner of another's may look for the tables themselves.
+            _ if self.inner.is_some() => None,
             _ => with_snapshots(plan, self.runtime.snapshots())?,
         };
         let plan = snapshots.as_ref().unwrap_or(plan);

@@ -8,6 +8,7 @@ use crate::device::data::ranges::OrderedRows;
 use crate::device::data::structures::GroupDomain;
 use crate::device::host::device::HostDevice;
 use crate::device::host::keys::{group_ids, order_keys, sort, sort_rows};
+use crate::device::primitives::device::Device as _;
 use crate::device::primitives::keys::{KeyPrimitives, SortKey};
 use crate::error::Result;
 
@@ -53,7 +54,8 @@ impl KeyPrimitives for HostDevice {
         keys: &[SortKey<'_>],
         limit: Option<usize>,
     ) -> Result<Buffer<u32>> {
-        self.pool
-            .install(|| sort_rows::sort_rows(&self.budget, rows, keys, limit))
+        self.pool.install(|| {
+            sort_rows::sort_rows(&self.budget, &|| self.check_cancelled(), rows, keys, limit)
+        })
     }
 }

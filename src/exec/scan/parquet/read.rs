@@ -75,6 +75,12 @@ impl ParquetPiece {
         context: Arc<TaskContext>,
         metrics: ReadMetrics,
     ) -> Result<Option<ReadColumns>> {
+        // What would not be stored is not read twice.
+        let now = now();
+        let mut parts = self.parts.iter();
+        if !parts.all(|part| part.file.version.is_settled(now)) {
+            return Ok(None);
+        }
         let wished = context.session_config().target_partitions().max(1);
         let runs = self.runs(wished);
         let each = columns.len().div_ceil(wished.div_ceil(runs.len())).max(1);
@@ -149,8 +155,7 @@ impl ParquetPiece {
 
     /// Whether all its files are what they were when the query began, and will be told from others.
     async fn is_unchanged(&self) -> bool {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let now = now.map_or(0, |now| i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
+        let now = now();
         let files = stream::iter(self.parts.clone()).map(|part| {
             let files = self.files.clone();
             async move {
@@ -165,6 +170,12 @@ impl ParquetPiece {
             .all(|unchanged| async move { unchanged })
             .await
     }
+}
+
+/// Nanoseconds since 1970.
+fn now() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |now| i64::try_from(now.as_nanos()).unwrap_or(i64::MAX))
 }
 
 /// The batches of a partition; `None` if the memory pool refuses them.

@@ -65,3 +65,25 @@ async fn what_has_no_room_is_not_pinned() {
             .is_empty()
     );
 }
+
+/// What is pinned of a table that was dropped makes room as what is not pinned does.
+#[tokio::test]
+async fn pins_go_with_their_table() {
+    let (ctx, _) = listing_session(64 << 20, "32MB").await;
+    let files = tempdir().unwrap();
+    write(&files.path().join("a.parquet"), &[batch(0, 500)], 100);
+    create(&ctx, &files).await;
+    lines(&ctx, "SELECT * FROM bowtie_pin('r', 'v')").await;
+    let pinned = "SELECT count(*) FROM bowtie_cache() WHERE pinned";
+    assert_eq!(lines(&ctx, pinned).await, ["| 1        |"]);
+    lines(&ctx, "DROP TABLE r").await;
+    assert_eq!(lines(&ctx, pinned).await, ["| 0        |"]);
+    // It is there for a table of the same files.
+    create(&ctx, &files).await;
+    assert!(
+        measured(&ctx, "SELECT sum(v), count(*) FROM r")
+            .await
+            .resident
+            > 0
+    );
+}

@@ -2,7 +2,7 @@
 
 use tempfile::tempdir;
 
-use crate::cache::parquet::{create, write};
+use crate::cache::parquet::{create, listing_session, write};
 use crate::cache::{GROUPED, Read, batch, lines, measured, session, stock_lines};
 use crate::support::answer::{analyzed, plan_of, shown};
 use crate::support::session::set;
@@ -149,5 +149,24 @@ async fn limits_and_other_formats_are_uploaded() {
         let plan = shown(&plan_of(&ctx, sql).await.unwrap());
         assert!(!plan.contains("BowtieScanExec"), "{plan}");
         assert_eq!(lines(&ctx, sql).await, stock_lines(&ctx, sql).await);
+    }
+}
+
+/// Of rows that tie the first one is DataFusion's, though the ends of files are read behind their whole pieces.
+#[tokio::test]
+async fn the_first_of_rows_that_tie() {
+    let (ctx, _) = listing_session(64 << 20, "32MB").await;
+    let files = tempdir().unwrap();
+    write(&files.path().join("a.parquet"), &[batch(0, 100)], 100);
+    write(&files.path().join("b.parquet"), &[batch(100, 400)], 300);
+    create(&ctx, &files).await;
+    crate::support::session::set(&ctx, "bowtie.chunk_rows", "300");
+    crate::support::session::set(&ctx, "datafusion.execution.target_partitions", "1");
+    for function in ["first_value", "last_value"] {
+        let sql = format!("SELECT k, {function}(v ORDER BY k) FROM r GROUP BY k ORDER BY k");
+        let expected = crate::cache::stock_lines(&ctx, &sql).await;
+        for _ in 0..2 {
+            assert_eq!(lines(&ctx, &sql).await, expected, "{sql}");
+        }
     }
 }
