@@ -83,8 +83,8 @@ async fn changes_are_seen() {
         "INSERT INTO r SELECT * FROM copied WHERE v > 5",
         "DELETE FROM r",
         "INSERT INTO r SELECT * FROM s",
-        "DROP TABLE s",
-        "CREATE TABLE s AS SELECT k, v * 2 AS v, t FROM r",
+        "CREATE OR REPLACE TABLE s AS SELECT k, v * 2 AS v, t FROM r",
+        "CREATE OR REPLACE VIEW w AS SELECT k, v FROM s WHERE v > 90",
     ];
     let mut scans = 0;
     for statement in statements {

@@ -121,8 +121,10 @@ impl Case {
                 schema: node.schema(),
                 batches,
             };
-            same_rows(&expected, &given)
-                .map_err(|difference| format!("{sql}\n{size}\n{}\n{difference}", given.plan))?;
+            same_rows(&expected, &given).map_err(|difference| {
+                let plans = format!("{}\n{}", expected.plan, given.plan);
+                format!("{sql}\n{size}\n{plans}\n{difference}")
+            })?;
             is_offloaded |= given.plan.contains("Bowtie");
             let after = stored(&ctx).await;
             let mut seen = seen.lock().unwrap();

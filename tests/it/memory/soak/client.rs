@@ -23,6 +23,9 @@ use crate::support::session::{session_on, set};
 /// Longer than any query takes on a busy machine.
 const HANGS: Duration = Duration::from_secs(180);
 
+/// How long the batches of a dropped table may live while all clients are at work.
+const BUSY_OUTLIVE: Duration = Duration::from_secs(30);
+
 /// Rows of its table in memory, at most: it is made again when it has more.
 const MOST_ROWS: usize = 8_000;
 
@@ -67,8 +70,8 @@ pub(super) struct Client {
 /// What is left of a client.
 pub(super) struct Ended {
     pub count: Count,
-    /// An array of each table that it dropped.
-    pub dropped: Vec<Weak<dyn Array>>,
+    /// When it dropped a table whose batches were still there at the last look, and an array of it.
+    pub dropped: Vec<(Instant, Weak<dyn Array>)>,
     pub files: TempDir,
 }
 
@@ -219,16 +222,21 @@ impl Client {
             true => (self.rng.random_range(1..4_000), 512),
             false => (self.rng.random_range(1_500..3_000), 4),
         };
-        self.own = table(first, rows, each);
+        let old = std::mem::replace(&mut self.own, table(first, rows, each));
         for ctx in [&self.ctx, &self.stock] {
             ctx.deregister_table("own").unwrap();
             ctx.register_table("own", Arc::clone(&self.own) as _)
                 .unwrap();
         }
-        let batches = self.own.batches[0].try_read().unwrap();
-        let array = Arc::downgrade(batches[0].column(1));
-        drop(batches);
-        self.ended.dropped.push(array);
+        let array = Arc::downgrade(old.batches[0].try_read().unwrap()[0].column(1));
+        drop(old);
+        let dropped = &mut self.ended.dropped;
+        dropped.retain(|(_, array)| array.strong_count() > 0);
+        for (since, _) in dropped.iter() {
+            let since = since.elapsed();
+            assert!(since < BUSY_OUTLIVE, "{}: {since:?}", self.name);
+        }
+        dropped.push((Instant::now(), array));
         self.ended.count.tables += 1;
     }
 
