@@ -99,7 +99,7 @@ fn average() -> RowProgram {
     program.constant(TEMPORARY, Kind::F64, Some(0));
     program.binary(Op::Add, Kind::F64, SUM, TEMPORARY);
     program.load(COUNT, Kind::I64);
-    program.from_count(Op::Cast, Kind::F64, 0);
+    program.convert_count(Op::Cast, Kind::F64, 0);
     program.null_for_zero(Kind::F64);
     program.binary(Op::Div, Kind::F64, SUM, COUNT);
     program.finish(SUM, Kind::F64, DataType::Float64)
@@ -116,7 +116,7 @@ fn decimal_average(scale: i8, result: DataType) -> Option<RowProgram> {
     program.load(SUM, Kind::Decimal);
     program.scale(SUM, factor, 0);
     program.load(COUNT, Kind::I64);
-    program.from_count(Op::Scale, Kind::Decimal, 1);
+    program.convert_count(Op::Scale, Kind::Decimal, 1);
     program.null_for_zero(Kind::Decimal);
     program.binary(Op::Div, Kind::Decimal, SUM, COUNT);
     program.scale(SUM, 1, digits);
@@ -176,7 +176,7 @@ impl Program {
     }
 
     /// The count as another kind.
-    fn from_count(&mut self, op: Op, kind: Kind, constant: i128) {
+    fn convert_count(&mut self, op: Op, kind: Kind, constant: i128) {
         self.push(op, kind, [COUNT, COUNT, 0, 0], constant, Kind::I64);
     }
 

@@ -15,10 +15,11 @@ use crate::support::session::{session_on, set};
 
 mod functions;
 #[cfg(feature = "parquet")]
-mod parquet;
+pub(crate) mod parquet;
 mod results;
 mod reuse;
 mod room;
+mod snapshots;
 mod stale;
 
 const MIB: usize = 1 << 20;
@@ -33,7 +34,7 @@ fn session(memory: u64, cache: &str) -> (SessionContext, Arc<BowtieRuntime>) {
 }
 
 /// `k`, `v` and text `t`; the numbers begin at `first`.
-fn batch(first: i64, rows: i64) -> RecordBatch {
+pub(crate) fn batch(first: i64, rows: i64) -> RecordBatch {
     let numbers = || first..first + rows;
     let text = numbers().map(|n| match n % 3 {
         0 => None,
@@ -69,7 +70,7 @@ async fn released(runtime: &BowtieRuntime) {
 }
 
 /// The rows of a query as lines.
-async fn lines(ctx: &SessionContext, sql: &str) -> Vec<String> {
+pub(crate) async fn lines(ctx: &SessionContext, sql: &str) -> Vec<String> {
     let batches = ctx.sql(sql).await.unwrap().collect().await.unwrap();
     let text = arrow::util::pretty::pretty_format_batches(&batches).unwrap();
     let text = text.to_string();

@@ -4,6 +4,7 @@
 
 mod aggregate;
 mod cases;
+mod evictions;
 mod joins;
 mod plans;
 mod sets;

@@ -1,7 +1,8 @@
-//! Memory of device and host: budgets, pools, spilling, concurrent queries, and cancelled ones.
+//! Memory of device and host: budgets, pools, spilling, concurrent queries, cancelled ones, and all of it for a while.
 
 mod budget;
 mod cancel;
 mod concurrent;
 mod pool;
+mod soak;
 pub(crate) mod spill;

@@ -33,7 +33,7 @@ async fn listing_session(memory: u64, cache: &str) -> (SessionContext, Arc<Bowti
 }
 
 /// The bytes of a file of these batches, with row groups of so many rows.
-fn encoded(batches: &[RecordBatch], group_rows: usize) -> Vec<u8> {
+pub(crate) fn encoded(batches: &[RecordBatch], group_rows: usize) -> Vec<u8> {
     let properties = WriterProperties::builder()
         .set_max_row_group_row_count(Some(group_rows))
         .build();
@@ -45,7 +45,7 @@ fn encoded(batches: &[RecordBatch], group_rows: usize) -> Vec<u8> {
 }
 
 /// Writes a file, as at a time in seconds after [`WRITTEN`].
-fn write_at(path: &Path, bytes: &[u8], seconds: u64) {
+pub(crate) fn write_at(path: &Path, bytes: &[u8], seconds: u64) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, bytes).unwrap();
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(WRITTEN + seconds);
