@@ -221,7 +221,11 @@ mod tests {
         assert!(version("file:///", 1).is_settled(at(60)));
         assert!(!version("file:///", 0).is_settled(at(60)));
         assert!(version("file:///", 0).is_settled(at(2_000)));
-        assert!(version("s3://bucket", 0).is_settled(at(0)));
+        // A store that gives no tag has times only, another one's tag tells contents apart.
+        assert!(!version("s3://bucket", 0).is_settled(at(60)));
+        let tagged = object(100, 0, Some("a"));
+        let tagged = FileVersion::new(&StoreId::new("s3://bucket", &store), &tagged).unwrap();
+        assert!(tagged.is_settled(at(0)));
     }
 
     #[test]
