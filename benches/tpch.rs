@@ -5,7 +5,7 @@
 //! cargo bench --bench tpch                          scale factor 1
 //! cargo bench --bench tpch -- --large               10: some 15 GiB of memory
 //! cargo bench --bench tpch -- --quick --filter q03  0.1, one query
-//! cargo bench --bench tpch -- --parquet target/tpch --clients 8    from Parquet files, and with several sessions at once
+//! cargo bench --bench tpch -- --parquet target/tpch --clients 8    from Parquet files, and with 8 concurrent sessions
 //! ```
 
 mod support;
@@ -172,7 +172,7 @@ async fn run() -> Result<()> {
     Ok(())
 }
 
-/// The time in which one session runs all queries, and several sessions at once run them, each beginning at another one.
+/// Runs all queries in one session, then in several concurrent ones, each of which begins at another query. Returns both times as text.
 async fn clients(
     arguments: &Arguments,
     tables: &[(&'static str, Arc<dyn TableProvider>)],
@@ -208,7 +208,7 @@ async fn clients(
     let clients = arguments.clients;
     let ratio = clients as f64 * one / all;
     Ok(format!(
-        "all queries, auto: 1 client {one:.3} s, {clients} clients at once {all:.3} s: {ratio:.2} times the queries of one"
+        "all queries, auto: 1 client {one:.3} s, {clients} concurrent clients {all:.3} s: {ratio:.2} times the throughput of one"
     ))
 }
 

@@ -23,7 +23,7 @@ options:
   --analyze          after each cell of this crate: the time of each phase, and the plan with its metrics
   --piecewise        also measure DataFusion's experimental piecewise merge join
   --parquet <dir>    tpch only: read the tables from Parquet files there, which are written if they are missing
-  --clients <n>      tpch only: also that many sessions at once, each of which runs all queries
+  --clients <n>      tpch only: also that many concurrent sessions, each of which runs all queries
   --export <dir>     write the tables as Parquet files and measure nothing";
 
 /// The parsed command line.

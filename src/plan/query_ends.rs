@@ -88,21 +88,7 @@ impl Rewrite<'_> {
     pub(crate) fn sort(&mut self, id: NodeId, sort: &SortCandidate) -> Result<Plan> {
         let below = self.unchanged(id)?;
         let sorted = self.sort_on_device(id, sort, &below)?;
-        let node = self.plan.node(id);
-        let (name, statistics) = (node.plan.name(), self.statistics);
-        let estimate = self.policy.estimate(id);
-        self.decisions.record(|| {
-            Decision::of_end(
-                name,
-                end_detail(&node.plan).unwrap_or_default(),
-                sorted.as_ref().map(|_| "sorted on the device"),
-                node.plan
-                    .children()
-                    .first()
-                    .map(|input| statistics.rows(input)),
-                estimate,
-            )
-        });
+        self.record_end(id, &sorted, "sorted on the device");
         Ok(sorted.unwrap_or(below))
     }
 
@@ -110,24 +96,27 @@ impl Rewrite<'_> {
     pub(crate) fn limit(&mut self, id: NodeId, limit: LimitSpec) -> Result<Plan> {
         let below = self.unchanged(id)?;
         let limited = self.limit_on_device(id, limit, &below)?;
-        let node = self.plan.node(id);
-        let (name, statistics) = (node.plan.name(), self.statistics);
-        let estimate = self.policy.estimate(id);
+        self.record_end(
+            id,
+            &limited,
+            "only the rows within the limit are downloaded",
+        );
+        Ok(limited.unwrap_or(below))
+    }
+
+    /// Records what became of node `id`, for `bowtie_explain`.
+    fn record_end(&self, id: NodeId, outcome: &Result<Plan, Decline>, reason: &str) {
+        let plan = &self.plan.node(id).plan;
         self.decisions.record(|| {
+            let children = plan.children();
             Decision::of_end(
-                name,
-                end_detail(&node.plan).unwrap_or_default(),
-                limited
-                    .as_ref()
-                    .map(|_| "only the rows within the limit are downloaded"),
-                node.plan
-                    .children()
-                    .first()
-                    .map(|input| statistics.rows(input)),
-                estimate,
+                plan.name(),
+                end_detail(plan).unwrap_or_default(),
+                outcome.as_ref().map(|_| reason),
+                children.first().map(|input| self.statistics.rows(input)),
+                self.policy.estimate(id),
             )
         });
-        Ok(limited.unwrap_or(below))
     }
 
     fn sort_on_device(

@@ -15,7 +15,6 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use arrow::array::ArrayRef;
-use datafusion::catalog::TableProvider;
 use parking_lot::Mutex;
 
 use crate::device::budget::{Budget, Reclaim};
@@ -24,6 +23,7 @@ use crate::device::primitives::device::Device;
 use crate::device::row_width::mean_bytes;
 use crate::error::Result;
 use crate::store::column_key::{ColumnHandle, ColumnKey, CurrentFiles, Origin, TableColumns};
+use crate::store::pin::Pin;
 
 /// Columns on one device, reserved in a budget of their own.
 #[derive(Debug)]
@@ -53,32 +53,6 @@ struct StoredColumn {
     last_use: Instant,
     /// It stays until it is unpinned, or these are gone.
     pins: Vec<Pin>,
-}
-
-/// What a pinned column stays for.
-#[derive(Debug, Clone)]
-pub(crate) enum Pin {
-    /// A table that its catalog holds.
-    Table(Weak<dyn TableProvider>),
-    /// Until it is unpinned: its catalog makes the table anew for each query.
-    Always,
-}
-
-impl Pin {
-    fn is_there(&self) -> bool {
-        match self {
-            Self::Table(table) => table.strong_count() > 0,
-            Self::Always => true,
-        }
-    }
-
-    fn is(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Table(a), Self::Table(b)) => a.ptr_eq(b),
-            (Self::Always, Self::Always) => true,
-            _ => false,
-        }
-    }
 }
 
 impl StoredColumn {

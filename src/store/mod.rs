@@ -4,5 +4,6 @@ pub(crate) mod array_key;
 pub(crate) mod column_key;
 pub(crate) mod column_store;
 pub(crate) mod file_key;
+pub(crate) mod pin;
 pub(crate) mod snapshots;
 pub(crate) mod table_snapshot;

@@ -74,10 +74,9 @@ impl Snapshots {
         let table = provider.downcast_ref::<MemTable>()?;
         let guards = locked(table)?;
         let now = batches(&guards);
+        let width = table.schema().fields().len();
         let batches = now.iter().map(|batches| batches.len()).sum::<usize>();
-        if batches * table.schema().fields().len() < LEAST_ARRAYS
-            || !table.sort_order.lock().is_empty()
-        {
+        if batches * width < LEAST_ARRAYS || !table.sort_order.lock().is_empty() {
             return None;
         }
         let address = Arc::as_ptr(provider).cast::<()>().addr();
@@ -88,6 +87,11 @@ impl Snapshots {
         };
         if let Some(known) = known.filter(|known| known.has(&now, columns)) {
             return Some(known);
+        }
+        // Its batches are public: whoever changes them may break its schema, and DataFusion says so.
+        let mut all = now.iter().copied().flatten();
+        if !all.all(|batch| batch.num_columns() == width) {
+            return None;
         }
         let partitions = now.iter().map(|batches| batches.to_vec()).collect();
         let snapshot = Arc::new(TableSnapshot::new(table.schema(), partitions));
