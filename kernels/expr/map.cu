@@ -287,9 +287,11 @@ __device__ __forceinline__ void load(MapRegisters<Word>& at, const MapInstructio
         for (u32 k = 0; k < MAP_ROWS; k++) {
             words[k] = Word(word_at(rows.read(k)));
         }
+        // Of codes, the distance from the least value.
+        const Word least = in.kind == in.from ? Word(0) : Word(wide(in.constant));
 #pragma unroll
         for (u32 k = 0; k < MAP_ROWS; k++) {
-            at.words[in.out][k] = words[k];
+            at.words[in.out][k] = words[k] + least;
         }
     });
 }

@@ -90,7 +90,8 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Op {
-    /// A column of the left input, or of the only one.
+    /// A column of the left input, or of the only one. In a row program, of a column of codes if `from` is not `kind`: then `from` is unsigned
+    /// and narrower, and the value is the code plus `constant`, which `kind` holds.
     Load,
     LoadRight,
     /// `constant`, or NULL if `b` is 1.
@@ -168,8 +169,15 @@ pub(crate) struct Instruction {
     /// For a load, the column among those of its side; for a store, the output.
     pub column: u16,
     pub constant: i128,
-    /// For a conversion, the kind of the operand.
+    /// For a conversion, the kind of the operand; for a load, that of the column.
     pub from: Kind,
+}
+
+impl Instruction {
+    /// Whether it loads a column of codes.
+    pub(crate) fn loads_codes(&self) -> bool {
+        self.op == Op::Load && self.from != self.kind
+    }
 }
 
 /// The number of registers of a program.

@@ -9,7 +9,7 @@
 
 use arrow::datatypes::DataType;
 
-use crate::ir::program::{Instruction, registers};
+use crate::ir::program::{Instruction, Kind, Op, registers};
 use crate::ir::text_predicate::TextTest;
 
 /// Registers that a row program may use.
@@ -46,6 +46,16 @@ impl RowProgram {
         Self {
             columns: columns.collect(),
             ..self.clone()
+        }
+    }
+
+    /// Makes the loads of column `column` read codes of kind `code` whose value is `least` more than the code.
+    pub(crate) fn load_codes(&mut self, column: usize, code: Kind, least: i128) {
+        let loads = self.instructions.iter_mut();
+        let loads = loads.filter(|i| i.op == Op::Load && usize::from(i.column) == column);
+        for load in loads {
+            load.from = code;
+            load.constant = least;
         }
     }
 

@@ -14,16 +14,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef};
 use parking_lot::Mutex;
 
 use crate::device::budget::{Budget, Reclaim};
 use crate::device::data::column::Column;
+use crate::device::data::encoding::{ArrayValues, CodedValues, Encoding};
 use crate::device::primitives::device::Device;
 use crate::device::row_width::mean_bytes;
 use crate::error::Result;
 use crate::store::column_key::{ColumnHandle, ColumnKey, CurrentFiles, Origin, TableColumns};
+use crate::store::dictionaries::Dictionaries;
+use crate::store::kept_column::KeptColumn;
 use crate::store::pin::Pin;
+use crate::store::scan::{Found, Scan, WantedColumn};
 
 /// Columns on one device, reserved in a budget of their own.
 #[derive(Debug)]
@@ -31,8 +35,9 @@ pub(crate) struct ColumnStore {
     /// Its stream owns the columns.
     device: Arc<dyn Device>,
     stored: Mutex<Stored>,
-    /// Bytes of all stored columns.
+    /// Bytes of all stored columns, without dictionaries.
     bytes: AtomicU64,
+    dictionaries: Dictionaries,
 }
 
 #[derive(Debug, Default)]
@@ -45,7 +50,7 @@ struct Stored {
 #[derive(Debug)]
 struct StoredColumn {
     key: ColumnKey,
-    column: Arc<Column>,
+    kept: KeptColumn,
     name: Arc<str>,
     hits: u64,
     /// The number of the scan that used it last.
@@ -71,7 +76,7 @@ impl StoredColumn {
 
     /// Whether no query uses it, and it is not pinned for a table that is still there.
     fn may_go(&self) -> bool {
-        Arc::strong_count(&self.column) == 1 && (!self.is_pinned() || self.key.is_dead())
+        Arc::strong_count(&self.kept.column) == 1 && (!self.is_pinned() || self.key.is_dead())
     }
 }
 
@@ -83,54 +88,11 @@ pub(crate) struct StoredColumnInfo {
     pub name: Arc<str>,
     pub rows: usize,
     pub bytes: u64,
+    /// `None` for values as they are.
+    pub encoding: Option<String>,
     pub hits: u64,
     pub idle: Duration,
     pub pinned: bool,
-}
-
-/// One scan of a table. Columns that it used are not evicted for others of the same scan: a table that is larger than the store
-/// keeps its first part there.
-#[derive(Debug, Clone)]
-pub(crate) struct Scan {
-    number: u64,
-    /// The most bytes that the store may hold for this scan to add columns.
-    limit: u64,
-    /// What its columns stay for.
-    pin: Option<Pin>,
-}
-
-impl Scan {
-    /// The same scan, whose columns stay until they are unpinned, or `pin` is gone.
-    pub(crate) fn pinning(self, pin: Pin) -> Self {
-        let pin = Some(pin);
-        Self { pin, ..self }
-    }
-}
-
-/// Some columns of a scan, on the device.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub columns: Vec<Arc<Column>>,
-    /// Bytes of those that were stored before.
-    pub hit_bytes: u64,
-    /// Bytes of those that were uploaded for this scan.
-    pub sent_bytes: u64,
-}
-
-/// A column that a scan asks for.
-pub(crate) trait WantedColumn {
-    fn name(&self) -> &str;
-
-    /// Finds its key; `None` for a column without rows, which is not stored.
-    fn handle(&self) -> Option<ColumnHandle>;
-
-    fn key(&self) -> ColumnKey;
-
-    /// Whether `key`, which its handle finds, is its own.
-    fn has_key(&self, key: &ColumnKey) -> bool;
-
-    /// Its values; `None` where they were not read.
-    fn arrays(&self) -> Option<Vec<ArrayRef>>;
 }
 
 impl ColumnStore {
@@ -144,6 +106,7 @@ impl ColumnStore {
             device: device.attach(budget.of_store(), never)?,
             stored: Mutex::default(),
             bytes: AtomicU64::new(0),
+            dictionaries: Dictionaries::default(),
         });
         let of_store: Weak<Self> = Arc::downgrade(&store);
         let of_store: Weak<dyn Reclaim> = of_store;
@@ -178,8 +141,8 @@ impl ColumnStore {
             return Ok(None);
         };
         Ok(Some(Found {
-            hit_bytes: columns.iter().map(|column| column.bytes()).sum(),
-            columns: on.borrow(columns)?,
+            hit_bytes: columns.iter().map(|kept| kept.column.bytes()).sum(),
+            columns: KeptColumn::borrow(on, columns)?,
             sent_bytes: 0,
         }))
     }
@@ -198,18 +161,18 @@ impl ColumnStore {
         let mut found = Found::default();
         for wanted in wanted {
             on.check_cancelled()?;
-            if let Some(column) = self.hit(scan, wanted) {
-                found.hit_bytes += column.bytes();
-                found.columns.push(column);
+            if let Some(kept) = self.hit(scan, wanted) {
+                found.hit_bytes += kept.column.bytes();
+                found.columns.push(kept);
                 continue;
             }
-            let Some(column) = self.upload(scan, wanted)? else {
+            let Some(kept) = self.upload(scan, wanted)? else {
                 return Ok(None);
             };
-            found.sent_bytes += column.bytes();
-            found.columns.push(self.insert(scan, wanted, column));
+            found.sent_bytes += kept.column.bytes();
+            found.columns.push(self.insert(scan, wanted, kept));
         }
-        found.columns = on.borrow(std::mem::take(&mut found.columns))?;
+        found.columns = KeptColumn::borrow(on, std::mem::take(&mut found.columns))?;
         Ok(Some(found))
     }
 
@@ -220,7 +183,7 @@ impl ColumnStore {
             let known = stored.columns.get(&wanted.handle()?)?;
             wanted
                 .has_key(&known.key)
-                .then(|| Arc::clone(&known.column))
+                .then(|| Arc::clone(&known.kept.column))
         });
         held.collect()
     }
@@ -238,7 +201,7 @@ impl ColumnStore {
         let stored = self.stored.lock();
         let older = stored.columns.values();
         let older = older.filter(|column| column.may_go() && column.last_scan < scan.number);
-        older.map(|column| column.column.bytes()).sum::<u64>() >= beyond
+        older.map(|column| column.kept.column.bytes()).sum::<u64>() >= beyond
     }
 
     /// Removes columns of files that have another version now, pinned ones too: nobody can ask for them.
@@ -250,7 +213,7 @@ impl ColumnStore {
         });
     }
 
-    fn hit(&self, scan: &Scan, wanted: &impl WantedColumn) -> Option<Arc<Column>> {
+    fn hit(&self, scan: &Scan, wanted: &impl WantedColumn) -> Option<KeptColumn> {
         let handle = wanted.handle()?;
         let mut stored = self.stored.lock();
         let known = stored.columns.get_mut(&handle)?;
@@ -261,15 +224,52 @@ impl ColumnStore {
         known.last_scan = known.last_scan.max(scan.number);
         known.last_use = Instant::now();
         known.pin_for(scan);
-        Some(Arc::clone(&known.column))
+        Some(known.kept.clone())
     }
 
     /// Uploads a column, and evicts columns that were used longer ago if there is no room.
-    fn upload(&self, scan: &Scan, wanted: &impl WantedColumn) -> Result<Option<Column>> {
+    fn upload(&self, scan: &Scan, wanted: &impl WantedColumn) -> Result<Option<KeptColumn>> {
         let Some(parts) = wanted.arrays() else {
             return Ok(None);
         };
-        let bytes = mean_bytes_of(&parts)?;
+        let Some(first) = parts.first() else {
+            return Ok(None);
+        };
+        let encodes = self.device.copies_uploads(first.data_type()) || wanted.is_in_files();
+        let encoded = match encodes {
+            true => self.device.encode(&parts)?,
+            false => None,
+        };
+        let Some(encoded) = encoded else {
+            let column = self.upload_in_room(scan, &parts)?;
+            return Ok(column.map(|column| KeptColumn {
+                column: Arc::new(column),
+                encoding: None,
+            }));
+        };
+        let values = match encoded.values {
+            ArrayValues::Offset { data_type, least } => CodedValues::Offset { data_type, least },
+            ArrayValues::Dictionary(values) => {
+                let of = self.dictionaries.of(self.device.as_ref(), values);
+                match of {
+                    Err(error) if error.is_divisible() => return Ok(None),
+                    of => CodedValues::Dictionary(of?),
+                }
+            }
+        };
+        let column = self.upload_in_room(scan, &encoded.codes)?;
+        Ok(column.map(|column| KeptColumn {
+            column: Arc::new(column),
+            encoding: Some(Encoding {
+                code: encoded.code,
+                values,
+            }),
+        }))
+    }
+
+    /// Uploads the parts of a column if there is room for it, or can be made.
+    fn upload_in_room(&self, scan: &Scan, parts: &[ArrayRef]) -> Result<Option<Column>> {
+        let bytes = mean_bytes_of(parts)?;
         loop {
             // Another session's columns may be more than this one's limit: they are not its to evict.
             if bytes > scan.limit || self.bytes() > scan.limit.saturating_mul(2) {
@@ -279,7 +279,7 @@ impl ColumnStore {
                 .bytes()
                 .saturating_add(bytes)
                 .saturating_sub(scan.limit);
-            let uploaded = (beyond == 0).then(|| self.device.upload_kept(&parts));
+            let uploaded = (beyond == 0).then(|| self.device.upload_kept(parts));
             let missing = match uploaded {
                 Some(Ok(column)) => {
                     // Text may be longer than was estimated.
@@ -304,22 +304,22 @@ impl ColumnStore {
     }
 
     /// Stores a column. If another query has stored the same one meanwhile, that one is returned.
-    fn insert(&self, scan: &Scan, wanted: &impl WantedColumn, column: Column) -> Arc<Column> {
-        let column = Arc::new(column);
+    fn insert(&self, scan: &Scan, wanted: &impl WantedColumn, kept: KeptColumn) -> KeptColumn {
         let Some(handle) = wanted.handle() else {
-            return column;
+            return kept;
         };
         let mut stored = self.stored.lock();
         if let Some(known) = stored.columns.get_mut(&handle)
             && wanted.has_key(&known.key)
         {
             known.pin_for(scan);
-            return Arc::clone(&known.column);
+            return known.kept.clone();
         }
-        self.bytes.fetch_add(column.bytes(), Ordering::Relaxed);
+        let bytes = kept.column.bytes();
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let entry = StoredColumn {
             key: wanted.key(),
-            column: Arc::clone(&column),
+            kept: kept.clone(),
             name: wanted.name().into(),
             hits: 0,
             last_scan: scan.number,
@@ -330,9 +330,9 @@ impl ColumnStore {
         drop(stored);
         if let Some(replaced) = replaced {
             self.bytes
-                .fetch_sub(replaced.column.bytes(), Ordering::Relaxed);
+                .fetch_sub(replaced.kept.column.bytes(), Ordering::Relaxed);
         }
-        column
+        kept
     }
 
     /// Removes columns whose tables are gone.
@@ -355,7 +355,7 @@ impl ColumnStore {
             let mut freed = 0;
             let least = idle.into_iter().take_while(|(_, column)| {
                 let more = freed < bytes;
-                freed += column.column.bytes();
+                freed += column.kept.column.bytes();
                 more
             });
             least.map(|(handle, _)| handle.clone()).collect()
@@ -371,14 +371,17 @@ impl ColumnStore {
             .filter_map(|handle| stored.columns.remove(handle))
             .collect();
         drop(stored);
-        let bytes = removed.iter().map(|column| column.column.bytes()).sum();
+        let bytes = removed
+            .iter()
+            .map(|column| column.kept.column.bytes())
+            .sum();
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         bytes
     }
 
     /// Bytes of all stored columns.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
+        self.bytes.load(Ordering::Relaxed) + self.dictionaries.bytes()
     }
 
     /// All stored columns.
@@ -389,8 +392,9 @@ impl ColumnStore {
         let columns = columns.map(|(handle, stored)| StoredColumnInfo {
             origin: handle.origin(),
             name: Arc::clone(&stored.name),
-            rows: stored.column.rows(),
-            bytes: stored.column.bytes(),
+            rows: stored.kept.column.rows(),
+            bytes: stored.kept.column.bytes(),
+            encoding: stored.kept.encoding.as_ref().map(Encoding::name),
             hits: stored.hits,
             idle: stored.last_use.elapsed(),
             pinned: stored.is_pinned(),
@@ -426,7 +430,7 @@ impl Reclaim for ColumnStore {
     fn reclaimable(&self) -> u64 {
         let stored = self.stored.lock();
         let idle = stored.columns.values().filter(|stored| stored.may_go());
-        idle.map(|stored| stored.column.bytes()).sum()
+        idle.map(|stored| stored.kept.column.bytes()).sum()
     }
 
     fn reclaim(&self, bytes: u64) -> u64 {

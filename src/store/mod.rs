@@ -3,7 +3,10 @@
 pub(crate) mod array_key;
 pub(crate) mod column_key;
 pub(crate) mod column_store;
+pub(crate) mod dictionaries;
 pub(crate) mod file_key;
+pub(crate) mod kept_column;
 pub(crate) mod pin;
+pub(crate) mod scan;
 pub(crate) mod snapshots;
 pub(crate) mod table_snapshot;

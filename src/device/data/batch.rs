@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 
+use crate::device::data::batch_column::BatchColumn;
 use crate::device::data::column::Column;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
@@ -15,12 +16,21 @@ use crate::error::{BowtieError, Result};
 #[derive(Debug, Clone)]
 pub(crate) struct DeviceBatch {
     rows: usize,
-    columns: Vec<Option<Arc<Column>>>,
+    columns: Vec<Option<BatchColumn>>,
 }
 
 impl DeviceBatch {
-    pub(crate) fn new(rows: usize, columns: Vec<Option<Arc<Column>>>) -> Self {
+    pub(crate) fn new(rows: usize, columns: Vec<Option<BatchColumn>>) -> Self {
         Self { rows, columns }
+    }
+
+    /// A batch of all of these columns.
+    pub(crate) fn of<C: Into<BatchColumn>>(
+        rows: usize,
+        columns: impl IntoIterator<Item = C>,
+    ) -> Self {
+        let columns = columns.into_iter().map(|column| Some(column.into()));
+        Self::new(rows, columns.collect())
     }
 
     /// Starts the upload of the needed columns of `rows` rows. `column` returns the parts of a column and the type that
@@ -45,7 +55,7 @@ impl DeviceBatch {
                     }
                     _ => device.upload_async(&parts, &wanted)?,
                 };
-                Ok(Some(uploaded))
+                Ok(Some(uploaded.into()))
             })
             .collect::<Result<_>>()?;
         Ok(Self::new(rows, columns))
@@ -62,20 +72,23 @@ impl DeviceBatch {
     /// Makes the stream of `device` wait for the uploads, so that later work reads the columns.
     pub(crate) fn receive(self, device: &dyn Device) -> Result<Self> {
         for column in self.columns.iter().flatten() {
-            device.receive(column)?;
+            device.receive(column.moved())?;
         }
         Ok(self)
     }
 
     /// Whether a column is in the device's own memory, so that reading the batch waits for the device.
     pub(crate) fn is_resident(&self) -> bool {
-        self.columns.iter().flatten().any(|c| c.is_resident())
+        self.columns
+            .iter()
+            .flatten()
+            .any(|c| c.moved().is_resident())
     }
 
     /// Downloads all columns.
     pub(crate) fn download(&self, device: &dyn Device, schema: &SchemaRef) -> Result<RecordBatch> {
         let arrays = (0..self.columns.len())
-            .map(|i| device.download(self.column(i)?))
+            .map(|i| self.any(i)?.download(device))
             .collect::<Result<_>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
         Ok(RecordBatch::try_new_with_options(
@@ -99,8 +112,16 @@ impl DeviceBatch {
         self.columns.iter().flatten().map(|c| c.bytes()).sum()
     }
 
-    /// A column; an internal error if it is missing.
+    /// The values of a column.
+    ///
+    /// # Errors
+    /// An internal one if the column is missing; for want of memory for the values of codes.
     pub(crate) fn column(&self, index: usize) -> Result<&Arc<Column>> {
+        self.any(index)?.values()
+    }
+
+    /// A column, as values or as codes; an internal error if it is missing.
+    pub(crate) fn any(&self, index: usize) -> Result<&BatchColumn> {
         self.columns
             .get(index)
             .and_then(Option::as_ref)

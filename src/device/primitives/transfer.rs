@@ -8,6 +8,7 @@ use arrow::datatypes::DataType;
 
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
+use crate::device::data::encoding::EncodedArrays;
 use crate::device::lazy_column::Payload;
 use crate::error::Result;
 
@@ -32,6 +33,10 @@ pub(crate) trait TransferPrimitives {
 
     /// Whether columns of this type are read in the device's own memory, so that it pays to keep them there.
     fn keeps(&self, data_type: &DataType) -> bool;
+
+    /// The parts of a column as codes, which take less memory; `None` if codes would be no narrower than the values, or the device has no codes of the
+    /// type.
+    fn encode(&self, parts: &[ArrayRef]) -> Result<Option<EncodedArrays>>;
 
     /// As `upload`, for a column of a type that the device [keeps](TransferPrimitives::keeps), which outlives the query: it does not keep the
     /// arrays alive. It is complete for all handles of the device when this returns.

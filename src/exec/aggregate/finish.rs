@@ -68,7 +68,7 @@ impl GroupRun {
                 let fold = |run: &mut Self, _: &Step<'_>| {
                     let columns = input.fields().iter().map(|field| {
                         let empty = new_empty_array(field.data_type());
-                        Ok(Some(device.upload(&[empty])?))
+                        Ok(Some(device.upload(&[empty])?.into()))
                     });
                     run.fold(&DeviceBatch::new(0, columns.collect::<Result<_>>()?), set)
                 };

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::device::data::batch::DeviceBatch;
+use crate::device::data::batch_column::BatchColumn;
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, IfItFits as _, Result};
@@ -28,7 +29,7 @@ pub(crate) struct ResidentGroups {
 /// Distinct groups: their keys, and the states of one aggregate after the other.
 struct Groups {
     rows: usize,
-    keys: Vec<Column>,
+    keys: Vec<BatchColumn>,
     states: Vec<Column>,
 }
 
@@ -38,8 +39,9 @@ impl PartialGroups for Groups {
     }
 
     fn bytes(&self) -> usize {
-        let columns = self.keys.iter().chain(&self.states);
-        columns.map(Column::bytes).sum::<u64>() as usize
+        let keys: u64 = self.keys.iter().map(BatchColumn::bytes).sum();
+        let states: u64 = self.states.iter().map(Column::bytes).sum();
+        (keys + states) as usize
     }
 }
 
@@ -76,7 +78,10 @@ impl ResidentGroups {
     pub(crate) fn must_be_evicted(&self) -> bool {
         let budget = self.device.budget();
         let columns = self.groups.waiting().iter();
-        let mut columns = columns.flat_map(|groups| groups.keys.iter().chain(&groups.states));
+        let mut columns = columns.flat_map(|groups| {
+            let keys = groups.keys.iter().map(BatchColumn::moved);
+            keys.chain(&groups.states)
+        });
         columns.any(|column| self.device.keeps_text_on_host(column))
             || self.groups.bytes() as u64 > budget.limit() / 8
                 && budget.in_use_by_all() > budget.limit() / 2
@@ -88,12 +93,8 @@ impl ResidentGroups {
 
     /// Groups the rows of a batch. Returns the strategy that grouped them.
     pub(crate) fn fold(&mut self, batch: &DeviceBatch) -> Result<Option<GroupStrategy>> {
-        let keys = self
-            .spec
-            .keys
-            .iter()
-            .map(|column| Ok(batch.column(*column)?.as_ref()));
-        let keys = keys.collect::<Result<Vec<&Column>>>()?;
+        let keys = self.spec.keys.iter().map(|column| batch.any(*column));
+        let keys = keys.collect::<Result<Vec<&BatchColumn>>>()?;
         let mut folds = vec![];
         for aggregate in &self.spec.aggregates {
             let argument = match aggregate.argument {
@@ -116,16 +117,18 @@ impl ResidentGroups {
     fn grouped(
         &self,
         rows: usize,
-        keys: &[&Column],
+        keys: &[&BatchColumn],
         folds: &[(Fold, Option<&Column>)],
     ) -> Result<(Groups, Option<GroupStrategy>)> {
+        let moved: Vec<&Column> = keys.iter().map(|key| key.moved()).collect();
         let groups = self
             .device
-            .aggregate(rows, keys, folds, self.spec.strategy)?;
+            .aggregate(rows, &moved, folds, self.spec.strategy)?;
         let strategy = groups.strategy;
+        let of_groups = keys.iter().zip(groups.keys);
         let groups = Groups {
             rows: groups.groups,
-            keys: groups.keys,
+            keys: of_groups.map(|(key, of)| key.of_moved(of)).collect(),
             states: groups.states,
         };
         Ok((groups, strategy))
@@ -133,24 +136,27 @@ impl ResidentGroups {
 
     /// Merges the groups into distinct ones. After a failure they are unchanged.
     fn merge(&mut self) -> Result<()> {
-        let together = |column: &dyn Fn(&Groups) -> &Column| {
-            let parts: Vec<&Column> = self.groups.waiting().iter().map(column).collect();
-            self.device.concat(&parts)
-        };
-        let keys = (0..self.spec.keys.len()).map(|i| together(&|groups| &groups.keys[i]));
+        let groups = self.groups.waiting();
+        let keys = (0..self.spec.keys.len()).map(|i| {
+            let parts: Vec<&BatchColumn> = groups.iter().map(|groups| &groups.keys[i]).collect();
+            BatchColumn::concat(self.device.as_ref(), &parts)
+        });
         let keys = keys.collect::<Result<Vec<_>>>()?;
         let functions = self.spec.aggregates.iter();
         let folds: Vec<Fold> = functions
             .flat_map(|aggregate| aggregate.function.folds().iter().copied())
             .collect();
-        let states = (0..folds.len()).map(|i| together(&|groups| &groups.states[i]));
+        let states = (0..folds.len()).map(|i| {
+            let parts: Vec<&Column> = groups.iter().map(|groups| &groups.states[i]).collect();
+            self.device.concat(&parts)
+        });
         let states = states.collect::<Result<Vec<_>>>()?;
         let folds: Vec<(Fold, Option<&Column>)> = folds
             .into_iter()
             .zip(&states)
             .map(|(fold, states)| (of_states(fold), Some(states)))
             .collect();
-        let keys: Vec<&Column> = keys.iter().collect();
+        let keys: Vec<&BatchColumn> = keys.iter().collect();
         let (merged, _) = self.grouped(self.groups.rows(), &keys, &folds)?;
         self.groups.take();
         self.groups.set_merged(merged);
@@ -182,17 +188,15 @@ impl ResidentGroups {
             states.for_each(drop);
             computed.or(state)
         });
-        let columns = groups.keys.into_iter().chain(results);
-        let columns = columns
-            .zip(self.spec.schema.fields())
-            .map(|(column, field)| {
-                // The sum of decimals has another precision than the decimals, and the same words.
-                Ok(Some(Arc::new(column.relabel(field.data_type())?)))
-            });
-        Ok(Some(DeviceBatch::new(
-            groups.rows,
-            columns.collect::<Result<_>>()?,
-        )))
+        // The sum of decimals has another precision than the decimals, and the same words.
+        let fields = self.spec.schema.fields().iter().skip(groups.keys.len());
+        let results = results.zip(fields).map(|(result, field)| {
+            let result = result.relabel(field.data_type())?;
+            Ok(BatchColumn::from(result))
+        });
+        let columns = groups.keys.into_iter().map(Ok).chain(results);
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        Ok(Some(DeviceBatch::of(groups.rows, columns)))
     }
 
     /// For each aggregate, its result if it is not its only state.
@@ -212,10 +216,11 @@ impl ResidentGroups {
     /// Downloads all groups.
     pub(crate) fn partials(self) -> Result<Vec<Partial>> {
         let down = |column: &Column| compact_views(self.device.download(column)?);
+        let key = |key: &BatchColumn| compact_views(key.download(self.device.as_ref())?);
         let of_groups = |groups: &Groups| {
             Ok(Partial {
                 rows: groups.rows,
-                keys: groups.keys.iter().map(down).collect::<Result<_>>()?,
+                keys: groups.keys.iter().map(key).collect::<Result<_>>()?,
                 states: of_aggregates(&self.spec, &groups.states)
                     .map(|states| states.iter().map(down).collect())
                     .collect::<Result<_>>()?,

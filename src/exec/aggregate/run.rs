@@ -13,6 +13,7 @@ use datafusion::common::utils::normalize_float_zero;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::device::data::batch::DeviceBatch;
+use crate::device::data::batch_column::BatchColumn;
 use crate::device::data::column::Column;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
@@ -250,12 +251,13 @@ impl GroupRun {
     fn partial(&mut self, batch: &DeviceBatch, set: usize) -> Result<Partial> {
         let set = &self.spec.sets[set];
         let device = self.device.as_ref();
-        let mut keys: Vec<&Column> = vec![];
+        let mut key_columns: Vec<&BatchColumn> = vec![];
         for (column, null) in self.spec.keys.iter().zip(&set.nulls) {
             if !null {
-                keys.push(batch.column(*column)?);
+                key_columns.push(batch.any(*column)?);
             }
         }
+        let keys: Vec<&Column> = key_columns.iter().map(|key| key.moved()).collect();
         let mut folds: Vec<(Fold, Option<&Column>)> = vec![];
         let of_folds = |a: &&GroupAggregate| a.state == GroupState::Folds;
         for aggregate in self.spec.aggregates.iter().filter(of_folds) {
@@ -277,10 +279,11 @@ impl GroupRun {
         }
         let rows = groups.groups;
         let mut key_arrays = vec![];
-        let mut of_groups = groups.keys.iter().peekable();
+        let mut of_groups = key_columns.iter().zip(&groups.keys);
         for (column, null) in self.spec.keys.iter().zip(&set.nulls) {
-            let array = match of_groups.next_if(|_| !null) {
-                Some(key) => compact_views(device.download(key)?)?,
+            let of_groups = if *null { None } else { of_groups.next() };
+            let array = match of_groups {
+                Some((key, of_groups)) => compact_views(key.download_moved(device, of_groups)?)?,
                 None => new_null_array(self.spec.input.data_type(*column), rows),
             };
             // −0.0 and 0.0 are one group, as in DataFusion's own aggregation.

@@ -88,7 +88,7 @@ impl ResidentChunk {
         if let Some(array) = &on_host[column] {
             return Ok(Arc::clone(array));
         }
-        let array = self.device.download(self.batch.column(column)?)?;
+        let array = self.batch.any(column)?.download(self.device.as_ref())?;
         self.reservation
             .try_grow(crate::exec::transfer::sizes::array_bytes(&array))?;
         on_host[column] = Some(Arc::clone(&array));
@@ -139,7 +139,7 @@ fn slice(
     let kept = device.sequence(rows.start as u32, rows.len())?;
     let columns = (0..columns).map(|i| {
         Ok(match wanted(i) {
-            true => Some(Arc::new(device.gather(batch.column(i)?, &kept)?)),
+            true => Some(batch.any(i)?.gather(device, &kept)?),
             false => None,
         })
     });
@@ -155,7 +155,7 @@ pub(crate) fn slices(
 ) -> crate::error::Result<()> {
     let rows = batch.rows();
     let all = |batch: &DeviceBatch| {
-        let columns = (0..batch.columns()).map(|i| device.download(batch.column(i)?));
+        let columns = (0..batch.columns()).map(|i| batch.any(i)?.download(device));
         columns.collect::<crate::error::Result<Vec<_>>>()
     };
     let most = spilled_rows(batch.bytes() as usize / rows.max(1));
@@ -328,7 +328,7 @@ impl InputChunk {
         match self {
             Self::Staged(chunk) => chunk.mean_bytes(column),
             Self::Resident(chunk) => {
-                let bytes = chunk.batch.column(column)?.bytes();
+                let bytes = chunk.batch.any(column)?.bytes();
                 Ok(bytes.div_ceil(self.rows().max(1) as u64))
             }
             Self::Spilled(chunk) => Ok(chunk.mean_bytes(column)),

@@ -15,6 +15,7 @@ use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
 use crate::device::data::batch::DeviceBatch;
+use crate::device::data::batch_column::BatchColumn;
 use crate::device::primitives::device::Device;
 use crate::error::IfItFits as _;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
@@ -416,9 +417,9 @@ impl Waiting {
         }
         let columns = (0..self.schema.fields().len()).map(|i| {
             let parts = self.on_device.iter();
-            let parts = parts.map(|batch| Ok(batch.column(i)?.as_ref()));
+            let parts = parts.map(|batch| batch.any(i));
             let parts = parts.collect::<crate::error::Result<Vec<_>>>()?;
-            Ok(Some(Arc::new(self.device.concat(&parts)?)))
+            BatchColumn::concat(self.device.as_ref(), &parts).map(Some)
         });
         Ok(DeviceBatch::new(
             self.rows,

@@ -1,8 +1,6 @@
 //! Expands the candidates of a tile piece by piece. In: a counted tile. Out: output rows of the matches, and their
 //! flags.
 
-use std::sync::Arc;
-
 use crate::device::data::batch::DeviceBatch;
 use crate::error::{BowtieError, Result};
 use crate::exec::chunk::DeviceChunk;
@@ -82,15 +80,14 @@ impl JoinRun {
             .output
             .iter()
             .map(|column| match column {
-                Output::Column(Side::Left, i) => device.gather(tile.left.column(*i)?, &rows.left),
-                Output::Column(Side::Right, i) => {
-                    device.gather(tile.right.column(*i)?, &rows.right)
+                Output::Column(side, i) => {
+                    let column = tile.of(*side).any(*i)?;
+                    column.gather(device, rows.of(*side)).map(Some)
                 }
                 Output::Mark => Err(BowtieError::Internal(
                     "a mark column among output rows".into(),
                 )),
             })
-            .map(|column| column.map(|c| Some(Arc::new(c))))
             .collect::<Result<_>>()?;
         Ok(Some(DeviceBatch::new(rows.len(), columns)))
     }
@@ -114,18 +111,17 @@ impl JoinRun {
                     "a mark column among output rows".into(),
                 ));
             };
-            let column = match side {
-                Side::Left => tile.left.column(*i)?,
-                Side::Right => tile.right.column(*i)?,
-            };
-            if let Some(made) = device.cross_product(column, *side != build, rows, from, len)? {
-                return Ok(Some(Arc::new(made)));
+            let column = tile.of(*side).any(*i)?;
+            let repeated = *side != build;
+            let made = device.cross_product(column.moved(), repeated, rows, from, len)?;
+            if let Some(made) = made {
+                return Ok(Some(column.of_moved(made)));
             }
             let pairs = match &pairs {
                 Some(pairs) => pairs,
                 None => pairs.insert(tile.search.pairs(device, &of_tile.offsets, from, len)?),
             };
-            Ok(Some(Arc::new(device.gather(column, pairs.of(*side))?)))
+            column.gather(device, pairs.of(*side)).map(Some)
         });
         Ok(DeviceBatch::new(len, columns.collect::<Result<_>>()?))
     }

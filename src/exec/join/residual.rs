@@ -26,11 +26,11 @@ pub(crate) fn evaluate(
         .iter()
         .map(|column| {
             let gathered = match column.side {
-                JoinSide::Left => device.gather(left.column(column.index)?, &pairs.left),
-                JoinSide::Right => device.gather(right.column(column.index)?, &pairs.right),
+                JoinSide::Left => left.any(column.index)?.gather(device, &pairs.left),
+                JoinSide::Right => right.any(column.index)?.gather(device, &pairs.right),
                 JoinSide::None => Err(BowtieError::Internal("a filter column of no side".into())),
             }?;
-            device.download(&gathered)
+            gathered.download(device)
         })
         .collect::<Result<Vec<ArrayRef>>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(pairs.len()));

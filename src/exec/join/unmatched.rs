@@ -9,6 +9,7 @@ use arrow::array::{Array, BooleanArray, new_null_array};
 use datafusion::common::JoinType;
 
 use crate::device::data::batch::DeviceBatch;
+use crate::device::data::batch_column::BatchColumn;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::structures::Flags;
@@ -203,28 +204,27 @@ impl JoinRun {
         use JoinType::*;
         let device = self.device.as_ref();
         let rows = batch.rows();
-        let found = |set| device.flag_column(flags, 0, rows, set).map(Arc::new);
+        let found = |set| device.flag_column(flags, 0, rows, set);
         let columns = self.spec.output.iter().map(|column| match column {
-            Output::Column(_, column) => batch.column(*column).cloned(),
-            Output::Mark => found(true),
+            Output::Column(_, column) => batch.any(*column).cloned(),
+            Output::Mark => found(true).map(BatchColumn::from),
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let kept = match self.spec.kind {
             LeftMark | RightMark => None,
             kind => {
-                let columns: Vec<&Column> = columns.iter().map(AsRef::as_ref).collect();
+                let moved: Vec<&Column> = columns.iter().map(|column| column.moved()).collect();
                 let flags = found(matches!(kind, LeftSemi | RightSemi))?;
-                device.keep(&flags, &columns)?
+                device.keep(&flags, &moved)?
             }
         };
-        let (rows, columns) = match kept {
-            Some((rows, kept)) => (rows, kept.into_iter().map(Arc::new).collect()),
-            None => (rows, columns),
-        };
-        Ok(DeviceBatch::new(
-            rows,
-            columns.into_iter().map(Some).collect(),
-        ))
+        Ok(match kept {
+            Some((rows, kept)) => {
+                let kept = columns.iter().zip(kept);
+                DeviceBatch::of(rows, kept.map(|(column, kept)| column.of_moved(kept)))
+            }
+            None => DeviceBatch::of(rows, columns),
+        })
     }
 
     /// The `rows` of a left chunk's `piece` whose keys are not NULL.
@@ -289,20 +289,21 @@ impl JoinRun {
             .map(|column| {
                 match column {
                     Output::Mark => device.flag_column(flags, from, len, true),
-                    Output::Column(of, i) if *of == side => device.gather(batch.column(*i)?, &rows),
+                    Output::Column(of, i) if *of == side => {
+                        return batch.any(*i)?.gather(device, &rows).map(Some);
+                    }
                     Output::Column(other, i) => {
                         let data_type = self.spec.input(*other).data_type(*i);
                         match self.spec.output_on_device {
                             true => {
-                                return Ok(Some(
-                                    device.upload(&[new_null_array(data_type, rows.len())])?,
-                                ));
+                                let nulls = new_null_array(data_type, rows.len());
+                                return Ok(Some(device.upload(&[nulls])?.into()));
                             }
                             false => device.nulls(data_type, rows.len()),
                         }
                     }
                 }
-                .map(|c| Some(Arc::new(c)))
+                .map(|column| Some(column.into()))
             })
             .collect::<Result<_>>()?;
         self.metrics

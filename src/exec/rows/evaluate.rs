@@ -1,6 +1,7 @@
 //! The common part of filters and projections: reads the input piece by piece, uploads it if needed, and evaluates
 //! expressions on the device, or on the host where the device cannot decide.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -16,7 +17,9 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::device::data::batch::DeviceBatch;
+use crate::device::data::batch_column::BatchColumn;
 use crate::device::data::column::Column;
+use crate::device::data::encoding::CodedValues;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
@@ -30,6 +33,7 @@ use crate::exec::memory::step::{self, OnRefusal, Step};
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceNode, Execution, OnBatch};
 use crate::ir::row_program::{RowProgram, RowSource};
+use crate::ir::text_predicate::TextTest;
 use crate::spec::rows::{ExpressionColumn, RowExpressions};
 
 /// Parts of a piece are halved down to 64 rows.
@@ -211,9 +215,9 @@ pub(crate) fn evaluate(
         (false, _) => Err(BowtieError::NeedsDataFusion),
         (true, true) => Ok(vec![]),
         (true, false) => {
-            let columns = read_by(device, &of.program, batch)?;
+            let (program, columns) = read_by(device, &of.program, batch)?;
             let columns: Vec<&Column> = columns.iter().map(AsRef::as_ref).collect();
-            device.map(batch.rows(), &of.program, &columns)
+            device.map(batch.rows(), &program, &columns)
         }
     };
     let outputs = match outputs {
@@ -243,23 +247,50 @@ pub(crate) fn evaluate(
 }
 
 /// The columns that a program loads, in the order in which it numbers them: columns of `batch`, and results of string
-/// predicates, which are evaluated here.
-pub(crate) fn read_by(
+/// predicates, which are evaluated here. The program that is returned loads the codes of encoded columns.
+pub(crate) fn read_by<'a>(
     device: &dyn Device,
-    program: &RowProgram,
+    program: &'a RowProgram,
     batch: &DeviceBatch,
-) -> crate::error::Result<Vec<Arc<Column>>> {
-    let sources = program.columns.iter().map(|source| {
-        let test = match source {
-            RowSource::Column(i) => return batch.column(*i).cloned(),
-            RowSource::Test(test) => test,
-        };
-        let other = test.other().map(|other| batch.column(other)).transpose()?;
-        let tested = batch.column(test.column)?;
-        let truths = device.test_text(tested, other.map(AsRef::as_ref), test)?;
-        Ok(Arc::new(truths))
-    });
-    sources.collect()
+) -> crate::error::Result<(Cow<'a, RowProgram>, Vec<Arc<Column>>)> {
+    let mut program = Cow::Borrowed(program);
+    let mut columns = Vec::with_capacity(program.columns.len());
+    for at in 0..program.columns.len() {
+        columns.push(match &program.columns[at] {
+            RowSource::Column(i) => match batch.any(*i)? {
+                BatchColumn::Encoded(encoded) => match &encoded.encoding.values {
+                    CodedValues::Offset { least, .. } => {
+                        program
+                            .to_mut()
+                            .load_codes(at, encoded.encoding.code, *least);
+                        Arc::clone(&encoded.codes)
+                    }
+                    CodedValues::Dictionary(_) => Arc::clone(encoded.values()?),
+                },
+                BatchColumn::Values(values) => Arc::clone(values),
+            },
+            RowSource::Test(test) => Arc::new(tested(device, test, batch)?),
+        });
+    }
+    Ok((program, columns))
+}
+
+/// The Boolean column that a test of text gives. The values of a dictionary are tested, not those of its rows.
+fn tested(
+    device: &dyn Device,
+    test: &TextTest,
+    batch: &DeviceBatch,
+) -> crate::error::Result<Column> {
+    let other = test.other().map(|other| batch.column(other)).transpose()?;
+    if other.is_none()
+        && let BatchColumn::Encoded(encoded) = batch.any(test.column)?
+        && let CodedValues::Dictionary(dictionary) = &encoded.encoding.values
+    {
+        let truths = device.test_text(&dictionary.on_device, None, test)?;
+        return device.gather(&truths, &encoded.numbers()?);
+    }
+    let tested = batch.column(test.column)?;
+    device.test_text(tested, other.map(AsRef::as_ref), test)
 }
 
 /// One column for each expression, evaluated by DataFusion and uploaded.
@@ -284,7 +315,7 @@ pub(crate) fn on_host(
         .iter()
         .enumerate()
         .map(|(i, field)| match read.contains(&i) {
-            true => device.download(batch.column(i)?),
+            true => batch.any(i)?.download(device),
             false => Ok(new_null_array(field.data_type(), rows)),
         });
     let columns = columns.collect::<crate::error::Result<Vec<ArrayRef>>>()?;

@@ -10,6 +10,7 @@ use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 
 use crate::device::data::batch::DeviceBatch;
+use crate::device::data::batch_column::BatchColumn;
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
@@ -94,10 +95,9 @@ fn select(
     if !spec.predicate.subqueries.is_empty() {
         return Err(BowtieError::NeedsDataFusion);
     }
-    let program = &spec.predicate.program;
-    let read = read_by(device, program, batch)?;
+    let (program, read) = read_by(device, &spec.predicate.program, batch)?;
     let read: Vec<&Column> = read.iter().map(AsRef::as_ref).collect();
-    device.select(batch.rows(), program, &read, columns)
+    device.select(batch.rows(), &program, &read, columns)
 }
 
 /// The output columns of the rows of `batch` for which the predicate is true. DataFusion evaluates it if the device
@@ -107,8 +107,9 @@ fn filter(
     spec: &FilterSpec,
     batch: &DeviceBatch,
 ) -> crate::error::Result<DeviceBatch> {
-    let columns = spec.columns.iter().map(|i| Ok(batch.column(*i)?.as_ref()));
-    let columns = columns.collect::<crate::error::Result<Vec<&Column>>>()?;
+    let output = spec.columns.iter().map(|i| batch.any(*i));
+    let output = output.collect::<crate::error::Result<Vec<&BatchColumn>>>()?;
+    let columns: Vec<&Column> = output.iter().map(|column| column.moved()).collect();
     let kept = match select(device, spec, batch, &columns) {
         Err(BowtieError::NeedsDataFusion) => {
             let flags = on_host(device, &spec.predicate, batch)?;
@@ -122,8 +123,8 @@ fn filter(
     Ok(match kept {
         None => batch.select(&spec.columns),
         Some((rows, kept)) => {
-            let kept = kept.into_iter().map(|column| Some(Arc::new(column)));
-            DeviceBatch::new(rows, kept.collect())
+            let kept = output.iter().zip(kept);
+            DeviceBatch::of(rows, kept.map(|(output, kept)| output.of_moved(kept)))
         }
     })
 }

@@ -116,10 +116,10 @@ fn project(
         None => vec![],
     };
     let columns = spec.columns.iter().map(|column| {
-        Ok(Some(Arc::clone(match column {
-            Projected::Input(i) => batch.column(*i)?,
-            Projected::Computed(i) => &computed[*i],
-        })))
+        Ok(Some(match column {
+            Projected::Input(i) => batch.any(*i)?.clone(),
+            Projected::Computed(i) => Arc::clone(&computed[*i]).into(),
+        }))
     });
     Ok(DeviceBatch::new(
         batch.rows(),

@@ -15,7 +15,8 @@ use crate::exec::memory::step::{self, OnRefusal};
 use crate::exec::metrics::ReadMetrics;
 use crate::exec::scan::read_columns::ReadColumns;
 use crate::exec::scan::table::Piece;
-use crate::store::column_store::{ColumnStore, Found, Scan};
+use crate::store::column_store::ColumnStore;
+use crate::store::scan::{Found, Scan};
 
 /// The most pieces that are read at the same time. One of them is uploaded meanwhile.
 pub(crate) const READ_AHEAD: usize = 2;

@@ -16,7 +16,7 @@ use crate::exec::scan::limits::{LEAST_ROWS_OF_TEXT, MOST_TEXT_BYTES, PieceLimits
 use crate::exec::scan::snapshot_source::SnapshotSource;
 use crate::store::array_key::{ArrayAddress, ArrayRows, ArraysHandle, ArraysKey};
 use crate::store::column_key::{ColumnHandle, ColumnKey, TableColumns};
-use crate::store::column_store::WantedColumn;
+use crate::store::scan::WantedColumn;
 
 /// A scan of a table in memory.
 pub(crate) struct MemoryTable {
@@ -310,6 +310,10 @@ impl MemoryColumn<'_> {
 impl WantedColumn for MemoryColumn<'_> {
     fn name(&self) -> &str {
         self.table.schema.field(self.column).name()
+    }
+
+    fn is_in_files(&self) -> bool {
+        false
     }
 
     fn handle(&self) -> Option<ColumnHandle> {

@@ -13,6 +13,8 @@ use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::device::data::batch::DeviceBatch;
+use crate::device::data::batch_column::BatchColumn;
+use crate::device::data::encoded_column::EncodedColumn;
 use crate::device::primitives::device::Device;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::metrics::{ReadMetrics, ScanMetrics};
@@ -162,8 +164,15 @@ impl Run {
             self.metrics.resident_bytes.add(found.hit_bytes as usize);
             self.metrics.uploaded_bytes.add(found.sent_bytes as usize);
             self.metrics.baseline.record_output(piece.rows());
-            let columns = found.columns.into_iter().map(Some).collect();
-            let batch = DeviceBatch::new(piece.rows(), columns);
+            let columns = found.columns.into_iter().map(|kept| match kept.encoding {
+                None => BatchColumn::Values(kept.column),
+                Some(encoding) => {
+                    let device = Arc::clone(&self.loader.device);
+                    let encoded = EncodedColumn::new(kept.column, encoding, device);
+                    BatchColumn::Encoded(Arc::new(encoded))
+                }
+            });
+            let batch = DeviceBatch::of(piece.rows(), columns);
             // The rows of a table in memory stay in their order.
             let rest = match self.table.is_in_files() {
                 true => vec![],

@@ -26,7 +26,7 @@ use crate::exec::scan::read_columns::ReadColumns;
 use crate::exec::scan::scan_filter::ScanFilter;
 use crate::exec::transfer::chunker::has_small_dictionary;
 use crate::store::column_key::{ColumnHandle, ColumnKey, CurrentFiles, TableColumns};
-use crate::store::column_store::WantedColumn;
+use crate::store::scan::WantedColumn;
 
 /// What a scan reads.
 #[derive(Debug, Clone)]
@@ -308,6 +308,10 @@ impl WantedColumn for PieceColumn<'_> {
             #[cfg(feature = "parquet")]
             Self::Parquet(column) => column.name(),
         }
+    }
+
+    fn is_in_files(&self) -> bool {
+        !matches!(self, Self::Memory(_))
     }
 
     fn handle(&self) -> Option<ColumnHandle> {

@@ -8,6 +8,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use parking_lot::Mutex;
 
 use crate::device::data::batch::DeviceBatch;
+use crate::device::data::batch_column::BatchColumn;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::lazy_column::Need;
@@ -202,10 +203,12 @@ impl SortRun {
                 && (!column.is_resident() || device.keeps_text_on_host(column))
         };
         let columns = (0..best.columns()).map(|i| {
-            let column = best.column(i)?;
-            Ok(Some(match keeps_text(i, column) {
-                true => device.upload(&[compact_views(device.download(column)?)?])?,
-                false => Arc::clone(column),
+            let column = best.any(i)?;
+            Ok(Some(match keeps_text(i, column.moved()) {
+                true => device
+                    .upload(&[compact_views(column.download(device)?)?])?
+                    .into(),
+                false => column.clone(),
             }))
         });
         Ok(DeviceBatch::new(
@@ -249,9 +252,9 @@ impl SortRun {
             return Ok(part.clone());
         }
         let columns = (0..self.needs.len()).map(|i| {
-            let columns = parts.iter().map(|part| Ok(part.column(i)?.as_ref()));
-            let columns = columns.collect::<Result<Vec<&Column>>>()?;
-            Ok(Some(Arc::new(self.device.concat(&columns)?)))
+            let columns = parts.iter().map(|part| part.any(i));
+            let columns = columns.collect::<Result<Vec<_>>>()?;
+            BatchColumn::concat(self.device.as_ref(), &columns).map(Some)
         });
         let rows = parts.iter().map(DeviceBatch::rows).sum();
         Ok(DeviceBatch::new(rows, columns.collect::<Result<_>>()?))

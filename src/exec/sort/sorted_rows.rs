@@ -83,10 +83,7 @@ pub(crate) fn gathered(
     rows: &Buffer<u32>,
     columns: usize,
 ) -> Result<DeviceBatch> {
-    let columns = (0..columns).map(|i| {
-        let gathered = device.gather(batch.column(i)?, rows)?;
-        Ok(Some(Arc::new(gathered)))
-    });
+    let columns = (0..columns).map(|i| batch.any(i)?.gather(device, rows).map(Some));
     Ok(DeviceBatch::new(
         rows.len(),
         columns.collect::<Result<_>>()?,

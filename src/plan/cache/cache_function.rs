@@ -48,6 +48,7 @@ fn schema() -> SchemaRef {
         Field::new("column", DataType::Utf8, false),
         number("rows"),
         number("bytes"),
+        Field::new("encoding", DataType::Utf8, true),
         number("hits"),
         Field::new("idle_seconds", DataType::Float64, false),
         Field::new("pinned", DataType::Boolean, false),
@@ -61,6 +62,8 @@ struct Row {
     column: String,
     rows: u64,
     bytes: u64,
+    /// That of its pieces, if they have the same.
+    encoding: Option<String>,
     hits: u64,
     idle_seconds: f64,
     pinned: bool,
@@ -68,6 +71,11 @@ struct Row {
 
 impl Row {
     fn add(&mut self, piece: &StoredColumnInfo) {
+        if self.rows > 0 && self.encoding != piece.encoding {
+            self.encoding = Some("several".into());
+        } else {
+            self.encoding.clone_from(&piece.encoding);
+        }
         self.rows += piece.rows as u64;
         self.bytes += piece.bytes;
         self.hits += piece.hits;
@@ -95,6 +103,7 @@ fn rows(runtime: &BowtieRuntime, tables: &SessionTables) -> Vec<Row> {
                         column: piece.name.to_string(),
                         rows: 0,
                         bytes: 0,
+                        encoding: None,
                         hits: 0,
                         idle_seconds: f64::INFINITY,
                         pinned: true,
@@ -128,6 +137,7 @@ fn to_batch(rows: &[Row]) -> Result<RecordBatch> {
         text(|row| Some(&row.column)),
         numbers(|row| row.rows),
         numbers(|row| row.bytes),
+        text(|row| row.encoding.as_deref()),
         numbers(|row| row.hits),
         Arc::new(idle),
         Arc::new(pinned),

@@ -28,8 +28,9 @@ use crate::plan::cache::state_of::state_of;
 use crate::runtime::planned_device::PlannedDevice;
 use crate::runtime::session_devices::SessionDevices;
 use crate::store::column_key::{Origin, TableColumns};
-use crate::store::column_store::{ColumnStore, WantedColumn as _};
+use crate::store::column_store::ColumnStore;
 use crate::store::pin::Pin;
+use crate::store::scan::WantedColumn as _;
 
 /// One of the two table functions. Their arguments are a table and, if not all of them are meant, its columns.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 //! ptx.rs            registers and lines of PTX
 //! layout.rs         the rows of a thread; row_masks.rs a bit for each of them
 //! registers.rs      a program's register: values and masks of states; columns.rs loads and stores
-//! translate.rs      instructions; logic.rs arithmetic.rs casts.rs decimals.rs dates.rs their states and values
+//! translate.rs      instructions; decode.rs columns of codes; logic.rs arithmetic.rs casts.rs decimals.rs dates.rs their states and values
 //! filter/           one_pass.rs compacts the rows that pass a predicate, and the files of its steps;
 //!                   key_bitmap.rs a filter by a bitmap of keys; distinct.rs distinct values by runs
 //! kernel_cache.rs   the compiled programs of a card

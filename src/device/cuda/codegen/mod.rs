@@ -5,6 +5,7 @@ pub(crate) mod casts;
 pub(crate) mod columns;
 pub(crate) mod dates;
 pub(crate) mod decimals;
+pub(crate) mod decode;
 pub(crate) mod filter;
 pub(crate) mod kernel;
 pub(crate) mod kernel_cache;

@@ -7,7 +7,7 @@ use crate::device::cuda::codegen::columns::{Stores, Units};
 use crate::device::cuda::codegen::decimals;
 use crate::device::cuda::codegen::layout::Place;
 use crate::device::cuda::codegen::ptx::{Long, Text, Word};
-use crate::device::cuda::codegen::registers::{Register, Rows};
+use crate::device::cuda::codegen::registers::{Register, Rows, bytes};
 use crate::device::cuda::codegen::row_masks::Mask;
 use crate::device::cuda::codegen::shape::{Parameter, Shape};
 use crate::ir::program::{Instruction, Kind, Op};
@@ -169,7 +169,14 @@ impl<'a> Machine<'a> {
         let kind = instruction.kind;
         let made = match instruction.op {
             Op::Store => return Some(()),
-            Op::Load => self.columns.get(usize::from(instruction.column))?.clone()?,
+            Op::Load => {
+                let loaded = self.columns.get(usize::from(instruction.column))?;
+                let loaded = loaded.clone()?;
+                match instruction.loads_codes() {
+                    true => self.decoded(at, instruction, loaded)?,
+                    false => loaded,
+                }
+            }
             Op::Constant => self.constant(at, kind, instruction.b == 1),
             Op::Scale => self.scale(at, instruction)?,
             Op::Floor => self.floor(at, instruction)?,
@@ -386,15 +393,20 @@ pub(crate) fn loads(program: &RowProgram) -> Vec<usize> {
     loaded
 }
 
-/// The bytes of all values of a row that a program loads and computes, and the bytes of the widest value.
+/// The bytes of all values of a row that a program loads and computes, and the bytes of the widest value in memory.
 pub(crate) fn widths(shape: &Shape<'_>) -> Option<(u32, u32)> {
     let Shape { program, columns } = shape;
-    let loaded = loads(program).into_iter();
-    let loaded = loaded.map(|at| Some(columns.get(at)?.0));
-    let kinds = loaded.chain(program.outputs.iter().map(Kind::of));
     let (mut all, mut widest) = (0, 1);
-    for kind in kinds {
-        let bytes = crate::device::cuda::codegen::registers::bytes(kind?);
+    for at in loads(program) {
+        let kind = columns.get(at)?.0;
+        let loads = program.instructions.iter();
+        let loads = loads.filter(|i| i.op == Op::Load && usize::from(i.column) == at);
+        // Codes are values in registers.
+        all += loads.map(|i| bytes(i.kind)).fold(bytes(kind), u32::max);
+        widest = bytes(kind).max(widest);
+    }
+    for output in &program.outputs {
+        let bytes = bytes(Kind::of(output)?);
         all += bytes;
         widest = bytes.max(widest);
     }

@@ -17,6 +17,7 @@ use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::{flag_words, memory};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
+use crate::device::data::encoding::EncodedArrays;
 use crate::device::data::structures::Flags;
 use crate::device::host::columns::values::kept;
 use crate::device::lazy_column::Payload;
@@ -51,6 +52,10 @@ impl TransferPrimitives for CudaDevice {
 
     fn keeps(&self, data_type: &DataType) -> bool {
         storage::is_sent_in_parts(data_type) || matches!(data_type, DataType::Dictionary(..))
+    }
+
+    fn encode(&self, parts: &[ArrayRef]) -> Result<Option<EncodedArrays>> {
+        self.fallback.encode(parts)
     }
 
     fn upload_kept(&self, parts: &[ArrayRef]) -> Result<Column> {

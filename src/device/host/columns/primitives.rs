@@ -9,12 +9,15 @@ use arrow::datatypes::DataType;
 
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
+use crate::device::data::encoding::EncodedArrays;
 use crate::device::data::opaque::Opaque;
 use crate::device::data::structures::Flags;
+use crate::device::host::columns::encode::encode;
 use crate::device::host::columns::values::bytes_of;
 use crate::device::host::columns::{flags, values};
 use crate::device::host::device::HostDevice;
 use crate::device::lazy_column::Payload;
+use crate::device::primitives::device::Device;
 use crate::device::primitives::rows::RowPrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::{BowtieError, Result};
@@ -43,6 +46,11 @@ impl TransferPrimitives for HostDevice {
 
     fn keeps(&self, _data_type: &DataType) -> bool {
         true
+    }
+
+    fn encode(&self, parts: &[ArrayRef]) -> Result<Option<EncodedArrays>> {
+        self.check_cancelled()?;
+        self.pool.install(|| encode(parts))
     }
 
     fn upload_kept(&self, parts: &[ArrayRef]) -> Result<Column> {

@@ -130,6 +130,9 @@ impl Machine {
                     BowtieError::Internal(format!("a program without its column {column}"))
                 })?;
                 self.load(source, out, rows);
+                if instruction.loads_codes() {
+                    self.decode(instruction, len);
+                }
             }
             Op::Store => return self.store(instruction, len),
             Op::Constant if kind == Kind::Decimal => {
@@ -177,6 +180,27 @@ impl Machine {
                     false
                 }
             });
+    }
+
+    /// Turns the codes in the output register into values.
+    fn decode(&mut self, instruction: &Instruction, len: usize) {
+        let Instruction {
+            kind,
+            out,
+            constant: least,
+            ..
+        } = *instruction;
+        let wide = &mut self.wide[usize::from(out)];
+        self.registers.combine(out, &[out], len, |to, registers| {
+            let codes = &registers[usize::from(out)].words;
+            for i in 0..len {
+                let value = i128::from(codes[i]).wrapping_add(least);
+                match kind {
+                    Kind::Decimal => wide[i] = value,
+                    _ => to.words[i] = value as u64,
+                }
+            }
+        });
     }
 
     /// Maps each word by `f`. `None`: DataFusion has to evaluate the row.

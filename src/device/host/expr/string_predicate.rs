@@ -10,7 +10,7 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, GenericStringArray,
     OffsetSizeTrait, StringViewArray,
 };
-use arrow::buffer::{BooleanBuffer, Buffer as Bytes, ScalarBuffer};
+use arrow::buffer::{BooleanBuffer, ScalarBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::DataType;
 use rayon::prelude::*;
@@ -18,80 +18,13 @@ use rayon::prelude::*;
 use crate::device::budget::Budget;
 use crate::device::data::column::Column;
 use crate::device::host::columns::values::bytes_of;
+use crate::device::host::expr::text_values::{INLINE, TextValues};
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
 use crate::ir::text_predicate::{LikePattern, TextPredicate, TextSlice, TextTest};
 
 /// Rows that one task tests.
 const TASK_ROWS: usize = 1 << 13;
-
-/// Text or binary values in the layout of their column.
-#[derive(Debug, Clone, Copy)]
-enum Values<'a> {
-    Of32(&'a [i32], &'a [u8]),
-    Of64(&'a [i64], &'a [u8]),
-    /// Views, the bytes of the views, and the data buffers of long values.
-    Views(&'a [u128], &'a [u8], &'a [Bytes]),
-}
-
-/// The most bytes of a value that is stored inside its view.
-const INLINE: usize = 12;
-
-impl<'a> Values<'a> {
-    fn of(array: &'a dyn Array) -> Result<Self> {
-        Ok(match array.data_type() {
-            DataType::Utf8 => {
-                let text = array.as_string::<i32>();
-                Self::Of32(text.value_offsets(), text.value_data())
-            }
-            DataType::LargeUtf8 => {
-                let text = array.as_string::<i64>();
-                Self::Of64(text.value_offsets(), text.value_data())
-            }
-            DataType::Binary => {
-                let binary = array.as_binary::<i32>();
-                Self::Of32(binary.value_offsets(), binary.value_data())
-            }
-            DataType::LargeBinary => {
-                let binary = array.as_binary::<i64>();
-                Self::Of64(binary.value_offsets(), binary.value_data())
-            }
-            DataType::Utf8View => {
-                let text = array.as_string_view();
-                Self::Views(text.views(), text.views().inner(), text.data_buffers())
-            }
-            DataType::BinaryView => {
-                let binary = array.as_binary_view();
-                Self::Views(
-                    binary.views(),
-                    binary.views().inner(),
-                    binary.data_buffers(),
-                )
-            }
-            other => return Err(BowtieError::Internal(format!("{other} is no text"))),
-        })
-    }
-
-    fn value(self, row: usize) -> &'a [u8] {
-        match self {
-            Self::Of32(offsets, bytes) => between(offsets, bytes, row),
-            Self::Of64(offsets, bytes) => between(offsets, bytes, row),
-            Self::Views(views, bytes, buffers) => {
-                let view = views[row];
-                let length = view as u32 as usize;
-                if length <= INLINE {
-                    return &bytes[row * 16 + 4..][..length];
-                }
-                let from = (view >> 96) as usize;
-                &buffers[(view >> 64) as u32 as usize][from..from + length]
-            }
-        }
-    }
-}
-
-fn between<'a, O: OffsetSizeTrait>(offsets: &[O], bytes: &'a [u8], row: usize) -> &'a [u8] {
-    &bytes[offsets[row].as_usize()..offsets[row + 1].as_usize()]
-}
 
 /// A check for cancellation: an error if the query is cancelled.
 type CancelCheck<'a> = &'a (dyn Fn() -> Result<()> + Sync);
@@ -129,7 +62,7 @@ fn truths(
                 "a test with a column too many".into(),
             ));
         };
-        let (left, right) = (Values::of(&array)?, Values::of(&other)?);
+        let (left, right) = (TextValues::of(&array)?, TextValues::of(&other)?);
         let nulls = arrow::buffer::NullBuffer::union(array.nulls(), other.nulls());
         let truths = by_row(rows, check_cancelled, |row| {
             holds(op, left.value(row).cmp(right.value(row)))
@@ -141,7 +74,7 @@ fn truths(
         let gathered = take(&of_values, dictionary.keys(), None)?;
         return Ok(gathered.as_boolean().clone());
     }
-    let values = Values::of(array)?;
+    let values = TextValues::of(array)?;
     let truths = by_row(rows, check_cancelled, |row| {
         let value = values.value(row);
         let value = match test.slice {

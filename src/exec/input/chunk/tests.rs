@@ -34,7 +34,7 @@ fn gathering(
         let values = Int64Array::from_iter_values(next..next + *rows as i64);
         next += *rows as i64;
         let column = device.upload(&[Arc::new(values) as ArrayRef]).unwrap();
-        let batch = DeviceBatch::new(*rows, vec![Some(column)]);
+        let batch = DeviceBatch::of(*rows, [column]);
         pieces.push(Ok(DeviceChunk::Resident(batch)));
     }
     let schema = Schema::new(vec![Field::new("v", DataType::Int64, false)]);
@@ -145,7 +145,7 @@ async fn a_chunk_that_is_longer_than_its_pieces_leaves_half_of_the_budget() {
                 .gather(&all, &device.sequence(0, 40).unwrap())
                 .unwrap();
             let column = Arc::new(piece);
-            let batch = DeviceBatch::new(40, vec![Some(column)]);
+            let batch = DeviceBatch::of(40, [column]);
             Ok(DeviceChunk::Resident(batch))
         })
         .collect();

@@ -79,9 +79,9 @@ impl PresortedSemiJoin {
             probe: right.column(self.right)?,
             known: self.known,
         };
-        let output = self.output.iter().map(|column| right.column(*column));
+        let output = self.output.iter().map(|column| right.any(*column));
         let output = output.collect::<Result<Vec<_>>>()?;
-        let columns: Vec<&Column> = output.iter().map(|column| column.as_ref()).collect();
+        let columns: Vec<&Column> = output.iter().map(|column| column.moved()).collect();
         let kept = matrix.device.merge_keep(keys, self.matched, &columns)?;
         let Some(kept) = kept else { return Ok(None) };
         if !self.known {
@@ -91,13 +91,10 @@ impl PresortedSemiJoin {
         metrics.chunks.add(1);
         Ok(Some(match kept {
             Some((rows, kept)) => {
-                let columns = kept.into_iter().map(|column| Some(column.into()));
-                DeviceBatch::new(rows, columns.collect())
+                let kept = output.iter().zip(kept);
+                DeviceBatch::of(rows, kept.map(|(column, kept)| column.of_moved(kept)))
             }
-            None => {
-                let columns = output.into_iter().map(|column| Some(column.clone()));
-                DeviceBatch::new(right.rows(), columns.collect())
-            }
+            None => DeviceBatch::of(right.rows(), output.into_iter().cloned()),
         }))
     }
 }

@@ -214,15 +214,19 @@ impl BitmapSemiJoin {
         let Some(batch) = matrix.whole_with_keys(self.side, left_chunk, self.keys())? else {
             return Ok(None);
         };
-        let (keys, output) = (columns(&batch, self.keys())?, columns(&batch, output)?);
+        let keys = columns(&batch, self.keys())?;
+        let output = output.iter().map(|at| batch.any(*at));
+        let output = output.collect::<Result<Vec<_>>>()?;
+        let moved: Vec<&Column> = output.iter().map(|column| column.moved()).collect();
         let device = matrix.device.as_ref();
-        let kept = device.select_keys(bits, &borrowed(&keys), matched, &borrowed(&output))?;
-        let (rows, columns) = match kept {
-            Some((rows, kept)) => (rows, kept.into_iter().map(Arc::new).collect()),
-            None => (batch.rows(), output),
-        };
-        let columns = columns.into_iter().map(Some).collect();
-        Ok(Some(DeviceBatch::new(rows, columns)))
+        let kept = device.select_keys(bits, &borrowed(&keys), matched, &moved)?;
+        Ok(Some(match kept {
+            Some((rows, kept)) => {
+                let kept = output.iter().zip(kept);
+                DeviceBatch::of(rows, kept.map(|(column, kept)| column.of_moved(kept)))
+            }
+            None => DeviceBatch::of(batch.rows(), output.into_iter().cloned()),
+        }))
     }
 
     /// The key columns of the side whose rows are emitted.

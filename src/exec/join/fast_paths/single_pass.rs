@@ -6,6 +6,7 @@ use std::sync::Arc;
 use datafusion::common::JoinType;
 
 use crate::device::data::batch::DeviceBatch;
+use crate::device::data::batch_column::BatchColumn;
 use crate::device::data::column::Column;
 use crate::device::data::matches::FirstProbe;
 use crate::device::data::results::{Joined, Paired};
@@ -89,8 +90,8 @@ impl SinglePassJoin {
         [build, probe]: [&DeviceBatch; 2],
     ) -> Result<Option<DeviceBatch>> {
         let side = spec.theta.build;
-        let of_build = columns(build, &self.build)?;
-        let of_probe = columns(probe, &self.probe)?;
+        let columns_of = [payload(build, &self.build)?, payload(probe, &self.probe)?];
+        let [of_build, of_probe] = columns_of.each_ref().map(|of| moved(of));
         let keys = [side, side.other()].map(|side| spec.theta.keys(side).collect::<Vec<_>>());
         let build_keys = columns(build, &keys[0])?;
         let probe_keys = columns(probe, &keys[1])?;
@@ -127,7 +128,7 @@ impl SinglePassJoin {
                 let how = spec.theta.materialization;
                 metrics.materialized_by(how.unwrap_or(Materialization::Gftr));
                 *prepared = PreparedBuild::Walked;
-                return Ok(Some(self.put_out(joined)));
+                return Ok(Some(self.put_out(joined, &columns_of)));
             }
             *prepared = prepare(self.strategy)?;
         }
@@ -146,7 +147,7 @@ impl SinglePassJoin {
                 _ => PreparedBuild::Not,
             };
         };
-        Ok(Some(self.put_out(joined)))
+        Ok(Some(self.put_out(joined, &columns_of)))
     }
 
     /// All matches by one merge of two presorted sides; `None` if they are not sorted, or the strategy is another one.
@@ -173,14 +174,20 @@ impl SinglePassJoin {
     }
 
     /// The output columns in their order.
-    fn put_out(&self, joined: Joined) -> DeviceBatch {
-        let of_build: Vec<Arc<Column>> = joined.build.into_iter().map(Arc::new).collect();
-        let of_probe: Vec<Arc<Column>> = joined.probe.into_iter().map(Arc::new).collect();
-        let output = self.output.iter().map(|place| match place {
-            Place::Build(at) => Some(Arc::clone(&of_build[*at])),
-            Place::Probe(at) => Some(Arc::clone(&of_probe[*at])),
+    fn put_out(&self, joined: Joined, payload: &[Vec<&BatchColumn>; 2]) -> DeviceBatch {
+        let made = [joined.build, joined.probe];
+        let mut made = payload.iter().zip(made).map(|(payload, joined)| {
+            let joined = payload.iter().zip(joined);
+            let joined = joined.map(|(payload, joined)| payload.of_moved(joined));
+            joined.collect::<Vec<BatchColumn>>()
         });
-        DeviceBatch::new(joined.rows, output.collect())
+        let of_build = made.next().unwrap_or_default();
+        let of_probe = made.next().unwrap_or_default();
+        let output = self.output.iter().map(|place| match place {
+            Place::Build(at) => of_build[*at].clone(),
+            Place::Probe(at) => of_probe[*at].clone(),
+        });
+        DeviceBatch::of(joined.rows, output)
     }
 }
 
@@ -191,6 +198,14 @@ fn place_in(columns: &mut Vec<usize>, column: usize) -> usize {
         columns.push(column);
         columns.len() - 1
     })
+}
+
+fn payload<'a>(batch: &'a DeviceBatch, which: &[usize]) -> Result<Vec<&'a BatchColumn>> {
+    which.iter().map(|column| batch.any(*column)).collect()
+}
+
+fn moved<'a>(payload: &[&'a BatchColumn]) -> Vec<&'a Column> {
+    payload.iter().map(|column| column.moved()).collect()
 }
 
 fn columns<'a>(batch: &'a DeviceBatch, which: &[usize]) -> Result<Vec<&'a Column>> {

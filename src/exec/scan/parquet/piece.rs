@@ -12,8 +12,8 @@ use crate::exec::scan::parquet::file::{Files, ParquetFile};
 use crate::exec::scan::parquet::table::ParquetTable;
 use crate::exec::scan::read_columns::ReadColumns;
 use crate::store::column_key::{ColumnHandle, ColumnKey};
-use crate::store::column_store::WantedColumn;
 use crate::store::file_key::{FileColumn, FileRows};
+use crate::store::scan::WantedColumn;
 
 /// Row groups of files, or a whole file whose footer is not known.
 ///
@@ -183,6 +183,10 @@ pub(crate) struct ParquetColumn<'a> {
 impl WantedColumn for ParquetColumn<'_> {
     fn name(&self) -> &str {
         &self.column.name
+    }
+
+    fn is_in_files(&self) -> bool {
+        true
     }
 
     fn handle(&self) -> Option<ColumnHandle> {

@@ -1,0 +1,110 @@
+//! [`Encoding`]: what the codes of a stored column stand for.
+//!
+//! ```text
+//! dates, numbers, decimals   offset       value = least + code    codes of 1, 2, 4 or 8 bytes, NULL as in the column
+//! text of few values         dictionary   value = values[code]    codes of 1 or 2 bytes, NULL is the last value
+//! ```
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::DataType;
+
+use crate::device::data::column::Column;
+use crate::ir::program::Kind;
+
+/// What the codes of a column stand for. Different codes stand for different values.
+#[derive(Debug, Clone)]
+pub(crate) struct Encoding {
+    /// The unsigned kind of the codes.
+    pub(crate) code: Kind,
+    pub(crate) values: CodedValues,
+}
+
+/// The values of codes.
+#[derive(Debug, Clone)]
+pub(crate) enum CodedValues {
+    /// Integers or decimals of `data_type`: `least` more than the code.
+    Offset {
+        data_type: DataType,
+        least: i128,
+    },
+    Dictionary(Dictionary),
+}
+
+/// The values of codes: each once, ascending, with NULL at the end if there is one.
+#[derive(Debug, Clone)]
+pub(crate) struct Dictionary {
+    pub(crate) on_host: ArrayRef,
+    pub(crate) on_device: Arc<Column>,
+}
+
+/// A column in host memory as codes.
+#[derive(Debug)]
+pub(crate) struct EncodedArrays {
+    /// The codes of each part of the column, of one unsigned type.
+    pub(crate) codes: Vec<ArrayRef>,
+    pub(crate) code: Kind,
+    pub(crate) values: ArrayValues,
+}
+
+/// [`CodedValues`] in host memory.
+#[derive(Debug)]
+pub(crate) enum ArrayValues {
+    Offset { data_type: DataType, least: i128 },
+    Dictionary(ArrayRef),
+}
+
+impl Encoding {
+    /// Whether equal codes stand for equal values.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        let same_values = match (&self.values, &other.values) {
+            (
+                CodedValues::Offset { data_type, least },
+                CodedValues::Offset {
+                    data_type: other_type,
+                    least: other_least,
+                },
+            ) => (data_type, least) == (other_type, other_least),
+            (CodedValues::Dictionary(one), CodedValues::Dictionary(other)) => {
+                Arc::ptr_eq(&one.on_host, &other.on_host)
+            }
+            _ => false,
+        };
+        same_values && self.code == other.code
+    }
+
+    /// The mean bytes of a value.
+    pub(crate) fn value_bytes(&self) -> u64 {
+        match &self.values {
+            CodedValues::Offset { data_type, .. } => {
+                data_type.primitive_width().unwrap_or(8) as u64
+            }
+            CodedValues::Dictionary(Dictionary { on_host, on_device }) => {
+                on_device.bytes().div_ceil(on_host.len().max(1) as u64)
+            }
+        }
+    }
+
+    /// Its name in `bowtie_cache()`.
+    pub(crate) fn name(&self) -> String {
+        let bits = 8 * self.code_bytes();
+        match &self.values {
+            CodedValues::Offset { .. } => format!("offset of {bits} bits"),
+            CodedValues::Dictionary(dictionary) => {
+                let values = dictionary.on_host.len();
+                format!("{values} values, codes of {bits} bits")
+            }
+        }
+    }
+
+    /// Bytes of a code.
+    pub(crate) fn code_bytes(&self) -> u64 {
+        match self.code {
+            Kind::U8 => 1,
+            Kind::U16 => 2,
+            Kind::U32 => 4,
+            _ => 8,
+        }
+    }
+}
