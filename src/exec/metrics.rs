@@ -74,6 +74,16 @@ impl DeviceMetrics {
         self.count(format!("by_{strategy}"), 1);
     }
 
+    /// Counts a piece of a table that was filtered, projected and grouped in one pass.
+    pub(crate) fn fused_piece(&self) {
+        self.count("fused".into(), 1);
+    }
+
+    /// Counts a tile of an equi-join whose probe side was indexed in place of its build side.
+    pub(crate) fn swapped(&self) {
+        self.count("swapped".into(), 1);
+    }
+
     /// Counts a tile of an equi-join whose output columns were materialised by `materialization`.
     pub(crate) fn materialized_by(&self, materialization: Materialization) {
         self.count(format!("materialized_{materialization}"), 1);

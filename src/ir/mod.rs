@@ -2,6 +2,7 @@
 
 pub(crate) mod comparison;
 pub(crate) mod fold;
+pub(crate) mod group_program;
 pub(crate) mod limits;
 pub(crate) mod pair_program;
 pub(crate) mod program;

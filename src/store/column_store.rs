@@ -262,6 +262,8 @@ impl ColumnStore {
             column: Arc::new(column),
             encoding: Some(Encoding {
                 code: encoded.code,
+                bound: encoded.bound,
+                nullable: parts.iter().any(|part| part.null_count() > 0),
                 values,
             }),
         }))

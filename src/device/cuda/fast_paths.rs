@@ -11,6 +11,7 @@ use crate::device::presorted::PresortedKeys;
 use crate::device::primitives::device::Device;
 use crate::device::primitives::fast_paths::FastPaths;
 use crate::error::Result;
+use crate::ir::group_program::GroupProgram;
 use crate::ir::strategies::{EquiStrategy, Materialization};
 
 impl FastPaths for CudaDevice {
@@ -62,6 +63,16 @@ impl FastPaths for CudaDevice {
     ) -> Result<Option<Kept>> {
         self.check_cancelled()?;
         self.merged_rows(keys, matched, kept)
+    }
+
+    fn fold_groups(
+        &self,
+        rows: usize,
+        program: &GroupProgram,
+        columns: &[&Column],
+    ) -> Result<Option<Vec<u64>>> {
+        self.check_cancelled()?;
+        self.fold_groups_generated(rows, program, columns)
     }
 
     fn likely_key_range(&self, columns: &[&Column]) -> Result<Option<KeyRange>> {

@@ -8,6 +8,7 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::decode_array::decode_array;
 use crate::device::data::encoded_column::EncodedColumn;
+use crate::device::data::encoding::Encoding;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 
@@ -39,6 +40,14 @@ impl BatchColumn {
         match self {
             Self::Values(values) => Ok(values),
             Self::Encoded(encoded) => encoded.values(),
+        }
+    }
+
+    /// What its codes stand for; `None` for values.
+    pub(crate) fn encoding(&self) -> Option<&Encoding> {
+        match self {
+            Self::Values(_) => None,
+            Self::Encoded(encoded) => Some(&encoded.encoding),
         }
     }
 
@@ -74,7 +83,9 @@ impl BatchColumn {
             if others.iter().all(is_same) {
                 let codes: Vec<&Column> = parts.iter().map(|part| part.moved()).collect();
                 let codes = Arc::new(device.concat(&codes)?);
-                return Ok(Self::Encoded(Arc::new(first.with_codes(codes))));
+                let encodings = parts.iter().filter_map(|part| part.encoding());
+                let encoding = encodings.fold(first.encoding.clone(), |all, of| all.with(of));
+                return Ok(Self::Encoded(Arc::new(first.recoded(codes, encoding))));
             }
         }
         let values = parts.iter().map(|part| Ok(part.values()?.as_ref()));

@@ -36,7 +36,12 @@ impl EncodedColumn {
 
     /// The same encoding of other codes.
     pub(crate) fn with_codes(&self, codes: Arc<Column>) -> Self {
-        Self::new(codes, self.encoding.clone(), Arc::clone(&self.device))
+        self.recoded(codes, self.encoding.clone())
+    }
+
+    /// Other codes of another encoding on the same device.
+    pub(crate) fn recoded(&self, codes: Arc<Column>, encoding: Encoding) -> Self {
+        Self::new(codes, encoding, Arc::clone(&self.device))
     }
 
     /// The values, which the device makes at the first call.

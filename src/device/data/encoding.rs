@@ -18,6 +18,10 @@ use crate::ir::program::Kind;
 pub(crate) struct Encoding {
     /// The unsigned kind of the codes.
     pub(crate) code: Kind,
+    /// All codes are below it.
+    pub(crate) bound: u64,
+    /// Whether rows may be NULL. In a dictionary NULL has a code.
+    pub(crate) nullable: bool,
     pub(crate) values: CodedValues,
 }
 
@@ -45,6 +49,8 @@ pub(crate) struct EncodedArrays {
     /// The codes of each part of the column, of one unsigned type.
     pub(crate) codes: Vec<ArrayRef>,
     pub(crate) code: Kind,
+    /// All codes are below it.
+    pub(crate) bound: u64,
     pub(crate) values: ArrayValues,
 }
 
@@ -72,6 +78,15 @@ impl Encoding {
             _ => false,
         };
         same_values && self.code == other.code
+    }
+
+    /// The encoding of rows of both, which [are the same](Self::is_same_as).
+    pub(crate) fn with(&self, other: &Self) -> Self {
+        Self {
+            bound: self.bound.max(other.bound),
+            nullable: self.nullable || other.nullable,
+            ..self.clone()
+        }
     }
 
     /// The mean bytes of a value.

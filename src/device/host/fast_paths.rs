@@ -5,11 +5,14 @@ use crate::device::data::matches::FirstProbe;
 use crate::device::data::opaque::Opaque;
 use crate::device::data::results::Paired;
 use crate::device::data::structures::EquiBuild;
+use crate::device::host::aggregate::group_program;
 use crate::device::host::device::HostDevice;
 use crate::device::host::equi::single_pass;
+use crate::device::primitives::device::Device;
 use crate::device::primitives::equi::EquiPrimitives;
 use crate::device::primitives::fast_paths::FastPaths;
 use crate::error::Result;
+use crate::ir::group_program::GroupProgram;
 use crate::ir::strategies::{EquiStrategy, Materialization};
 
 impl FastPaths for HostDevice {
@@ -46,5 +49,16 @@ impl FastPaths for HostDevice {
         let build: &single_pass::EquiBuild = build.build.get()?;
         let (probe, ranges) = self.equi_search(build.index(), keys)?;
         single_pass::join(&self.budget, build, &probe, &ranges, payload)
+    }
+
+    fn fold_groups(
+        &self,
+        rows: usize,
+        program: &GroupProgram,
+        columns: &[&Column],
+    ) -> Result<Option<Vec<u64>>> {
+        let check_cancelled = || self.check_cancelled();
+        self.pool
+            .install(|| group_program::fold(rows, program, columns, &check_cancelled))
     }
 }

@@ -7,6 +7,7 @@ use crate::device::data::results::{Joined, Kept, Paired};
 use crate::device::data::structures::EquiBuild;
 use crate::device::presorted::PresortedKeys;
 use crate::error::Result;
+use crate::ir::group_program::GroupProgram;
 use crate::ir::strategies::{EquiStrategy, Materialization};
 
 /// Primitives that a device has for some inputs only. Each answers `None` (a join: [`Paired`]) where the caller has to take the
@@ -18,10 +19,11 @@ use crate::ir::strategies::{EquiStrategy, Materialization};
 /// | `merge_join` | presorted sides with unique build keys | `equi_build` |
 /// | `merge_keep` | semi and anti joins of presorted sides | a key bitmap, or an index of the keys |
 /// | `likely_key_range` | a key range from a sample | `key_range`, a pass over all keys |
+/// | `fold_groups` | a filter, expressions and an aggregation of few groups in one pass | `select`, `map`, `aggregate` |
 /// | `cross_product` | output columns of a cross product by row numbers | row ids of the pairs, and gathers |
 ///
 /// Which of them a join asks for, and in which order, is decided in `exec/join/fast_paths/` and `exec/join/pairs.rs`;
-/// `device/key_bitmap.rs` asks for `likely_key_range`.
+/// `device/key_bitmap.rs` asks for `likely_key_range`, `exec/aggregate/fused/` for `fold_groups`.
 pub(crate) trait FastPaths {
     /// Prepares the build side of an inner join that materialises its output columns in the probe pass. `payload`: the
     /// output columns of this side. Any number of probe chunks may follow; `first` is the first of them, for the choice
@@ -72,6 +74,17 @@ pub(crate) trait FastPaths {
 
     /// The range of keys in a sample, extended at both ends; `None` if a pass over all keys is as fast.
     fn likely_key_range(&self, _columns: &[&Column]) -> Result<Option<KeyRange>> {
+        Ok(None)
+    }
+
+    /// The words of all groups of a program over `rows` rows of `columns`, one group after the other. Fails with `NeedsDataFusion` if DataFusion
+    /// has to evaluate a row.
+    fn fold_groups(
+        &self,
+        _rows: usize,
+        _program: &GroupProgram,
+        _columns: &[&Column],
+    ) -> Result<Option<Vec<u64>>> {
         Ok(None)
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod distinct;
 pub(crate) mod final_values;
 pub(crate) mod finish;
 pub(crate) mod first_last;
+pub(crate) mod fused;
 pub(crate) mod group_spill;
 pub(crate) mod group_table;
 pub(crate) mod group_values;

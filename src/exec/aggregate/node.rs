@@ -10,13 +10,14 @@ use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use futures::{StreamExt, TryFutureExt};
 
+use crate::exec::aggregate::fused::run::{FusedRows, Made};
 use crate::exec::aggregate::output::GroupOutput;
 use crate::exec::aggregate::resident::are_results;
 use crate::exec::aggregate::run::GroupRun;
 use crate::exec::blocking::blocking;
 use crate::exec::chunk::DeviceStream;
 use crate::exec::input::chunk::{Input, InputStream};
-use crate::exec::input::coalesce::inputs;
+use crate::exec::input::coalesce::{coalesced, inputs};
 use crate::exec::input::prefetch::Prefetch;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
@@ -105,8 +106,6 @@ impl DeviceOperator for AggregateOperator {
             ..
         } = execution;
         let spilling = Spilling::of(&context, metrics);
-        let role = Role::Grouped;
-        let input = inputs(input, &device, role, &context, spilling.as_ref())?;
         let grouping = GroupPartitioner {
             spec: Arc::clone(&self.0),
             device,
@@ -114,15 +113,32 @@ impl DeviceOperator for AggregateOperator {
             spilling,
             metrics: DeviceMetrics::new(metrics),
         };
-        Ok(groups(grouping, input).try_flatten_stream().boxed())
+        let fused = FusedRows::of(&grouping, &self.0, input)?;
+        let input = Arc::clone(input);
+        Ok(groups(grouping, fused, input).try_flatten_stream().boxed())
     }
 }
 
 /// The stream of all groups.
-async fn groups(grouping: GroupPartitioner, input: InputStream) -> Result<DeviceStream> {
-    let path = grouping.choose_path(input).await?;
+async fn groups(
+    grouping: GroupPartitioner,
+    fused: Option<FusedRows>,
+    input: Arc<dyn ExecutionPlan>,
+) -> Result<DeviceStream> {
     let pool = grouping.context.memory_pool();
     let output = GroupOutput::new("BowtieAggregate", pool, grouping.metrics.clone());
+    let (device, context) = (&grouping.device, &grouping.context);
+    let (role, spilling) = (Role::Grouped, grouping.spilling.as_ref());
+    let made = match fused {
+        Some(fused) => Some(fused.run(&grouping).await?),
+        None => None,
+    };
+    let input = match made {
+        Some(Made::Groups(run)) => return Ok(output.stream(*run)),
+        Some(Made::Rows(rows)) => coalesced(rows, &input.schema(), device, role, context, spilling),
+        None => inputs(&input, device, role, context, spilling)?,
+    };
+    let path = grouping.choose_path(input).await?;
     match path {
         GroupingPath::ByPartition(partitioner) => {
             Ok(PartitionedGroups::stream(partitioner, grouping, output))

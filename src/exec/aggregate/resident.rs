@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use arrow::array::ArrayRef;
+
 use crate::device::data::batch::DeviceBatch;
 use crate::device::data::batch_column::BatchColumn;
 use crate::device::data::column::Column;
@@ -111,6 +113,23 @@ impl ResidentGroups {
             self.merge().if_it_fits()?;
         }
         Ok(strategy)
+    }
+
+    /// Adds groups that are on the host.
+    pub(crate) fn add(&mut self, partial: &Partial) -> Result<()> {
+        let up = |array: &ArrayRef| {
+            let column = self.device.upload(std::slice::from_ref(array))?;
+            Arc::into_inner(column)
+                .ok_or_else(|| BowtieError::Internal("an upload that is shared".into()))
+        };
+        let keys = partial.keys.iter().map(|key| Ok(up(key)?.into()));
+        let states = partial.states.iter().flatten().map(up);
+        self.groups.push(Groups {
+            rows: partial.rows,
+            keys: keys.collect::<Result<_>>()?,
+            states: states.collect::<Result<_>>()?,
+        });
+        Ok(())
     }
 
     /// Groups rows by `keys` and folds them.

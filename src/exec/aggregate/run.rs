@@ -179,6 +179,15 @@ impl GroupRun {
             return Ok(());
         }
         let partial = self.partial(batch, set)?;
+        self.add(partial)
+    }
+
+    /// Merges partial groups with those of earlier batches.
+    pub(crate) fn add(&mut self, partial: Partial) -> Result<()> {
+        if let Some(groups) = &mut self.resident {
+            let add = |groups: &mut ResidentGroups, _: &Step<'_>| groups.add(&partial);
+            return step::retried(self.device.as_ref(), groups, add, |_| true);
+        }
         match self.by_table {
             true => self.add_to_table(partial)?,
             false => {

@@ -191,6 +191,22 @@ pub(crate) fn slices(
 }
 
 impl InputChunk {
+    /// A batch on the device. `reservation`: for what is downloaded of it.
+    pub(crate) fn of_batch(
+        batch: DeviceBatch,
+        device: &Arc<dyn Device>,
+        schema: &SchemaRef,
+        reservation: MemoryReservation,
+    ) -> Self {
+        Self::Resident(ResidentChunk {
+            batch,
+            device: Arc::clone(device),
+            schema: Arc::clone(schema),
+            on_host: Mutex::new(vec![None; schema.fields().len()]),
+            reservation: Arc::new(reservation),
+        })
+    }
+
     pub(crate) fn rows(&self) -> usize {
         match self {
             Self::Staged(chunk) => chunk.rows(),

@@ -12,14 +12,13 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt};
-use parking_lot::Mutex;
 
 use crate::device::data::batch::DeviceBatch;
 use crate::device::data::batch_column::BatchColumn;
 use crate::device::primitives::device::Device;
 use crate::error::IfItFits as _;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
-use crate::exec::input::chunk::{Input, InputChunk, InputStream, ResidentChunk, slices};
+use crate::exec::input::chunk::{Input, InputChunk, InputStream, slices};
 use crate::exec::memory::spill::{Spilling, spilled_rows};
 use crate::exec::memory::spilled_chunk::ChunkWriter;
 use crate::exec::memory::step::{self, OnRefusal};
@@ -38,7 +37,27 @@ pub(crate) fn inputs(
     context: &Arc<TaskContext>,
     spilling: Option<&Spilling>,
 ) -> Result<InputStream> {
-    gathered(node, device, role, context, spilling, false)
+    let chunks = DeviceNode::of(node)?.execute_on(Arc::clone(device), Arc::clone(context))?;
+    Ok(coalesced(
+        chunks,
+        &node.schema(),
+        device,
+        role,
+        context,
+        spilling,
+    ))
+}
+
+/// The chunks of such a stream, coalesced as those of [`inputs`].
+pub(crate) fn coalesced(
+    chunks: DeviceStream,
+    schema: &SchemaRef,
+    device: &Arc<dyn Device>,
+    role: Role,
+    context: &Arc<TaskContext>,
+    spilling: Option<&Spilling>,
+) -> InputStream {
+    gathered(chunks, schema, device, role, context, spilling, false)
 }
 
 /// As [`inputs`], but each piece of the node is a chunk.
@@ -48,25 +67,29 @@ pub(crate) fn pieces(
     context: &Arc<TaskContext>,
     spilling: Option<&Spilling>,
 ) -> Result<InputStream> {
-    gathered(node, device, Role::Right, context, spilling, true)
+    let chunks = DeviceNode::of(node)?.execute_on(Arc::clone(device), Arc::clone(context))?;
+    let (schema, role) = (node.schema(), Role::Right);
+    Ok(gathered(
+        chunks, &schema, device, role, context, spilling, true,
+    ))
 }
 
 fn gathered(
-    node: &Arc<dyn ExecutionPlan>,
+    chunks: DeviceStream,
+    schema: &SchemaRef,
     device: &Arc<dyn Device>,
     role: Role,
     context: &Arc<TaskContext>,
     spilling: Option<&Spilling>,
     apart: bool,
-) -> Result<InputStream> {
+) -> InputStream {
     let options = BowtieOptions::of(context.session_config().options());
     let pool = context.memory_pool();
-    let schema = node.schema();
     let chunk_rows = options.chunk_rows.0;
-    let limits = ChunkLimits::new(device.as_ref(), &schema, chunk_rows, role, pool.as_ref());
+    let limits = ChunkLimits::new(device.as_ref(), schema, chunk_rows, role, pool.as_ref());
     let fields = schema.fields().iter();
     let gathering = Gathering {
-        chunks: Some(DeviceNode::of(node)?.execute_on(Arc::clone(device), Arc::clone(context))?),
+        chunks: Some(chunks),
         waiting: Waiting {
             device: Arc::clone(device),
             reservation: MemoryConsumer::new(format!("BowtieInput[{role}]")).register(pool),
@@ -74,7 +97,7 @@ fn gathered(
             on_host: vec![],
             rows: 0,
             bytes: 0,
-            schema: Arc::clone(&schema),
+            schema: Arc::clone(schema),
             spilling: spilling.cloned(),
             in_file: None,
             limits,
@@ -90,7 +113,7 @@ fn gathered(
         let chunk = gathering.next().await?;
         Ok(chunk.map(|chunk| (chunk, gathering)))
     });
-    Ok(chunks.boxed())
+    chunks.boxed()
 }
 
 /// Coalesces the chunks of a device node.
@@ -375,13 +398,8 @@ impl Waiting {
             let outgrew = batch.bytes() > self.bytes as u64;
             (self.rows, self.bytes) = (0, 0);
             self.on_device.clear();
-            let mut chunk = InputChunk::Resident(ResidentChunk {
-                batch,
-                device: Arc::clone(&self.device),
-                schema: Arc::clone(&self.schema),
-                on_host: Mutex::new(vec![None; self.schema.fields().len()]),
-                reservation: Arc::new(self.reservation.take()),
-            });
+            let reservation = self.reservation.take();
+            let mut chunk = InputChunk::of_batch(batch, &self.device, &self.schema, reservation);
             // Half of the budget is kept for work.
             let budget = self.device.budget();
             if outgrew && budget.in_use_by_all() > budget.limit() / 2 {

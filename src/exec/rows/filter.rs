@@ -16,7 +16,8 @@ use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
 use crate::exec::chunk::DeviceStream;
 use crate::exec::node::{DeviceOperator, Execution, OnBatch};
-use crate::exec::rows::evaluate::{emission_of, on_host, ordering_of, piecewise, read_by};
+use crate::exec::rows::evaluate::{on_host, read_by};
+use crate::exec::rows::piecewise::{emission_of, ordering_of, piecewise};
 use crate::spec::rows::FilterSpec;
 
 /// Keeps the rows for which a predicate is true: SELECT of \[D\] table 1, here as flag, scan, compact.

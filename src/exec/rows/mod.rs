@@ -2,5 +2,6 @@
 
 pub(crate) mod evaluate;
 pub(crate) mod filter;
+pub(crate) mod piecewise;
 pub(crate) mod projection;
 pub(crate) mod union;

@@ -15,7 +15,8 @@ use crate::device::primitives::device::Device;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceNode, DeviceOperator, Execution, OnBatch};
-use crate::exec::rows::evaluate::{emission_of, evaluate, ordering_of, piecewise};
+use crate::exec::rows::evaluate::evaluate;
+use crate::exec::rows::piecewise::{emission_of, ordering_of, piecewise};
 use crate::spec::rows::{Projected, ProjectionSpec, RowExpressions};
 
 /// Selects input columns without copying them, and adds columns that compiled expressions compute.

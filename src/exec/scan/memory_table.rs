@@ -11,6 +11,7 @@ use datafusion::datasource::source::{DataSource, DataSourceExec};
 use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 
+use crate::device::host::columns::encode::dictionary::repeats;
 use crate::device::row_width::mean_bytes;
 use crate::exec::scan::limits::{LEAST_ROWS_OF_TEXT, MOST_TEXT_BYTES, PieceLimits};
 use crate::exec::scan::snapshot_source::SnapshotSource;
@@ -55,6 +56,8 @@ struct PieceBatch {
 /// Batches, and views of each, from which means are taken.
 const SAMPLED_BATCHES: usize = 32;
 const SAMPLED_VIEWS: usize = 256;
+/// Values of text that tell whether they repeat.
+const SAMPLED_VALUES: usize = 1 << 11;
 
 impl MemoryTable {
     /// The scan that `plan` is; `None` for another node, and for a scan with a limit.
@@ -193,6 +196,13 @@ impl MemoryTable {
         let first = self.first_batches().next()?;
         let first = first.columns().get(self.column_of_batches(column))?;
         Some(text_bytes(first)).filter(|bytes| *bytes > 0)
+    }
+
+    /// Whether the first values of column `column` of the scan repeat.
+    pub(crate) fn repeats(&self, column: usize) -> bool {
+        let first = self.first_batches().next();
+        let first = first.and_then(|batch| batch.columns().get(self.column_of_batches(column)));
+        first.is_some_and(|first| repeats(&first.slice(0, first.len().min(SAMPLED_VALUES))))
     }
 
     /// The columns of a piece, by the names of the scan.

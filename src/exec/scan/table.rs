@@ -126,6 +126,15 @@ impl Table {
         }
     }
 
+    /// Whether the first values of a column repeat, as far as that is known without reading a file.
+    pub(crate) fn repeats(&self, column: usize) -> bool {
+        match self {
+            Self::Memory(table) => table.repeats(column),
+            #[cfg(feature = "parquet")]
+            Self::Parquet(_) => false,
+        }
+    }
+
     /// Its files as EXPLAIN shows them.
     pub(crate) fn files(&self) -> Option<String> {
         match self {

@@ -18,7 +18,7 @@ use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::memory::step;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceNode, DeviceOperator, Execution};
-use crate::exec::rows::evaluate::emission_of;
+use crate::exec::rows::piecewise::emission_of;
 use crate::exec::sort::node::at_most;
 use crate::exec::sort::sorted_rows::gathered;
 use crate::spec::sort::LimitSpec;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
-use parking_lot::Mutex;
 
 use crate::device::data::batch::DeviceBatch;
 use crate::device::data::batch_column::BatchColumn;
@@ -15,7 +14,7 @@ use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::device::primitives::keys::SortKey;
 use crate::error::{BowtieError, IfItFits as _, Result};
-use crate::exec::input::chunk::{InputChunk, ResidentChunk};
+use crate::exec::input::chunk::InputChunk;
 use crate::exec::memory::compact_views::{compact_views, has_views};
 use crate::exec::memory::shrink::{Answer, Halving, Part, by_halves};
 use crate::exec::memory::spill::{Spilling, spilled_rows};
@@ -220,13 +219,8 @@ impl SortRun {
     /// A batch as a chunk that is kept.
     fn kept(&self, batch: DeviceBatch) -> InputChunk {
         let consumer = MemoryConsumer::new("BowtieSort[evicted]");
-        InputChunk::Resident(ResidentChunk {
-            on_host: Mutex::new(vec![None; self.schema.fields().len()]),
-            batch,
-            device: Arc::clone(&self.device),
-            schema: Arc::clone(&self.schema),
-            reservation: Arc::new(consumer.register(&self.pool)),
-        })
+        let reservation = consumer.register(&self.pool);
+        InputChunk::of_batch(batch, &self.device, &self.schema, reservation)
     }
 
     /// The first `fetch` rows of all chunks in place of these. After a failure they are unchanged.

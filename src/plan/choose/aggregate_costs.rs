@@ -12,7 +12,7 @@ use crate::plan::choose::cost::{Flow, Work};
 use crate::plan::choose::gain::Gain;
 use crate::plan::choose::node_costs::{MANY_ROWS, NodeCosts};
 use crate::plan::choose::placement::{Alternative, NodeCost, Transfer};
-use crate::plan::choose::short_text::is_short;
+use crate::plan::choose::short_text::{has_few_values, is_short};
 use crate::plan::recognise::aggregate_source::{GroupSource, group_source};
 use crate::plan::recognise::candidate::{AboveJoin, AggregateCandidate, Candidate, NodeId};
 use crate::plan::recognise::recognised_plan::Node;
@@ -112,9 +112,12 @@ impl NodeCosts<'_> {
         let (mut finish, mut resident) = (self.gpu.finish(groups, aggregates), f64::INFINITY);
         let output = self.cardinalities.output(&node.plan, groups);
         let keys = source.bottom.group_expr().expr().iter();
+        let are_stored = self.reads_stored_tables(input);
         let is_long_text = |key: &&(Arc<dyn PhysicalExpr>, String)| {
             let data_type = key.0.data_type(&below.schema());
-            data_type.is_ok_and(|data_type| is_text(&data_type)) && !is_short(below, &key.0)
+            data_type.is_ok_and(|data_type| is_text(&data_type))
+                && !is_short(below, &key.0)
+                && !(are_stored && has_few_values(below, &key.0))
         };
         let text_keys = keys.filter(is_long_text).count();
         let work = |flow| Work::Group {

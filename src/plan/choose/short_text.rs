@@ -1,34 +1,64 @@
-//! [`is_short`]: whether a key of text is grouped as a number.
+//! [`is_short`], [`has_few_values`]: whether a key of text is grouped as a number.
 
 use std::sync::Arc;
 
+use datafusion::common::JoinType;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 
 use crate::exec::scan::table::Table;
 
+type Plan = Arc<dyn ExecutionPlan>;
+
 /// Text of up to this mean length: a GPU groups text of up to seven bytes as numbers.
 const SHORT: u64 = 7;
 
 /// Whether the text of `key`, an expression over the rows of `plan`, comes from a table in memory whose first values are short.
-pub(crate) fn is_short(plan: &Arc<dyn ExecutionPlan>, key: &Arc<dyn PhysicalExpr>) -> bool {
-    let length = key
-        .downcast_ref::<Column>()
-        .and_then(|column| text_length(plan, column.index()));
+pub(crate) fn is_short(plan: &Plan, key: &Arc<dyn PhysicalExpr>) -> bool {
+    let length = source(plan, key).and_then(|(table, column)| table.text_length(column));
     length.is_some_and(|length| length <= SHORT)
 }
 
-/// The mean length of the first values of a column of text, where it comes from a table in memory as it is.
-fn text_length(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<u64> {
-    if let Some(table) = Table::of(plan) {
-        return table.text_length(column);
+/// Whether the text of `key` comes from a table in memory whose first values repeat, so that a store keeps codes of it.
+pub(crate) fn has_few_values(plan: &Plan, key: &Arc<dyn PhysicalExpr>) -> bool {
+    source(plan, key).is_some_and(|(table, column)| table.repeats(column))
+}
+
+/// The table and its column whose values `key` has as they are.
+fn source(plan: &Plan, key: &Arc<dyn PhysicalExpr>) -> Option<(Table, usize)> {
+    let column = key.downcast_ref::<Column>()?;
+    let (mut plan, mut column) = (plan, column.index());
+    loop {
+        if let Some(table) = Table::of(plan) {
+            return Some((table, column));
+        }
+        (plan, column) = below(plan, column)?;
     }
-    let below = match plan.downcast_ref::<ProjectionExec>() {
+}
+
+/// The input, and its column that column `column` of the output is.
+fn below(plan: &Plan, column: usize) -> Option<(&Plan, usize)> {
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+        let column = match &join.projection {
+            Some(columns) => *columns.get(column)?,
+            None => column,
+        };
+        let of_left = join.left().schema().fields().len();
+        return match join.join_type() {
+            JoinType::LeftSemi | JoinType::LeftAnti => Some((join.left(), column)),
+            JoinType::RightSemi | JoinType::RightAnti => Some((join.right(), column)),
+            JoinType::LeftMark | JoinType::RightMark => None,
+            _ if column < of_left => Some((join.left(), column)),
+            _ => Some((join.right(), column - of_left)),
+        };
+    }
+    let column = match plan.downcast_ref::<ProjectionExec>() {
         Some(projection) => {
             let expression = &projection.expr().get(column)?.expr;
             expression.downcast_ref::<Column>()?.index()
@@ -45,5 +75,5 @@ fn text_length(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<u64> {
     let [input] = plan.children()[..] else {
         return None;
     };
-    text_length(input, below)
+    Some((input, column))
 }

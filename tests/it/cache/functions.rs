@@ -1,6 +1,6 @@
 //! `bowtie_cache`, `bowtie_pin` and `bowtie_unpin`.
 
-use crate::cache::{GROUPED, batch, lines, read, released, session, table};
+use crate::cache::{GROUPED, batch, lines, read, released, session, stored_bytes, table};
 use crate::support::session::{device, set};
 
 const LISTED: &str = "SELECT \"table\", \"column\", rows, hits, pinned FROM bowtie_cache()";
@@ -24,7 +24,7 @@ async fn stored_columns_are_listed() {
         "SELECT bytes FROM bowtie_cache() WHERE \"column\" = 'v' AND idle_seconds < 60",
     )
     .await;
-    assert_eq!(bytes, ["| 8000  |"]);
+    assert_eq!(bytes, [format!("| {}  |", stored_bytes(8000, 2000))]);
     let other = lines(&ctx, "SELECT DISTINCT device FROM bowtie_cache()").await;
     assert!(
         other[0].contains(device().trim_end_matches(":0")),
@@ -47,16 +47,15 @@ async fn columns_are_pinned_and_unpinned() {
         "SELECT \"column\", bytes, reason FROM bowtie_pin('r', 'v, k')",
     )
     .await;
-    assert_eq!(
-        pinned,
-        ["| v      | 40008 |        |", "| k      | 40008 |        |"]
-    );
+    let bytes = |codes| format!("{:<5}", stored_bytes(40_008, codes));
+    let of = |column, codes| format!("| {column}      | {} |        |", bytes(codes));
+    assert_eq!(pinned, [of("v", 10_002), of("k", 5_001)]);
     // They stay, whatever is stored or needed after them.
     for _ in 0..2 {
         lines(&ctx, &GROUPED.replace(" r ", " s ")).await;
     }
     let (resident, sent) = read(&ctx, "SELECT k, sum(v) FROM r GROUP BY k ORDER BY k").await;
-    assert_eq!((resident, sent), (80_016, 0));
+    assert_eq!((resident, sent), (stored_bytes(80_016, 15_003), 0));
     let expected = [
         "| r     | k      | 5001 | 1    | true   |",
         "| r     | v      | 5001 | 1    | true   |",
@@ -104,7 +103,7 @@ async fn what_cannot_be_pinned_has_a_reason() {
     ctx.register_table("s", table(vec![vec![batch(0, 200_000)]]))
         .unwrap();
     let reasons = |lines: Vec<String>| lines.join("\n");
-    let large = reasons(lines(&ctx, "SELECT * FROM bowtie_pin('s', 'k')").await);
+    let large = reasons(lines(&ctx, "SELECT * FROM bowtie_pin('s', 't')").await);
     assert!(
         large.contains("there is no room for all of it: raise bowtie.cache"),
         "{large}"

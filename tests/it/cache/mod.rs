@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use datafusion::datasource::MemTable;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::SessionContext;
@@ -11,7 +11,7 @@ use datafusion_bowtie::BowtieRuntime;
 
 use crate::support::answer::{plan_of, shown};
 use crate::support::pool::greedy;
-use crate::support::session::{session_on, set};
+use crate::support::session::{device, session_on, set};
 
 mod functions;
 #[cfg(feature = "parquet")]
@@ -51,6 +51,28 @@ pub(crate) fn batch(first: i64, rows: i64) -> RecordBatch {
     ];
     RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)))
         .unwrap()
+}
+
+/// The same rows with numbers that have no narrower codes.
+fn spread(batch: &RecordBatch) -> RecordBatch {
+    let columns = batch.columns().iter().map(|column| {
+        let numbers = column.as_primitive_opt::<arrow::datatypes::Int64Type>();
+        match numbers {
+            Some(numbers) => {
+                Arc::new(numbers.unary::<_, arrow::datatypes::Int64Type>(|n| n << 33)) as ArrayRef
+            }
+            None => Arc::clone(column),
+        }
+    });
+    RecordBatch::try_new(batch.schema(), columns.collect()).unwrap()
+}
+
+/// Bytes of a stored column on the device of the tests: the CPU backend shares the arrays of tables in memory, a GPU has codes.
+fn stored_bytes(values: usize, codes: usize) -> usize {
+    match device() == "host" {
+        true => values,
+        false => codes,
+    }
 }
 
 fn table(partitions: Vec<Vec<RecordBatch>>) -> Arc<MemTable> {

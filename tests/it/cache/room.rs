@@ -6,7 +6,7 @@ use std::time::Duration;
 use datafusion::prelude::SessionContext;
 use datafusion_bowtie::BowtieRuntime;
 
-use crate::cache::{GROUPED, batch, lines, read, session, stock_lines, table};
+use crate::cache::{GROUPED, batch, lines, read, session, spread, stock_lines, table};
 use crate::support::pool::greedy;
 use crate::support::session::{session_on, set};
 
@@ -14,7 +14,7 @@ const ROWS: i64 = 20_000;
 
 fn tables(ctx: &SessionContext, count: i64) {
     for n in 0..count {
-        let batches = (0..4).map(|part| batch(n * ROWS + part * ROWS / 4, ROWS / 4));
+        let batches = (0..4).map(|part| spread(&batch(n * ROWS + part * ROWS / 4, ROWS / 4)));
         let name = format!("r{n}");
         ctx.register_table(name.as_str(), table(vec![batches.collect()]))
             .unwrap();
@@ -72,7 +72,7 @@ async fn queries_take_the_memory_of_stored_columns() {
     }
     let kept = runtime.device_memory()[0].in_use;
     assert!(kept > 2 << 20, "{kept}");
-    let join = "SELECT count(*), sum(a.v), max(b.t) FROM r0 a JOIN r1 b ON a.k = b.k AND a.v * 2 > b.v AND a.v % 100 = 3";
+    let join = "SELECT count(*), sum(a.v), max(b.t) FROM r0 a JOIN r1 b ON a.k = b.k AND a.v * 2 > b.v AND a.v % 100 = 4";
     let expected = stock_lines(&ctx, join).await;
     set(&ctx, "bowtie.cache", "off");
     assert_eq!(lines(&ctx, join).await, expected);

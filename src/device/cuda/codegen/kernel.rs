@@ -7,6 +7,7 @@
 //! translate.rs      instructions; decode.rs columns of codes; logic.rs arithmetic.rs casts.rs decimals.rs dates.rs their states and values
 //! filter/           one_pass.rs compacts the rows that pass a predicate, and the files of its steps;
 //!                   key_bitmap.rs a filter by a bitmap of keys; distinct.rs distinct values by runs
+//! groups/           filters, expressions and an aggregation of few groups
 //! kernel_cache.rs   the compiled programs of a card
 //! launch.rs         when a program is compiled, and its launch
 //! ```

@@ -10,6 +10,7 @@ use cudarc::nvrtc::Ptx;
 use parking_lot::Mutex;
 
 use crate::device::cuda::codegen::filter::one_pass::Selection;
+use crate::device::cuda::codegen::groups::shape::GroupShape;
 use crate::device::cuda::codegen::kernel::{Generated, KERNEL};
 use crate::device::cuda::codegen::layout::Layout;
 use crate::device::cuda::codegen::shape::Parameter;
@@ -26,21 +27,28 @@ const KEPT: usize = 64;
 /// The most programs without a kernel whose rows are counted.
 const SEEN: usize = 1024;
 
-/// Identifies a kernel: the program without its constants, which columns have NULLs, and for a filter what it keeps.
+/// Identifies a kernel: the program without its constants, which columns have NULLs, and what becomes of the rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Key {
     instructions: Vec<Instruction>,
     outputs: Vec<DataType>,
     columns: Vec<(Kind, bool)>,
-    selection: Option<Selection>,
+    form: Form,
+}
+
+/// What a kernel does with the registers of its program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Stores its outputs.
+    Map,
+    /// Moves the rows that pass.
+    Select(Selection),
+    /// Adds rows to the words of groups.
+    Groups(GroupShape),
 }
 
 impl Key {
-    pub(crate) fn new(
-        program: &RowProgram,
-        columns: &[(Kind, bool)],
-        selection: Option<&Selection>,
-    ) -> Self {
+    pub(crate) fn new(program: &RowProgram, columns: &[(Kind, bool)], form: &Form) -> Self {
         let constants_apart = |instruction: &Instruction| Instruction {
             constant: 0,
             ..*instruction
@@ -49,7 +57,7 @@ impl Key {
             instructions: program.instructions.iter().map(constants_apart).collect(),
             outputs: program.outputs.clone(),
             columns: columns.to_vec(),
-            selection: selection.cloned(),
+            form: form.clone(),
         }
     }
 }
@@ -294,7 +302,7 @@ mod tests {
             instructions: vec![],
             outputs: vec![],
             columns: vec![(Kind::Decimal, false); rows],
-            selection: None,
+            form: Form::Map,
         };
         for i in 0..SEEN + 100 {
             compiled.entry(key(i));

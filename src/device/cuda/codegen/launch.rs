@@ -4,14 +4,19 @@
 use std::iter;
 use std::sync::Arc;
 
+use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::codegen::filter::deciding::FilterTest;
 use crate::device::cuda::codegen::filter::one_pass;
 use crate::device::cuda::codegen::filter::one_pass::{Moved, Selection, Test};
 use crate::device::cuda::codegen::filter::tiles::{HEADER, sizes};
+use crate::device::cuda::codegen::groups;
+use crate::device::cuda::codegen::groups::shape::GroupShape;
+use crate::device::cuda::codegen::groups::words::FORMS;
+use crate::device::cuda::codegen::kernel::Generated;
 use crate::device::cuda::codegen::kernel::generate;
-use crate::device::cuda::codegen::kernel_cache::{Kernel, Key, PersistentGrid};
+use crate::device::cuda::codegen::kernel_cache::{Form, Kernel, Key, PersistentGrid};
 use crate::device::cuda::codegen::shape::{Parameter, Shape};
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
@@ -24,6 +29,7 @@ use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::column::Column;
 use crate::device::data::results::Kept;
 use crate::error::{BowtieError, IfItFits as _, Result};
+use crate::ir::group_program::GroupProgram;
 use crate::ir::program::Kind;
 use crate::ir::row_program::RowProgram;
 
@@ -84,7 +90,7 @@ impl CudaDevice {
     ) -> Result<Option<Vec<Column>>> {
         let stream = &self.stream;
         let kinds = kinds(columns)?;
-        let Some(kernel) = self.compiled(rows, program, &kinds, None)? else {
+        let Some(kernel) = self.compiled(rows, program, &kinds, &Form::Map)? else {
             return Ok(None);
         };
         let outputs = program.outputs.iter().zip(&kernel.nullable);
@@ -171,7 +177,11 @@ impl CudaDevice {
                 FilterTest::Run => Test::Run,
             },
         };
-        let Some(kernel) = self.compiled(rows, program, kinds, Some(&selection))? else {
+        let form = Form::Select(selection);
+        let Some(kernel) = self.compiled(rows, program, kinds, &form)? else {
+            return Ok(None);
+        };
+        let Form::Select(selection) = form else {
             return Ok(None);
         };
         // All rows may pass.
@@ -228,22 +238,68 @@ impl CudaDevice {
         rows: usize,
         program: &RowProgram,
         columns: &[(Kind, bool)],
-        selection: Option<&Selection>,
+        form: &Form,
     ) -> Result<Option<Arc<Kernel>>> {
         if rows == 0 || rows > MOST_ROWS {
             return Ok(None);
         }
         let gpu = &self.stream.gpu;
-        let key = Key::new(program, columns, selection);
+        let key = Key::new(program, columns, form);
         let asked = (rows, self.rows_before_compiling);
         let shape = Shape { program, columns };
-        let Some(selection) = selection else {
-            let mut made = iter::once_with(|| generate(&shape)).flatten();
-            return gpu.compiled.kernel(&gpu.context, key, asked, &mut made);
+        let kernel = |made: &mut dyn Iterator<Item = Generated>| {
+            gpu.compiled.kernel(&gpu.context, key, asked, made)
         };
-        let sizes = sizes(gpu.shared_bytes).iter();
-        let mut made = sizes.filter_map(|size| one_pass::generate(&shape, selection, *size));
-        gpu.compiled.kernel(&gpu.context, key, asked, &mut made)
+        match form {
+            Form::Map => kernel(&mut iter::once_with(|| generate(&shape)).flatten()),
+            Form::Select(selection) => {
+                let sizes = sizes(gpu.shared_bytes).iter();
+                kernel(&mut sizes.filter_map(|size| one_pass::generate(&shape, selection, *size)))
+            }
+            Form::Groups(groups) => {
+                // Two blocks at a time, so that one loads while the other adds.
+                let most = gpu.shared_bytes as u64 / 2;
+                let forms = FORMS.iter();
+                let forms = forms.filter(|slots| slots.shared_bytes(groups) <= most);
+                kernel(
+                    &mut forms.filter_map(|slots| groups::kernel::generate(&shape, groups, *slots)),
+                )
+            }
+        }
+    }
+
+    /// The words of all groups of a program; `None` if no kernel runs it.
+    pub(crate) fn fold_groups_generated(
+        &self,
+        rows: usize,
+        program: &GroupProgram,
+        columns: &[&Column],
+    ) -> Result<Option<Vec<u64>>> {
+        let values: Option<Vec<&Values>> = columns.iter().map(|column| column.on_cuda()).collect();
+        let (Some(values), Some(shape), 1..) = (values, GroupShape::of(program), rows) else {
+            return Ok(None);
+        };
+        let words = shape.groups as usize * program.words();
+        let kinds = kinds(&values)?;
+        let form = Form::Groups(shape);
+        let Some(kernel) = self.compiled(rows, &program.rows, &kinds, &form)? else {
+            return Ok(None);
+        };
+        let made = self.stream.zeroed((1 + words) * 8, "words of groups")?;
+        let given = KernelArguments {
+            rows,
+            columns: &values,
+            faults: Some(&made),
+            ..KernelArguments::default()
+        };
+        // SAFETY: columns have `rows` values in whole vectors, and the output has a word for faults and the words of all groups, which are zero.
+        unsafe { self.launch_generated(&kernel, &program.rows, &given)? };
+        let bytes = self.stream.download_bytes(&made, (1 + words) * 8, None)?;
+        let words = ScalarBuffer::<u64>::new(bytes, 0, 1 + words);
+        match words[0] {
+            0 => Ok(Some(words[1..].to_vec())),
+            _ => Err(BowtieError::NeedsDataFusion),
+        }
     }
 
     /// # Safety

@@ -7,6 +7,7 @@ pub(crate) mod dates;
 pub(crate) mod decimals;
 pub(crate) mod decode;
 pub(crate) mod filter;
+pub(crate) mod groups;
 pub(crate) mod kernel;
 pub(crate) mod kernel_cache;
 pub(crate) mod launch;

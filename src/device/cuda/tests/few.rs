@@ -1,7 +1,9 @@
 //! Few rows through the kernels of equi-joins, groups, sorts, set joins, key bitmaps, text and row programs: few enough
 //! for `compute-sanitizer`, under which a launch takes a hundred times as long (CONTRIBUTING.md).
 
-use crate::device::cuda::tests::aggregate::{dependent_keys, short_text, strategies};
+use crate::device::cuda::tests::aggregate::{
+    dependent_keys, group_program, short_text, strategies,
+};
 use crate::device::cuda::tests::equi::{index, single_pass};
 use crate::device::cuda::tests::expr::{codegen, row_program, string_predicate};
 use crate::device::cuda::tests::keys::{order_keys, sort_rows};
@@ -212,4 +214,13 @@ fn programs_over_rows() {
         }
     }
     row_program::pieces_of(&gpu, &mut random, ROWS, 2);
+}
+
+#[test]
+fn codes_and_groups_in_one_pass() {
+    let Some((host, mut gpu)) = reference_and_gpu() else {
+        return;
+    };
+    codegen::codes(&host, &mut gpu, &[ROWS]);
+    group_program::few(&host, &mut gpu, &[3, ROWS]);
 }

@@ -24,7 +24,7 @@ use crate::ir::row_program::RowProgram;
 const TASK_ROWS: usize = 1 << 14;
 
 /// An input column in the form that instructions read.
-enum Source<'a> {
+pub(crate) enum Source<'a> {
     Plain(Values<'a>),
     Decimals(&'a [i128], Option<&'a NullBuffer>),
 }
@@ -60,7 +60,7 @@ pub(crate) fn map(
         .collect()
 }
 
-fn source(array: &ArrayRef) -> Result<Source<'_>> {
+pub(crate) fn source(array: &ArrayRef) -> Result<Source<'_>> {
     Ok(match array.data_type() {
         DataType::Decimal128(..) => {
             let decimals = array.as_primitive::<Decimal128Type>();
@@ -77,11 +77,7 @@ fn task_of(
     sources: &[Source<'_>],
     rows: Range<usize>,
 ) -> Result<Vec<OutputPart>> {
-    let registers = program.registers();
     let mut machine = Machine {
-        registers: Registers::new(registers),
-        wide: vec![vec![0; BLOCK]; registers],
-        spare: vec![0; BLOCK],
         outputs: program
             .outputs
             .iter()
@@ -93,6 +89,7 @@ fn task_of(
                 valid: BooleanBufferBuilder::new(rows.len()),
             })
             .collect(),
+        ..Machine::of_registers(program.registers())
     };
     for from in rows.clone().step_by(BLOCK) {
         let block = from..(from + BLOCK).min(rows.end);
@@ -115,7 +112,17 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    fn run(
+    /// A machine without outputs.
+    pub(crate) fn of_registers(registers: usize) -> Self {
+        Self {
+            registers: Registers::new(registers),
+            wide: vec![vec![0; BLOCK]; registers],
+            spare: vec![0; BLOCK],
+            outputs: vec![],
+        }
+    }
+
+    pub(crate) fn run(
         &mut self,
         instruction: &Instruction,
         sources: &[Source<'_>],

@@ -45,9 +45,17 @@ pub(crate) enum PreparedBuild {
     For(Arc<EquiBuild>),
     /// It was merged with the last probe, as both were presorted.
     Walked,
+    /// It probed an index of so many probe chunks, in place of the other way round.
+    Swapped(u32),
     /// It cannot be joined in a single pass: matches are found first, and gathered piece by piece.
     Not,
 }
+
+/// The most probe chunks that are indexed in place of the build side, each of which the whole build side probes.
+const MOST_SWAPPED: u32 = 4;
+
+/// A probe chunk is indexed at once if the build side has this many times its rows.
+const MUCH_LARGER: usize = 4;
 
 impl SinglePassJoin {
     /// `None` if the join has conditions beside equal keys, a limit, or other output than columns of its matches.
@@ -130,6 +138,21 @@ impl SinglePassJoin {
                 *prepared = PreparedBuild::Walked;
                 return Ok(Some(self.put_out(joined, &columns_of)));
             }
+            let is_much_larger = build.rows() / MUCH_LARGER >= probe.rows();
+            if !known && is_much_larger && self.strategy.is_none() {
+                *prepared = PreparedBuild::Swapped(0);
+            } else {
+                *prepared = prepare(self.strategy)?;
+            }
+        }
+        let (keys, payload) = ([&*build_keys, &*probe_keys], [&*of_build, &*of_probe]);
+        if let PreparedBuild::Swapped(tiles) = *prepared {
+            if tiles < MOST_SWAPPED
+                && let Some(joined) = self.swapped(device, metrics, step, spec, keys, payload)?
+            {
+                *prepared = PreparedBuild::Swapped(tiles + 1);
+                return Ok(Some(self.put_out(joined, &columns_of)));
+            }
             *prepared = prepare(self.strategy)?;
         }
         let joined = loop {
@@ -142,12 +165,57 @@ impl SinglePassJoin {
                     metrics.materialized_by(made.materialization);
                     break joined;
                 }
-                (Some(Paired::SharedKeys), None) => prepare(Some(EquiStrategy::SortMerge))?,
+                (Some(Paired::SharedKeys), None) => {
+                    // The keys of the other side may be unique.
+                    if let Some(joined) =
+                        self.swapped(device, metrics, step, spec, keys, payload)?
+                    {
+                        *prepared = PreparedBuild::Swapped(1);
+                        return Ok(Some(self.put_out(joined, &columns_of)));
+                    }
+                    prepare(Some(EquiStrategy::SortMerge))?
+                }
                 // Piece by piece needs less memory, and allows any number of matches.
                 _ => PreparedBuild::Not,
             };
         };
         Ok(Some(self.put_out(joined, &columns_of)))
+    }
+
+    /// All matches by an index of the probe side, which the build side probes; `None` if the keys of the probe side are not unique, or the device has no
+    /// such join.
+    fn swapped(
+        &self,
+        device: &dyn Device,
+        metrics: &DeviceMetrics,
+        step: &Step<'_>,
+        spec: &JoinSpec,
+        [build_keys, probe_keys]: [&[&Column]; 2],
+        [of_build, of_probe]: [&[&Column]; 2],
+    ) -> Result<Option<Joined>> {
+        let (null_equal, how) = (spec.theta.null_equal(), spec.theta.materialization);
+        let first = FirstProbe {
+            keys: build_keys,
+            payload: of_build,
+        };
+        let made = device.equi_build(probe_keys, null_equal, None, of_probe, how, Some(first));
+        let Some(made) = or_short_of_memory(step, made)? else {
+            return Ok(None);
+        };
+        let joined = device.equi_join(&made, of_probe, build_keys, of_build);
+        Ok(match or_short_of_memory(step, joined.map(Some))? {
+            Some(Paired::All(joined)) => {
+                metrics.indexed_by(made.strategy);
+                metrics.materialized_by(made.materialization);
+                metrics.swapped();
+                Some(Joined {
+                    rows: joined.rows,
+                    build: joined.probe,
+                    probe: joined.build,
+                })
+            }
+            _ => None,
+        })
     }
 
     /// All matches by one merge of two presorted sides; `None` if they are not sorted, or the strategy is another one.

@@ -145,6 +145,63 @@ fn programs_as_kernels_make_what_the_hosts_do() {
     assert!(generated > turns / 2, "{generated} programs as kernels");
 }
 
+/// Loads of codes, by kernels and by the interpreter.
+#[test]
+fn codes_become_values() {
+    let Some((host, mut gpu)) = reference_and_gpu() else {
+        return;
+    };
+    codes(&host, &mut gpu, &[1, 1025, 70_001]);
+}
+
+/// Every kind of values of every kind of codes.
+pub(crate) fn codes(host: &HostDevice, gpu: &mut CudaDevice, sizes: &[usize]) {
+    let pairs = [
+        (Kind::I16, Kind::U8, -100),
+        (Kind::U16, Kind::U8, 7),
+        (Kind::I32, Kind::U8, -9),
+        (Kind::I32, Kind::U16, i128::from(i32::MIN)),
+        (Kind::U32, Kind::U16, 1 << 31),
+        (Kind::I64, Kind::U8, 0),
+        (Kind::I64, Kind::U16, -1),
+        (Kind::I64, Kind::U32, i128::from(i64::MIN)),
+        (Kind::U64, Kind::U32, 1 << 63),
+        (Kind::Decimal, Kind::U8, -(1 << 90)),
+        (Kind::Decimal, Kind::U16, 5),
+        (Kind::Decimal, Kind::U32, 1 << 64),
+        (Kind::Decimal, Kind::U64, -1),
+    ];
+    let steps = pairs
+        .iter()
+        .enumerate()
+        .flat_map(|(at, (kind, from, least))| {
+            let load = Instruction {
+                column: *from as u16,
+                constant: *least,
+                ..row_instruction(Op::Load, *kind, [at as u8, 0, 0, 0], *from)
+            };
+            let store = Instruction {
+                column: at as u16,
+                ..row_instruction(Op::Store, *kind, [0, at as u8, 0, 0], *kind)
+            };
+            [load, store]
+        });
+    let program = RowProgram {
+        instructions: steps.collect(),
+        columns: (0..12).map(RowSource::Column).collect(),
+        outputs: pairs.iter().map(|(kind, ..)| type_of(*kind)).collect(),
+    };
+    let mut random = Random(61);
+    for after in [0, u64::MAX] {
+        gpu.rows_before_compiling = after;
+        for rows in sizes {
+            let arrays = each_kind(&mut random, *rows);
+            assert!(same_outputs(host, gpu, &arrays, &program));
+            assert!(after > 0 || is_generated(&program, &arrays));
+        }
+    }
+}
+
 /// A program is compiled after enough rows, and shares its kernel with programs that differ in constants.
 #[test]
 fn programs_that_differ_in_constants_are_one_kernel() {

@@ -44,7 +44,8 @@ pub(crate) fn encode(parts: &[ArrayRef]) -> Result<Option<EncodedArrays>> {
     let Some(all) = AllValues::of(&numbered, most) else {
         return Ok(None);
     };
-    let (code, codes) = match all.values.len() + usize::from(all.has_nulls) {
+    let values = all.values.len() + usize::from(all.has_nulls);
+    let (code, codes) = match values {
         ..=0x100 => (Kind::U8, codes::<UInt8Type>(&numbered, &all, |n| n as u8)),
         _ => (
             Kind::U16,
@@ -54,8 +55,15 @@ pub(crate) fn encode(parts: &[ArrayRef]) -> Result<Option<EncodedArrays>> {
     Ok(Some(EncodedArrays {
         codes,
         code,
+        bound: values as u64,
         values: ArrayValues::Dictionary(all.array(parts)?),
     }))
+}
+
+/// Whether the values of some rows of text repeat so often that a column of such values has codes.
+pub(crate) fn repeats(part: &ArrayRef) -> bool {
+    let most = part.len() / ROWS_PER_VALUE;
+    may_be_few(std::slice::from_ref(part), part.len(), most).unwrap_or(false)
 }
 
 /// Whether a sample of the rows does not have too many values.
@@ -222,6 +230,7 @@ mod tests {
             codes,
             code,
             values,
+            ..
         } = encode(parts).unwrap()?;
         let ArrayValues::Dictionary(values) = values else {
             panic!("text has no least value");

@@ -69,6 +69,8 @@ where
     is_narrower.then(|| EncodedArrays {
         codes,
         code,
+        // A NULL may have any code.
+        bound: u64::try_from(high - least).map_or(u64::MAX, |most| most.saturating_add(1)),
         values: ArrayValues::Offset {
             data_type: parts[0].data_type().clone(),
             least,
@@ -146,6 +148,7 @@ mod tests {
             codes,
             code,
             values,
+            ..
         } = encode(parts)?;
         let ArrayValues::Offset { data_type, least } = values else {
             panic!("numbers have no dictionary");
