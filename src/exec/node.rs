@@ -251,6 +251,11 @@ impl DeviceNode {
         })
     }
 
+    /// The name of its device.
+    pub(crate) fn device_name(&self) -> &str {
+        self.device.name()
+    }
+
     /// What the node does with each batch, if that is all it does.
     pub(crate) fn on_batch(&self, device: &Arc<dyn Device>) -> Option<PerBatch<'_>> {
         let [input] = self.inputs.as_slice() else {

@@ -25,6 +25,7 @@ use crate::plan::recognise::source::join_source;
 use crate::plan::rewrite::Rewrite;
 use crate::plan::snapshots::scans::without_snapshots;
 use crate::runtime::planned_device::PlannedDevice;
+use crate::runtime::process::BowtieRuntime;
 use crate::runtime::session_devices::SessionDevices;
 
 /// Replaces joins and aggregations by device nodes. It scans no rows, opens no device, and waits for nothing but the start of the NVIDIA
@@ -54,6 +55,11 @@ impl BowtieRule {
             #[cfg(test)]
             gpu: None,
         }
+    }
+
+    /// The runtime whose devices it plans for.
+    pub(crate) fn runtime(&self) -> &Arc<BowtieRuntime> {
+        self.devices.runtime()
     }
 
     /// The same rule, which records what it decides.

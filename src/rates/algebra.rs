@@ -216,7 +216,8 @@ impl AlgebraRows {
         match self.operator {
             Operator::Select => {
                 let program = program(Op::Lt, false, DataType::Boolean);
-                let kept = device.select(self.rows, &program, &[left], &[left, right])?;
+                let kept =
+                    device.select(self.rows, 0..self.rows, &program, &[left], &[left, right])?;
                 Ok(kept.map_or(self.rows, |(rows, _)| rows))
             }
             Operator::Project => {

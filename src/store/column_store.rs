@@ -245,6 +245,7 @@ impl ColumnStore {
             return Ok(column.map(|column| KeptColumn {
                 column: Arc::new(column),
                 encoding: None,
+                blocks: None,
             }));
         };
         let values = match encoded.values {
@@ -260,6 +261,7 @@ impl ColumnStore {
         let column = self.upload_in_room(scan, &encoded.codes)?;
         Ok(column.map(|column| KeptColumn {
             column: Arc::new(column),
+            blocks: encoded.blocks.map(Arc::new),
             encoding: Some(Encoding {
                 code: encoded.code,
                 bound: encoded.bound,
@@ -402,6 +404,20 @@ impl ColumnStore {
             pinned: stored.is_pinned(),
         });
         columns.collect()
+    }
+
+    /// Bytes and values of what is stored of some columns.
+    pub(crate) fn share_of(&self, columns: &[TableColumns]) -> (u64, u64) {
+        let stored = self.stored.lock();
+        let all = stored
+            .columns
+            .values()
+            .filter(|column| !column.key.is_dead());
+        let of_table = all.filter(|column| columns.iter().any(|of| column.key.is_any_of(of)));
+        of_table.fold((0, 0), |(bytes, values), stored| {
+            let column = &stored.kept.column;
+            (bytes + column.bytes(), values + column.rows() as u64)
+        })
     }
 
     /// Removes these columns, pinned ones too, when the queries that use them are done; but not those in `keep`. Returns

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::device::data::block_extents::BlockExtents;
 use crate::device::data::column::Column;
 use crate::device::data::encoding::{CodedValues, Encoding};
 use crate::device::primitives::device::Device;
@@ -12,6 +13,8 @@ use crate::error::Result;
 pub(crate) struct KeptColumn {
     pub(crate) column: Arc<Column>,
     pub(crate) encoding: Option<Encoding>,
+    /// Of codes.
+    pub(crate) blocks: Option<Arc<BlockExtents>>,
 }
 
 impl KeptColumn {

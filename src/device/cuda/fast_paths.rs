@@ -1,5 +1,7 @@
 //! [`FastPaths`] of an NVIDIA GPU: each calls the method of its family's folder.
 
+use std::ops::Range;
+
 use crate::device::cuda::device::CudaDevice;
 use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::KeyRange;
@@ -67,12 +69,12 @@ impl FastPaths for CudaDevice {
 
     fn fold_groups(
         &self,
-        rows: usize,
+        within: Range<usize>,
         program: &GroupProgram,
         columns: &[&Column],
     ) -> Result<Option<Vec<u64>>> {
         self.check_cancelled()?;
-        self.fold_groups_generated(rows, program, columns)
+        self.fold_groups_generated(within, program, columns)
     }
 
     fn likely_key_range(&self, columns: &[&Column]) -> Result<Option<KeyRange>> {

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 
+use crate::device::data::block_extents::BlockExtents;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::decode_array::decode_array;
@@ -19,6 +20,8 @@ use crate::ir::row_program::{RowProgram, RowSource};
 pub(crate) struct EncodedColumn {
     pub(crate) codes: Arc<Column>,
     pub(crate) encoding: Encoding,
+    /// Of a stored column as it is.
+    pub(crate) blocks: Option<Arc<BlockExtents>>,
     /// The handle whose stream the codes are read on.
     device: Arc<dyn Device>,
     values: OnceLock<Arc<Column>>,
@@ -29,9 +32,15 @@ impl EncodedColumn {
         Self {
             codes,
             encoding,
+            blocks: None,
             device,
             values: OnceLock::new(),
         }
+    }
+
+    /// The same column, whose blocks have these extents.
+    pub(crate) fn with_blocks(self, blocks: Option<Arc<BlockExtents>>) -> Self {
+        Self { blocks, ..self }
     }
 
     /// The same encoding of other codes.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 
+use crate::device::data::block_extents::BlockExtents;
 use crate::device::data::column::Column;
 use crate::ir::program::Kind;
 
@@ -51,6 +52,8 @@ pub(crate) struct EncodedArrays {
     pub(crate) code: Kind,
     /// All codes are below it.
     pub(crate) bound: u64,
+    /// Of offsets, if there are several blocks.
+    pub(crate) blocks: Option<BlockExtents>,
     pub(crate) values: ArrayValues,
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod batch_column;
+pub(crate) mod block_extents;
 pub(crate) mod buffer;
 pub(crate) mod column;
 pub(crate) mod decode_array;

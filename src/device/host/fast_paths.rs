@@ -1,5 +1,7 @@
 //! [`FastPaths`] of the CPU backend: equi-joins that materialise their output in the probe pass.
 
+use std::ops::Range;
+
 use crate::device::data::column::Column;
 use crate::device::data::matches::FirstProbe;
 use crate::device::data::opaque::Opaque;
@@ -53,12 +55,12 @@ impl FastPaths for HostDevice {
 
     fn fold_groups(
         &self,
-        rows: usize,
+        within: Range<usize>,
         program: &GroupProgram,
         columns: &[&Column],
     ) -> Result<Option<Vec<u64>>> {
         let check_cancelled = || self.check_cancelled();
         self.pool
-            .install(|| group_program::fold(rows, program, columns, &check_cancelled))
+            .install(|| group_program::fold(within, program, columns, &check_cancelled))
     }
 }

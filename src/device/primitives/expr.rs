@@ -1,5 +1,7 @@
 //! [`ExprPrimitives`].
 
+use std::ops::Range;
+
 use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
 use crate::ir::row_program::RowProgram;
@@ -24,10 +26,12 @@ pub(crate) trait ExprPrimitives {
     fn keep(&self, flags: &Column, columns: &[&Column]) -> Result<Option<(usize, Vec<Column>)>>;
 
     /// The rows for which the only output of a program is TRUE, of the columns `kept`: [`ExprPrimitives::map`] and
-    /// [`ExprPrimitives::keep`] in one step.
+    /// [`ExprPrimitives::keep`] in one step. It is TRUE for no row outside of `within`, a part of the rows that begins with a
+    /// [block](crate::device::data::block_extents::BLOCK_ROWS).
     fn select(
         &self,
         rows: usize,
+        _within: Range<usize>,
         program: &RowProgram,
         columns: &[&Column],
         kept: &[&Column],

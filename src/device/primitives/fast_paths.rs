@@ -1,5 +1,7 @@
 //! [`FastPaths`].
 
+use std::ops::Range;
+
 use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::KeyRange;
 use crate::device::data::matches::FirstProbe;
@@ -77,11 +79,12 @@ pub(crate) trait FastPaths {
         Ok(None)
     }
 
-    /// The words of all groups of a program over `rows` rows of `columns`, one group after the other. Fails with `NeedsDataFusion` if DataFusion
+    /// The words of all groups of a program over the rows `within` of `columns`, one group after the other; `within` begins with a
+    /// [block](crate::device::data::block_extents::BLOCK_ROWS). Fails with `NeedsDataFusion` if DataFusion
     /// has to evaluate a row.
     fn fold_groups(
         &self,
-        _rows: usize,
+        _within: Range<usize>,
         _program: &GroupProgram,
         _columns: &[&Column],
     ) -> Result<Option<Vec<u64>>> {

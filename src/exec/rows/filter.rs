@@ -18,6 +18,7 @@ use crate::exec::chunk::DeviceStream;
 use crate::exec::node::{DeviceOperator, Execution, OnBatch};
 use crate::exec::rows::evaluate::{on_host, read_by};
 use crate::exec::rows::piecewise::{emission_of, ordering_of, piecewise};
+use crate::exec::rows::skip::possible_rows;
 use crate::spec::rows::FilterSpec;
 
 /// Keeps the rows for which a predicate is true: SELECT of \[D\] table 1, here as flag, scan, compact.
@@ -96,9 +97,16 @@ fn select(
     if !spec.predicate.subqueries.is_empty() {
         return Err(BowtieError::NeedsDataFusion);
     }
-    let (program, read) = read_by(device, &spec.predicate.program, batch)?;
+    let predicate = &spec.predicate.program;
+    let within = possible_rows(predicate, batch)?;
+    if within.is_empty() && batch.rows() > 0 {
+        let none = device.sequence(0, 0)?;
+        let columns = columns.iter().map(|column| device.gather(column, &none));
+        return Ok(Some((0, columns.collect::<crate::error::Result<_>>()?)));
+    }
+    let (program, read) = read_by(device, predicate, batch)?;
     let read: Vec<&Column> = read.iter().map(AsRef::as_ref).collect();
-    device.select(batch.rows(), &program, &read, columns)
+    device.select(batch.rows(), within, &program, &read, columns)
 }
 
 /// The output columns of the rows of `batch` for which the predicate is true. DataFusion evaluates it if the device

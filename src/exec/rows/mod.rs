@@ -4,4 +4,5 @@ pub(crate) mod evaluate;
 pub(crate) mod filter;
 pub(crate) mod piecewise;
 pub(crate) mod projection;
+pub(crate) mod skip;
 pub(crate) mod union;

@@ -169,6 +169,7 @@ impl Run {
                 Some(encoding) => {
                     let device = Arc::clone(&self.loader.device);
                     let encoded = EncodedColumn::new(kept.column, encoding, device);
+                    let encoded = encoded.with_blocks(kept.blocks);
                     BatchColumn::Encoded(Arc::new(encoded))
                 }
             });

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::error::Decline;
+use crate::exec::scan::table::Table;
 use crate::plan::choose::placement::Estimate;
 use crate::plan::choose::statistics::{RowEstimate, StatisticsCache};
 use crate::plan::recognise::aggregate_source::GroupSource;
@@ -50,8 +51,19 @@ pub(crate) struct Decision {
     pub right_rows: Option<u64>,
     /// What it costs, where that decides.
     pub estimate: Option<Estimate>,
+    /// Of a scan on the device.
+    pub stored: Option<StoredShare>,
     /// Why it was declined, or by which algorithm it runs.
     pub reason: String,
+}
+
+/// What is stored of a scan's columns on the device.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StoredShare {
+    /// Bytes there, as they are stored.
+    pub resident: u64,
+    /// Bytes of the values that are not there, approximately.
+    pub missing: u64,
 }
 
 impl Decision {
@@ -78,10 +90,35 @@ impl Decision {
             left_rows: rows.and_then(|(left, _)| left.rows()),
             right_rows: rows.and_then(|(_, right)| right.rows()),
             estimate,
+            stored: None,
             reason: match outcome {
                 Ok(spec) => spec.algorithm(),
                 Err(decline) => decline.to_string(),
             },
+        }
+    }
+
+    /// On a scan whose columns stay on the device.
+    pub(crate) fn of_scan(table: &Table, stored: StoredShare) -> Self {
+        let fields = table.schema().fields().iter();
+        let columns: Vec<&str> = fields.map(|field| field.name().as_str()).collect();
+        Self {
+            node: "DataSourceExec".into(),
+            detail: columns.join(", "),
+            offloaded: true,
+            strategy: None,
+            left_rows: None,
+            right_rows: None,
+            estimate: None,
+            stored: Some(stored),
+            reason: match (stored.resident, stored.missing) {
+                (_, 0) => "its columns are on the device",
+                (0, _) => {
+                    "its columns are sent, and stay on the device as far as bowtie.cache allows"
+                }
+                _ => "a part of its columns is on the device, and the rest is sent",
+            }
+            .into(),
         }
     }
 
@@ -99,6 +136,7 @@ impl Decision {
             left_rows: None,
             right_rows: None,
             estimate: None,
+            stored: None,
         }
     }
 
@@ -118,6 +156,7 @@ impl Decision {
             left_rows: input.and_then(|rows| rows.rows()),
             right_rows: None,
             estimate,
+            stored: None,
             reason: match outcome {
                 Ok(how) => how.into(),
                 Err(decline) => decline.to_string(),
@@ -146,6 +185,7 @@ impl Decision {
             left_rows: statistics.rows(source.bottom.input()).rows(),
             right_rows: None,
             estimate,
+            stored: None,
             reason: match (outcome, separate) {
                 (Ok(_), None) => "aggregated on the device".into(),
                 (Ok(_), Some(separate)) => {

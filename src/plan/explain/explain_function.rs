@@ -13,10 +13,14 @@ use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
+use crate::exec::node::DeviceNode;
+use crate::exec::scan::node::ScanOperator;
+use crate::exec::scan::table::Table;
 use crate::plan::cache::state_of::state_of;
 use crate::plan::choose::placement::Estimate;
-use crate::plan::explain::decision::{Decision, Decisions};
+use crate::plan::explain::decision::{Decision, Decisions, StoredShare};
 use crate::plan::rule::BowtieRule;
+use crate::runtime::process::BowtieRuntime;
 
 /// The table function. Its one argument is a query, as a string.
 #[derive(Debug)]
@@ -61,6 +65,37 @@ struct ExplainTable {
     query: String,
 }
 
+impl ExplainTable {
+    /// Adds the scans on the device, in the order of the plan.
+    fn add_scans(&self, plan: &Arc<dyn ExecutionPlan>, decisions: &mut Vec<Decision>) {
+        if let Some((node, scan)) = DeviceNode::find::<ScanOperator>(plan) {
+            let stored = stored_share(self.rule.runtime(), node.device_name(), &scan.table);
+            decisions.push(Decision::of_scan(&scan.table, stored));
+        }
+        for input in plan.children() {
+            self.add_scans(input, decisions);
+        }
+    }
+}
+
+/// What a device's store has of a table's columns.
+fn stored_share(runtime: &BowtieRuntime, device: &str, table: &Table) -> StoredShare {
+    let stores = runtime.stores().into_iter();
+    let mut of_device = stores.filter(|(name, _)| name == device);
+    let (resident, values) = of_device
+        .next()
+        .map_or((0, 0), |(_, store)| store.share_of(&table.stored_as()));
+    let rows = table.statistics().num_rows;
+    let rows = rows.get_value().copied().unwrap_or_default();
+    let all = (rows * table.schema().fields().len()) as u64;
+    let bytes = table.bytes().unwrap_or_default();
+    let missing = all.saturating_sub(values) as u128 * u128::from(bytes);
+    StoredShare {
+        resident,
+        missing: missing.checked_div(all.into()).unwrap_or_default() as u64,
+    }
+}
+
 fn schema() -> SchemaRef {
     let text = |name: &str, nullable: bool| Field::new(name, DataType::Utf8, nullable);
     let rows = |name: &str| Field::new(name, DataType::UInt64, true);
@@ -73,6 +108,7 @@ fn schema() -> SchemaRef {
         rows("left_rows"),
         rows("right_rows"),
         rows("output_rows"),
+        rows("resident_bytes"),
         rows("bytes_up"),
         rows("bytes_down"),
         time("device_ms"),
@@ -102,7 +138,11 @@ fn to_batch(decisions: &[Decision]) -> Result<RecordBatch> {
             Arc::new(rows(|d| d.left_rows)),
             Arc::new(rows(|d| d.right_rows)),
             Arc::new(rows(|d| d.estimate?.rows)),
-            Arc::new(bytes(|e| e.bytes_up)),
+            Arc::new(rows(|d| Some(d.stored?.resident))),
+            Arc::new(rows(|d| {
+                let sent = d.stored.map(|stored| stored.missing);
+                sent.or(d.estimate.as_ref().map(|estimate| estimate.bytes_up))
+            })),
             Arc::new(bytes(|e| e.bytes_down)),
             Arc::new(times(|d| Some(d.estimate?.device_ms))),
             Arc::new(times(|d| Some(d.estimate?.host_ms))),
@@ -143,8 +183,10 @@ impl TableProvider for ExplainTable {
             .with_physical_optimizer_rules(rules)
             .build();
         let logical = planner.create_logical_plan(&self.query).await?;
-        planner.create_physical_plan(&logical).await?;
-        let batch = to_batch(&decisions.take())?;
+        let plan = planner.create_physical_plan(&logical).await?;
+        let mut decisions = decisions.take();
+        self.add_scans(&plan, &mut decisions);
+        let batch = to_batch(&decisions)?;
         MemTable::try_new(schema(), vec![vec![batch]])?
             .scan(session, projection, filters, limit)
             .await

@@ -63,13 +63,10 @@ async fn columns_are_pinned_and_unpinned() {
     let of_r = format!("{LISTED} WHERE \"table\" = 'r' AND pinned");
     assert_eq!(lines(&ctx, &of_r).await, expected);
     let freed = lines(&ctx, "SELECT \"column\", bytes FROM bowtie_unpin('r')").await;
+    let of = |column, codes| format!("| {column}      | {} |", bytes(codes));
     assert_eq!(
         freed,
-        [
-            "| k      | 40008 |",
-            "| v      | 40008 |",
-            "| t      | 0     |"
-        ]
+        [of("k", 5_001), of("v", 10_002), "| t      | 0     |".into()]
     );
     assert!(lines(&ctx, &of_r).await.is_empty());
 }
@@ -156,4 +153,39 @@ async fn wrong_arguments_are_refused() {
         let error = failed.await.unwrap_err().to_string();
         assert!(error.contains(expected), "{call}: {error}");
     }
+}
+
+/// `bowtie_explain` tells what of a scan is on the device, and what would be sent.
+#[tokio::test]
+async fn explained_scans_tell_what_is_stored() {
+    let (ctx, _) = session(64 << 20, "32MB");
+    ctx.register_table("r", table(vec![vec![batch(0, 1_000)]]))
+        .unwrap();
+    let explained = async || {
+        let scans = "SELECT detail, resident_bytes, bytes_up, reason FROM bowtie_explain('SELECT k, sum(v) FROM r GROUP BY k') WHERE node = 'DataSourceExec'";
+        lines(&ctx, scans).await
+    };
+    let [before] = &explained().await[..] else {
+        panic!("one scan")
+    };
+    let of = |line: &str, at: usize| line.split('|').nth(at).unwrap().trim().to_string();
+    assert_eq!(of(before, 1), "k, v");
+    assert_eq!([of(before, 2), of(before, 3)], ["0", "16000"], "{before}");
+    assert!(before.contains("its columns are sent"), "{before}");
+    lines(&ctx, "SELECT sum(v) FROM r").await;
+    let [part] = &explained().await[..] else {
+        panic!("one scan")
+    };
+    let resident = stored_bytes(8_000, 2_000).to_string();
+    assert_eq!(
+        [of(part, 2), of(part, 3)],
+        [resident, "8000".into()],
+        "{part}"
+    );
+    read(&ctx, "SELECT k, sum(v) FROM r GROUP BY k ORDER BY k").await;
+    let [after] = &explained().await[..] else {
+        panic!("one scan")
+    };
+    assert_eq!(of(after, 3), "0");
+    assert!(after.contains("its columns are on the device"), "{after}");
 }

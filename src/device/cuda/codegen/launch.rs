@@ -2,6 +2,7 @@
 //! a program and its columns. Out: its outputs, or the rows that pass.
 
 use std::iter;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::buffer::ScalarBuffer;
@@ -39,6 +40,8 @@ const SHRINK_FACTOR: usize = 4;
 /// The values of a kernel's parameters.
 #[derive(Default)]
 struct KernelArguments<'a> {
+    /// The first row, which begins a block, and the number of rows from it on.
+    from: usize,
     rows: usize,
     columns: &'a [&'a Values],
     outputs: &'a [(Memory, Option<Memory>)],
@@ -53,8 +56,11 @@ impl KernelArguments<'_> {
     fn arg(&self, parameter: Parameter, program: &RowProgram) -> U64 {
         match parameter {
             Parameter::Rows => (self.rows as u64).into(),
-            Parameter::Column(at) => (&self.columns[at].values).into(),
-            Parameter::ColumnValidity(at) => self.columns[at].valid.as_ref().into(),
+            Parameter::Column(at) => self.values(self.columns[at]),
+            Parameter::ColumnValidity(at) => match &self.columns[at].valid {
+                Some(valid) => U64::from(valid.pointer() + self.from as u64 / 8),
+                None => U64::ZERO,
+            },
             Parameter::Output(at) => (&self.outputs[at].0).into(),
             Parameter::OutputValidity(at) => self.outputs[at].1.as_ref().into(),
             Parameter::Constant(at) => (program.instructions[at].constant as u64).into(),
@@ -62,7 +68,7 @@ impl KernelArguments<'_> {
                 ((program.instructions[at].constant >> 64) as u64).into()
             }
             Parameter::Faults | Parameter::Counts => self.faults.into(),
-            Parameter::Moved(at) => (&self.moved[at].values).into(),
+            Parameter::Moved(at) => self.values(self.moved[at]),
             Parameter::Kept(at) => (&self.kept[at]).into(),
             Parameter::Bits
             | Parameter::Least(_)
@@ -73,6 +79,17 @@ impl KernelArguments<'_> {
                 FilterTest::Program | FilterTest::Run => U64::ZERO,
             },
         }
+    }
+}
+
+impl KernelArguments<'_> {
+    /// The address of the first row's value.
+    fn values(&self, column: &Values) -> U64 {
+        let bits = match width(&column.data_type) {
+            Some(0) | None => 1,
+            Some(width) => 8 * width as u64,
+        };
+        U64::from(column.values.pointer() + self.from as u64 * bits / 8)
     }
 }
 
@@ -136,6 +153,7 @@ impl CudaDevice {
     pub(crate) fn select_generated(
         &self,
         rows: usize,
+        within: Range<usize>,
         program: &RowProgram,
         columns: &[&Column],
         kept: &[&Column],
@@ -146,7 +164,8 @@ impl CudaDevice {
         };
         let kinds = kinds(&values)?;
         let deciding = (program, FilterTest::Program);
-        self.kept_in_one_pass(rows, deciding, (columns, &values, &kinds), kept)
+        let of = (columns, values.as_slice(), kinds.as_slice());
+        self.kept_in_one_pass(rows, within, deciding, of, kept)
     }
 
     /// The rows that `test` keeps, by the output of a program or by the columns that it loads, in one pass. `columns`:
@@ -154,12 +173,14 @@ impl CudaDevice {
     pub(crate) fn kept_in_one_pass(
         &self,
         rows: usize,
+        within: Range<usize>,
         (program, test): (&RowProgram, FilterTest<'_>),
         (columns, values, kinds): (&[&Column], &[&Values], &[(Kind, bool)]),
         kept: &[&Column],
     ) -> Result<Option<Kept>> {
         let stream = &self.stream;
         let moving: Option<Vec<&Values>> = kept.iter().map(|column| moving(column)).collect();
+        let (all, rows) = (rows, within.len());
         let (Some(moving), 1..) = (moving, rows) else {
             return Ok(None);
         };
@@ -195,6 +216,7 @@ impl CudaDevice {
         let tiles = rows.div_ceil(kernel.layout.tile() as usize);
         let counts = stream.zeroed(HEADER + tiles * 4, "counts of tiles")?;
         let given = KernelArguments {
+            from: within.start,
             rows,
             columns: values,
             moved: &moving,
@@ -203,7 +225,7 @@ impl CudaDevice {
             test,
             ..KernelArguments::default()
         };
-        // SAFETY: columns have `rows` values in whole vectors, and the outputs hold as many; counts are zero. The
+        // SAFETY: columns have `rows` values from the first one on, in whole vectors, and the outputs hold as many; counts are zero. The
         // bitmap has a bit for each place that the digits define.
         unsafe { self.launch_generated(&kernel, program, &given)? };
         let mut header = [0; 24];
@@ -221,7 +243,7 @@ impl CudaDevice {
             _ => return Err(BowtieError::NeedsDataFusion),
         }
         // Distinct values are asked for as a column of their own, even if all rows pass.
-        if selected == rows && !matches!(test, FilterTest::Run) {
+        if selected == all && !matches!(test, FilterTest::Run) {
             return Ok(Some(None));
         }
         let made = room.into_iter().zip(&moving).zip(&selection.moved);
@@ -271,11 +293,12 @@ impl CudaDevice {
     /// The words of all groups of a program; `None` if no kernel runs it.
     pub(crate) fn fold_groups_generated(
         &self,
-        rows: usize,
+        within: Range<usize>,
         program: &GroupProgram,
         columns: &[&Column],
     ) -> Result<Option<Vec<u64>>> {
         let values: Option<Vec<&Values>> = columns.iter().map(|column| column.on_cuda()).collect();
+        let rows = within.len();
         let (Some(values), Some(shape), 1..) = (values, GroupShape::of(program), rows) else {
             return Ok(None);
         };
@@ -287,6 +310,7 @@ impl CudaDevice {
         };
         let made = self.stream.zeroed((1 + words) * 8, "words of groups")?;
         let given = KernelArguments {
+            from: within.start,
             rows,
             columns: &values,
             faults: Some(&made),

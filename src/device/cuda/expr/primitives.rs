@@ -1,5 +1,7 @@
 //! [`ExprPrimitives`] of an NVIDIA GPU.
 
+use std::ops::Range;
+
 use crate::device::cuda::device::CudaDevice;
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
@@ -36,12 +38,13 @@ impl ExprPrimitives for CudaDevice {
     fn select(
         &self,
         rows: usize,
+        within: Range<usize>,
         program: &RowProgram,
         columns: &[&Column],
         kept: &[&Column],
     ) -> Result<Option<(usize, Vec<Column>)>> {
         self.check_cancelled()?;
-        match self.select_generated(rows, program, columns, kept)? {
+        match self.select_generated(rows, within, program, columns, kept)? {
             Some(selected) => Ok(selected),
             None => self.select_by_flags(rows, program, columns, kept),
         }

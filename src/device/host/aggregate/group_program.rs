@@ -14,9 +14,9 @@ use crate::ir::group_program::{Accumulator, GroupProgram, Word, extreme_word};
 /// Rows that one task folds.
 const TASK_ROWS: usize = 1 << 16;
 
-/// The words of all groups, one group after the other. Fails with [`BowtieError::NeedsDataFusion`] if DataFusion has to evaluate a row.
+/// The words of all groups of the rows `within`, one group after the other. Fails with [`BowtieError::NeedsDataFusion`] if DataFusion has to evaluate a row.
 pub(crate) fn fold(
-    rows: usize,
+    within: Range<usize>,
     program: &GroupProgram,
     columns: &[&Column],
     check_cancelled: &(dyn Fn() -> Result<()> + Sync),
@@ -28,10 +28,10 @@ pub(crate) fn fold(
     let sources = sources.collect::<Result<Vec<_>>>()?;
     let layout = program.layout();
     let none = || vec![0; groups as usize * program.words()];
-    let tasks = (0..rows.div_ceil(TASK_ROWS)).into_par_iter();
+    let tasks = (0..within.len().div_ceil(TASK_ROWS)).into_par_iter();
     let folded = tasks.try_fold(none, |words, task| {
         check_cancelled()?;
-        let from = task * TASK_ROWS;
+        let from = within.start + task * TASK_ROWS;
         let mut fold = Fold {
             program,
             sources: &sources,
@@ -39,7 +39,7 @@ pub(crate) fn fold(
             groups: vec![0; BLOCK],
             words,
         };
-        fold.rows(from..(from + TASK_ROWS).min(rows))?;
+        fold.rows(from..(from + TASK_ROWS).min(within.end))?;
         Ok(fold.words)
     });
     let merged = folded.try_reduce(none, |mut all, words| {

@@ -19,6 +19,8 @@ pub(crate) struct FusedProgram {
     pub rows: RowProgram,
     /// Registers of the filters' predicates, the lowest filter's first.
     pub predicates: Vec<u8>,
+    /// The lowest filter's predicate, where it is over the columns of the scan as they are.
+    pub lowest: Option<RowProgram>,
     /// For each group key, the column of the scan.
     pub keys: Vec<usize>,
     /// For each fold of each aggregate, in order.
@@ -54,6 +56,7 @@ enum Place {
 pub(crate) struct Composer {
     rows: RowProgram,
     predicates: Vec<u8>,
+    lowest: Option<RowProgram>,
     registers: u8,
     /// The columns of the node that is composed next.
     places: Vec<Place>,
@@ -70,6 +73,7 @@ impl Composer {
                 outputs: vec![],
             },
             predicates: vec![],
+            lowest: None,
             registers: 0,
             places: (0..types.len()).map(Place::Scan).collect(),
             types,
@@ -78,6 +82,9 @@ impl Composer {
 
     /// `None` where the filter cannot be composed.
     pub(crate) fn filter(&mut self, spec: &FilterSpec) -> Option<()> {
+        if self.predicates.is_empty() {
+            self.lowest = self.over_scan(&spec.predicate.program);
+        }
         let outputs = self.append(&spec.predicate)?;
         let [Some(predicate)] = outputs[..] else {
             return None;
@@ -87,6 +94,24 @@ impl Composer {
         let places = places.map(|column| self.places.get(*column).cloned());
         self.places = places.collect::<Option<_>>()?;
         Some(())
+    }
+
+    /// A program over the current columns as one over the columns of the scan; `None` where these are not the same.
+    fn over_scan(&self, program: &RowProgram) -> Option<RowProgram> {
+        let read = program.columns.iter().map(|source| match source {
+            RowSource::Column(column) => match self.places.get(*column)? {
+                Place::Scan(_) => Some(()),
+                _ => None,
+            },
+            // Nothing is known of tests.
+            RowSource::Test(_) => Some(()),
+        });
+        read.collect::<Option<()>>()?;
+        let place = |column: usize| match self.places.get(column) {
+            Some(Place::Scan(column)) => *column,
+            _ => column,
+        };
+        Some(program.over(&place))
     }
 
     /// `None` where the projection cannot be composed.
@@ -162,6 +187,7 @@ impl Composer {
         Some(FusedProgram {
             rows: self.rows,
             predicates: self.predicates,
+            lowest: self.lowest,
             keys,
             folds,
         })

@@ -24,6 +24,7 @@ use crate::exec::partition::grace_aggregate::GroupPartitioner;
 use crate::exec::rows::filter::FilterOperator;
 use crate::exec::rows::piecewise::Pieces;
 use crate::exec::rows::projection::ProjectionOperator;
+use crate::exec::rows::skip::possible_rows;
 use crate::exec::scan::node::ScanOperator;
 use crate::spec::aggregate::GroupSpec;
 use crate::spec::rows::{FilterSpec, ProjectionSpec};
@@ -190,11 +191,22 @@ impl FusedRows {
         spec: &GroupSpec,
         batch: &DeviceBatch,
     ) -> crate::error::Result<Option<PieceGroups>> {
+        let within = match &self.program.lowest {
+            Some(predicate) => possible_rows(predicate, batch)?,
+            None => 0..batch.rows(),
+        };
         let Some(bound) = self.program.bind(device, batch)? else {
             return Ok(None);
         };
         let columns: Vec<&Column> = bound.columns.iter().map(AsRef::as_ref).collect();
-        let words = device.fold_groups(batch.rows(), &bound.program, &columns)?;
+        let words = match within.is_empty() {
+            // No row passes.
+            true => bound
+                .program
+                .groups()
+                .map(|groups| vec![0; groups as usize * bound.program.words()]),
+            false => device.fold_groups(within, &bound.program, &columns)?,
+        };
         let groups = words.map(|words| bound.groups(&self.program, spec, &words));
         groups.transpose()
     }

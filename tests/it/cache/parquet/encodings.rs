@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use arrow::array::*;
 use arrow::datatypes::{DataType, TimeUnit};
+use arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::SessionContext;
 use tempfile::{TempDir, tempdir};
 
 use crate::cache::parquet::{create, write};
 use crate::cache::{lines, measured, session, stock_lines};
+use crate::support::answer::analyzed;
 use crate::support::session::set;
 
 /// Columns whose values repeat, by name; the last ones have no narrower codes, or none at all.
@@ -210,5 +212,39 @@ async fn encodings_are_listed() {
         ("flag", ""),
     ] {
         assert_eq!(of(column), encoding, "{column}");
+    }
+}
+
+#[tokio::test]
+async fn filters_projections_and_few_groups_are_one_pass() {
+    let (ctx, _directory) = table(&[(300, 0), (200, 5), (100, 70_000)], "128").await;
+    let having = "AND text IS NOT NULL AND NOT views LIKE '%9%'";
+    for sql in [
+        "SELECT count(*), sum(dec * dec), min(d32), max(i16), count(i32) FROM r WHERE i64 BETWEEN 10 AND 500".to_string(),
+        format!("SELECT text, i16, sum(i64 + u32), avg(dec), count(wide), max(t64) FROM r WHERE i32 < 250 {having} GROUP BY text, i16 ORDER BY 1, 2"),
+        "SELECT large, sum(CASE WHEN flag THEN dec END), min(u64 - 3) FROM r GROUP BY large ORDER BY large".to_string(),
+        "SELECT count(*), sum(i64) FROM r WHERE i64 < -1000".to_string(),
+        "SELECT u16, count(*) FROM r WHERE i64 < -1000 GROUP BY u16".to_string(),
+    ] {
+        let expected = stock_lines(&ctx, &sql).await;
+        assert_eq!(lines(&ctx, &sql).await, expected, "{sql}");
+        let plan = analyzed(&ctx, &sql).await;
+        let aggregate = plan.lines().find(|line| line.contains("BowtieAggregateExec")).unwrap();
+        assert!(aggregate.contains("fused="), "{plan}");
+    }
+    // A fault in a row that the filter drops is none, and one in a row that passes is DataFusion's error.
+    let overflow =
+        |below| format!("SELECT sum(wide * 1000000000000000000) FROM r WHERE id < {below}");
+    for below in [0, 3, 600] {
+        let sql = overflow(below);
+        set(&ctx, "bowtie.offload", "off");
+        let stock = ctx.sql(&sql).await.unwrap().collect().await;
+        set(&ctx, "bowtie.offload", "force");
+        let forced = ctx.sql(&sql).await.unwrap().collect().await;
+        let shown = |made: Result<Vec<RecordBatch>, _>| {
+            made.map(|made| pretty_format_batches(&made).unwrap().to_string())
+                .map_err(|error: datafusion::error::DataFusionError| error.strip_backtrace())
+        };
+        assert_eq!(shown(forced), shown(stock), "{sql}");
     }
 }

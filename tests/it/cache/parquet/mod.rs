@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 use crate::cache::{lines, session};
 
+mod blocks;
 mod encodings;
 mod pins;
 mod predicates;

@@ -40,7 +40,8 @@ impl CudaDevice {
         let program = loads(&kinds);
         let columns = [column];
         let of = (&columns[..], &[values][..], &kinds[..]);
-        let kept = self.kept_in_one_pass(rows, (&program, FilterTest::Run), of, &columns)?;
+        let kept =
+            self.kept_in_one_pass(rows, 0..rows, (&program, FilterTest::Run), of, &columns)?;
         Ok(kept
             .flatten()
             .and_then(|(_, columns)| columns.into_iter().next()))

@@ -54,6 +54,7 @@ impl CudaDevice {
         let columns = (columns, &values[..], &kinds[..]);
         self.kept_in_one_pass(
             first.rows(),
+            0..first.rows(),
             (&program, FilterTest::Bits(&given)),
             columns,
             kept,

@@ -339,8 +339,8 @@ fn filters_of_many_tiles_keep_the_same_rows() {
             for kept in [&[0][..], &[0, 2], &[1], &[2, 0, 3, 1], &[]] {
                 let kept_on_host: Vec<&Column> = kept.iter().map(|at| of_host[*at]).collect();
                 let there_kept: Vec<&Column> = kept.iter().map(|at| of_gpu[*at]).collect();
-                let of_gpu = gpu.select(rows, &negative(), &of_gpu[..1], &there_kept);
-                let of_host = host.select(rows, &negative(), &of_host[..1], &kept_on_host);
+                let of_gpu = gpu.select(rows, 0..rows, &negative(), &of_gpu[..1], &there_kept);
+                let of_host = host.select(rows, 0..rows, &negative(), &of_host[..1], &kept_on_host);
                 let what = format!("{rows} rows, {share} of 1000 in runs of {run}, {kept:?}");
                 same_rows(&gpu, of_host.unwrap(), of_gpu.unwrap(), &what);
             }
@@ -374,8 +374,8 @@ pub(crate) fn same_filter(
     let there_kept: Vec<&Column> = kept.iter().map(|at| of_gpu[*at]).collect();
     let what = format!("{rows} rows of {kept:?}, {:#?}", program.instructions);
     match (
-        host.select(rows, &program, &of_host, &kept_on_host),
-        gpu.select(rows, &program, &of_gpu, &there_kept),
+        host.select(rows, 0..rows, &program, &of_host, &kept_on_host),
+        gpu.select(rows, 0..rows, &program, &of_gpu, &there_kept),
     ) {
         (Ok(of_host), Ok(of_gpu)) => {
             same_rows(gpu, of_host, of_gpu, &what);

@@ -56,6 +56,7 @@ pub(crate) fn encode(parts: &[ArrayRef]) -> Result<Option<EncodedArrays>> {
         codes,
         code,
         bound: values as u64,
+        blocks: None,
         values: ArrayValues::Dictionary(all.array(parts)?),
     }))
 }

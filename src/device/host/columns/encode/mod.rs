@@ -1,5 +1,6 @@
 //! Columns as codes, before they are stored: see [`Encoding`](crate::device::data::encoding::Encoding).
 
+pub(crate) mod blocks;
 pub(crate) mod dictionary;
 pub(crate) mod offset;
 

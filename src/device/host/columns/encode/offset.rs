@@ -10,6 +10,7 @@ use arrow::datatypes::*;
 use rayon::prelude::*;
 
 use crate::device::data::encoding::{ArrayValues, EncodedArrays};
+use crate::device::host::columns::encode::blocks::extents;
 use crate::ir::program::Kind;
 
 /// The codes of some parts of one type; `None` for types without codes, and if codes would be no narrower than values.
@@ -54,8 +55,8 @@ where
         .iter()
         .map(|part| part.as_any().downcast_ref())
         .collect::<Option<_>>()?;
-    let extents = parts.par_iter().filter_map(|part| extent(part));
-    let extent = extents.reduce_with(|one, other| (one.0.min(other.0), one.1.max(other.1)));
+    let of_parts = parts.par_iter().filter_map(|part| extent(part));
+    let extent = of_parts.reduce_with(|one, other| (one.0.min(other.0), one.1.max(other.1)));
     // NULLs alone have any code.
     let (low, high) = extent.map_or((0, 0), |(low, high)| (low.into(), high.into()));
     let (code, least) = code_of(low, high)?;
@@ -67,6 +68,7 @@ where
     };
     let is_narrower = bytes_of(code) < size_of::<T::Native>();
     is_narrower.then(|| EncodedArrays {
+        blocks: extents(&codes),
         codes,
         code,
         // A NULL may have any code.
