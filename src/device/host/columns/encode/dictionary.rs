@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, PrimitiveArray, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, new_null_array};
 use arrow::compute::interleave;
-use arrow::datatypes::{ArrowPrimitiveType, UInt8Type, UInt16Type};
+use arrow::datatypes::{ArrowPrimitiveType, DataType, UInt8Type, UInt16Type};
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
@@ -192,7 +192,13 @@ impl<'a> AllValues<'a> {
         if self.has_nulls {
             places.push((parts.len(), 0));
         }
-        Ok(interleave(&arrays, &places)?)
+        let values = interleave(&arrays, &places)?;
+        // Views would keep the bytes of all parts alive.
+        Ok(match values.data_type() {
+            DataType::Utf8View => Arc::new(values.as_string_view().gc()),
+            DataType::BinaryView => Arc::new(values.as_binary_view().gc()),
+            _ => values,
+        })
     }
 }
 
@@ -221,7 +227,7 @@ fn codes<C: ArrowPrimitiveType>(
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{AsArray, BinaryArray, LargeStringArray, StringArray, StringViewArray};
+    use arrow::array::{BinaryArray, LargeStringArray, StringArray, StringViewArray};
     use arrow::compute::{concat, take};
 
     use super::*;
