@@ -29,6 +29,8 @@ use crate::exec::sort::node::SortOperator;
 use crate::exec::transfer::chunk_limits::Role;
 use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::exec::transfer::upload::UploadOperator;
+use crate::options::Offload;
+use crate::plan::choose::distinct::are_few;
 use crate::plan::device_plan::{device_node, downloaded};
 use crate::plan::explain::decision::Decision;
 use crate::plan::recognise::candidate::{NodeId, SortCandidate};
@@ -139,6 +141,16 @@ impl Rewrite<'_> {
         if origin_of(&below) == Origin::Host {
             return Ok(Decline::because(FINISHED_ON_HOST));
         }
+        if let (Some(keys), [input]) = (&sort.computed, &above.children()[..])
+            && self.policy.options.offload != Offload::Force
+            && !are_few(input, self.statistics, keys)
+        {
+            let step = HostStep::of_many_values("SortExec", keys);
+            return Ok(Decline::because(format!(
+                "its key {} {}",
+                step.expression, step.why
+            )));
+        }
         let sorted = sort_plan(below, sort, spec.clone(), &device)?;
         Ok(Ok(downloaded(sorted, &device)))
     }
@@ -226,8 +238,8 @@ fn not_on_device(steps: &[HostStep]) -> Decline {
     match steps.first() {
         None => Decline(NOT_ON_DEVICE.into()),
         Some(step) => Decline(format!(
-            "its input is on the host, as {} is not supported on the device",
-            step.expression
+            "its input is on the host, as {} {}",
+            step.expression, step.why
         )),
     }
 }

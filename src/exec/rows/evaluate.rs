@@ -1,16 +1,13 @@
 //! The common part of filters and projections: reads the input piece by piece, uploads it if needed, and evaluates
-//! expressions on the device, or on the host where the device cannot decide.
+//! expressions on the device, or [on the host](crate::exec::rows::on_host) where the device cannot decide.
 
 use std::ops::Range;
-use std::slice::from_ref;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_expr::expressions::Column as PlanColumn;
-use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -29,6 +26,9 @@ use crate::exec::memory::spill::Spilling;
 use crate::exec::memory::step::{self, OnRefusal, Step};
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceNode, Execution, OnBatch};
+use crate::exec::rows::choice::chosen;
+use crate::exec::rows::distinct::with_results;
+use crate::exec::rows::on_host::on_host;
 use crate::ir::row_program::{RowProgram, RowSource};
 use crate::spec::rows::{ExpressionColumn, RowExpressions};
 
@@ -37,9 +37,6 @@ const HALVING: Halving = Halving {
     least: 32,
     aligned: 1,
 };
-
-/// Rows that DataFusion evaluates at a time, as in its own batches: an operand of AND that fails is skipped where no row of a batch needs it.
-const HOST_ROWS: usize = 8192;
 
 /// Applies `on_batch` to each piece of the execution's input. Filters and projections below are applied in the same step, so that a piece
 /// passes all of them without waiting between.
@@ -207,18 +204,29 @@ pub(crate) fn evaluate(
     of: &RowExpressions,
     batch: &DeviceBatch,
 ) -> crate::error::Result<Vec<Arc<Column>>> {
-    let outputs = match (of.subqueries.is_empty(), of.program.outputs.is_empty()) {
-        (false, _) => Err(BowtieError::NeedsDataFusion),
-        (true, true) => Ok(vec![]),
-        (true, false) => {
-            let columns = read_by(device, &of.program, batch)?;
+    match on_device(device, of, batch) {
+        Err(BowtieError::NeedsDataFusion) => on_host(device, of, batch),
+        made => made,
+    }
+}
+
+/// One column for each expression, by the device.
+///
+/// # Errors
+/// [`BowtieError::NeedsDataFusion`] where DataFusion has to evaluate a row.
+pub(crate) fn on_device(
+    device: &dyn Device,
+    of: &RowExpressions,
+    batch: &DeviceBatch,
+) -> crate::error::Result<Vec<Arc<Column>>> {
+    let batch = with_results(device, of, batch)?;
+    let outputs = match of.program.outputs.is_empty() {
+        true => vec![],
+        false => {
+            let columns = read_by(device, &of.program, &batch)?;
             let columns: Vec<&Column> = columns.iter().map(AsRef::as_ref).collect();
-            device.map(batch.rows(), &of.program, &columns)
+            device.map(batch.rows(), &of.program, &columns)?
         }
-    };
-    let outputs = match outputs {
-        Err(BowtieError::NeedsDataFusion) => return on_host(device, of, batch),
-        made => made?,
     };
     let mut outputs: Vec<Option<Column>> = outputs.into_iter().map(Some).collect();
     let mut output = |at: usize| {
@@ -227,12 +235,12 @@ pub(crate) fn evaluate(
     };
     let made = of.columns.iter().map(|made| {
         let column = match made {
+            ExpressionColumn::Column(column) => return batch.column(*column).cloned(),
             ExpressionColumn::Program(at) => output(*at)?,
-            ExpressionColumn::Choice { output: at, values } => {
-                let numbers = output(*at)?.into_row_ids()?;
-                let values = device.upload(from_ref(values))?;
-                device.gather(&values, &numbers)?
-            }
+            ExpressionColumn::Choice {
+                output: at,
+                sources,
+            } => chosen(device, &batch, output(*at)?, sources)?,
             ExpressionColumn::Slice { column, slice } => {
                 device.slice_text(batch.column(*column)?, *slice)?
             }
@@ -260,44 +268,6 @@ pub(crate) fn read_by(
         Ok(Arc::new(truths))
     });
     sources.collect()
-}
-
-/// One column for each expression, evaluated by DataFusion and uploaded.
-pub(crate) fn on_host(
-    device: &dyn Device,
-    of: &RowExpressions,
-    batch: &DeviceBatch,
-) -> crate::error::Result<Vec<Arc<Column>>> {
-    let rows = batch.rows();
-    let read: Vec<usize> = of
-        .expressions
-        .iter()
-        .flat_map(collect_columns)
-        .map(|column| column.index())
-        .collect();
-    let fields = of.input.fields().iter();
-    // Columns that no expression reads are NULL.
-    let fields = fields.map(|field| field.as_ref().clone().with_nullable(true));
-    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let columns = schema
-        .fields()
-        .iter()
-        .enumerate()
-        .map(|(i, field)| match read.contains(&i) {
-            true => device.download(batch.column(i)?),
-            false => Ok(new_null_array(field.data_type(), rows)),
-        });
-    let columns = columns.collect::<crate::error::Result<Vec<ArrayRef>>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
-    let evaluated = |expression: &Arc<dyn PhysicalExpr>| {
-        let parts = (0..rows.max(1)).step_by(HOST_ROWS).map(|from| {
-            let part = batch.slice(from, HOST_ROWS.min(rows - from));
-            Ok(expression.evaluate(&part)?.into_array(part.num_rows())?)
-        });
-        device.upload(&parts.collect::<crate::error::Result<Vec<ArrayRef>>>()?)
-    };
-    of.expressions.iter().map(evaluated).collect()
 }
 
 /// The order of the input, as far as its columns are in the output: column `i` at `place(i)`.

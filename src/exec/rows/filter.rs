@@ -15,7 +15,9 @@ use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
 use crate::exec::chunk::DeviceStream;
 use crate::exec::node::{DeviceOperator, Execution, OnBatch};
-use crate::exec::rows::evaluate::{emission_of, on_host, ordering_of, piecewise, read_by};
+use crate::exec::rows::distinct::with_results;
+use crate::exec::rows::evaluate::{emission_of, ordering_of, piecewise, read_by};
+use crate::exec::rows::on_host::on_host;
 use crate::spec::rows::FilterSpec;
 
 /// Keeps the rows for which a predicate is true: SELECT of \[D\] table 1, here as flag, scan, compact.
@@ -33,10 +35,10 @@ impl DeviceOperator for FilterOperator {
         t: DisplayFormatType,
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {
-        let predicate = self.0.display();
+        let (predicate, distinct) = (self.0.display(), self.0.predicate.display_distinct());
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(f, "device={device}, predicate={predicate}")
+                write!(f, "device={device}, predicate={predicate}{distinct}")
             }
             DisplayFormatType::TreeRender => {
                 writeln!(f, "device={device}")?;
@@ -91,11 +93,12 @@ fn select(
     batch: &DeviceBatch,
     columns: &[&Column],
 ) -> crate::error::Result<Option<(usize, Vec<Column>)>> {
-    if !spec.predicate.subqueries.is_empty() {
-        return Err(BowtieError::NeedsDataFusion);
-    }
     let program = &spec.predicate.program;
-    let read = read_by(device, program, batch)?;
+    let read = read_by(
+        device,
+        program,
+        &with_results(device, &spec.predicate, batch)?,
+    )?;
     let read: Vec<&Column> = read.iter().map(AsRef::as_ref).collect();
     device.select(batch.rows(), program, &read, columns)
 }

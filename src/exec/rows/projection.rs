@@ -33,10 +33,10 @@ impl DeviceOperator for ProjectionOperator {
         t: DisplayFormatType,
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {
-        let columns = self.0.display();
+        let (columns, distinct) = (self.0.display(), self.0.display_distinct());
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(f, "device={device}, output=[{columns}]")
+                write!(f, "device={device}{distinct}, output=[{columns}]")
             }
             DisplayFormatType::TreeRender => {
                 writeln!(f, "device={device}")?;

@@ -24,7 +24,7 @@ pub(crate) fn is_short(plan: &Arc<dyn ExecutionPlan>, key: &Arc<dyn PhysicalExpr
 }
 
 /// The mean length of the first values of a column of text, where it comes from a table in memory as it is.
-fn text_length(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<u64> {
+pub(crate) fn text_length(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<u64> {
     if let Some(table) = Table::of(plan) {
         return table.text_length(column);
     }

@@ -90,8 +90,8 @@ impl Decision {
         Self {
             node: step.node,
             reason: format!(
-                "it interrupts two device nodes: {} is not supported on the device, so rows are transferred to the host and back",
-                step.expression
+                "it interrupts two device nodes: {} {}, so rows are transferred to the host and back",
+                step.expression, step.why
             ),
             detail: step.expression,
             offloaded: false,

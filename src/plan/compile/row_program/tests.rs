@@ -23,13 +23,12 @@ pub(crate) mod generator;
 pub(crate) mod text;
 
 use crate::device::budget::Budget;
-use crate::device::data::column::Column as DeviceColumn;
+use crate::device::data::batch::DeviceBatch;
 use crate::device::host::device::HostDevice;
 use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
-use crate::ir::row_program::RowSource;
+use crate::exec::rows::evaluate::on_device;
 use crate::plan::compile::row_program::compile;
-use crate::spec::rows::ExpressionColumn;
 
 type Expr = Arc<dyn PhysicalExpr>;
 
@@ -59,35 +58,14 @@ fn made(
     batch: &RecordBatch,
 ) -> Option<Option<Vec<ArrayRef>>> {
     let compiled = compile(expressions, &batch.schema()).ok()?;
-    let up = |i: &usize| device.upload(&[Arc::clone(batch.column(*i))]).unwrap();
-    let columns = compiled.program.columns.iter().map(|source| match source {
-        RowSource::Column(i) => up(i),
-        RowSource::Test(test) => {
-            let other = test.other().map(|other| up(&other));
-            let truths = device.test_text(&up(&test.column), other.as_deref(), test);
-            Arc::new(truths.unwrap())
-        }
-    });
-    let columns: Vec<Arc<DeviceColumn>> = columns.collect();
-    let columns: Vec<&DeviceColumn> = columns.iter().map(AsRef::as_ref).collect();
-    let outputs = match device.map(batch.num_rows(), &compiled.program, &columns) {
+    let up = |column: &ArrayRef| Some(device.upload(&[Arc::clone(column)]).unwrap());
+    let columns = batch.columns().iter().map(up);
+    let batch = DeviceBatch::new(batch.num_rows(), columns.collect());
+    let made = match on_device(device, &compiled, &batch) {
         Err(BowtieError::NeedsDataFusion) => return Some(None),
-        outputs => outputs.unwrap(),
+        made => made.unwrap(),
     };
-    let mut outputs: Vec<Option<DeviceColumn>> = outputs.into_iter().map(Some).collect();
-    let made = compiled.columns.iter().map(|column| match column {
-        ExpressionColumn::Program(i) => device.download(outputs[*i].as_ref().unwrap()).unwrap(),
-        ExpressionColumn::Choice { output, values } => {
-            let numbers = outputs[*output].take().unwrap().into_row_ids().unwrap();
-            let values = device.upload(&[Arc::clone(values)]).unwrap();
-            let chosen = device.gather(&values, &numbers).unwrap();
-            device.download(&chosen).unwrap()
-        }
-        ExpressionColumn::Slice { column, slice } => {
-            let sliced = device.slice_text(&up(column), *slice).unwrap();
-            device.download(&sliced).unwrap()
-        }
-    });
+    let made = made.iter().map(|column| device.download(column).unwrap());
     Some(Some(made.collect()))
 }
 
