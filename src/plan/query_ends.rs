@@ -36,7 +36,7 @@ use crate::plan::explain::decision::Decision;
 use crate::plan::recognise::candidate::{NodeId, SortCandidate};
 use crate::plan::recognise::sort::limit_spec;
 use crate::plan::rewrite::Rewrite;
-use crate::plan::transfers::HostStep;
+use crate::plan::transfers::{HostStep, Why};
 use crate::runtime::planned_device::PlannedDevice;
 use crate::spec::rows::{Projected, ProjectionSpec};
 use crate::spec::sort::{LimitSpec, SortSpec, shown};
@@ -145,10 +145,9 @@ impl Rewrite<'_> {
             && self.policy.options.offload != Offload::Force
             && !are_few(input, self.statistics, keys)
         {
-            let step = HostStep::of_many_values("SortExec", keys);
+            let HostStep { expression, .. } = HostStep::of_many_values("SortExec", keys);
             return Ok(Decline::because(format!(
-                "its key {} {}",
-                step.expression, step.why
+                "its key {expression} has no program, and its column may have many distinct values"
             )));
         }
         let sorted = sort_plan(below, sort, spec.clone(), &device)?;
@@ -237,9 +236,19 @@ const FINISHED_ON_HOST: &str = "the groups below are finished on the host, so it
 fn not_on_device(steps: &[HostStep]) -> Decline {
     match steps.first() {
         None => Decline(NOT_ON_DEVICE.into()),
-        Some(step) => Decline(format!(
-            "its input is on the host, as {} {}",
-            step.expression, step.why
+        Some(HostStep {
+            expression,
+            why: Why::NotCompiled,
+            ..
+        }) => Decline(format!(
+            "its input is on the host, as {expression} is not supported on the device"
+        )),
+        Some(HostStep {
+            expression,
+            why: Why::ManyValues,
+            ..
+        }) => Decline(format!(
+            "its input is on the host, as {expression} has no program, and its column may have many distinct values"
         )),
     }
 }

@@ -49,7 +49,15 @@ pub(crate) struct HostStep {
     pub(crate) node: String,
     /// The first such expression.
     pub(crate) expression: String,
-    pub(crate) why: &'static str,
+    pub(crate) why: Why,
+}
+
+/// Why an expression is evaluated on the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    NotCompiled,
+    /// It has no program, and nothing is gained by evaluating it by distinct values.
+    ManyValues,
 }
 
 impl HostStep {
@@ -59,7 +67,7 @@ impl HostStep {
         Self {
             node: node.to_string(),
             expression: shown(expression),
-            why: "is not supported on the device",
+            why: Why::NotCompiled,
         }
     }
 
@@ -69,7 +77,7 @@ impl HostStep {
         Self {
             node: node.to_string(),
             expression: shown(part.map(|part| &part.expression)),
-            why: "has no program, and is evaluated for values that may be many",
+            why: Why::ManyValues,
         }
     }
 }

@@ -21,9 +21,8 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
 
-use crate::plan::compile::compiler::{Compiler, Expr};
+use crate::plan::compile::compiler::Expr;
 use crate::plan::compile::fallible::{cannot_fail, may_be_scalar};
-use crate::plan::compile::row_program::Rows;
 use crate::plan::recognise::key_types::is_orderable;
 use crate::spec::rows::DistinctExpression;
 
@@ -35,16 +34,26 @@ pub(crate) struct Parted {
     pub(crate) distinct: Vec<DistinctExpression>,
 }
 
+/// Which expressions over rows of a schema compile.
+#[derive(Clone, Copy)]
+pub(crate) struct Compiles {
+    /// Into a column.
+    pub(crate) column: fn(&Schema, &Expr) -> bool,
+    /// Into a register, as an operand of others.
+    pub(crate) operand: fn(&Schema, &Expr) -> bool,
+}
+
 /// Makes parts of what does not compile; `None` where nothing can be one. An expression that does not compile even so is as it was.
-pub(crate) fn part(expressions: &[Expr], input: &SchemaRef) -> Option<Parted> {
+pub(crate) fn part(expressions: &[Expr], input: &SchemaRef, compiles: Compiles) -> Option<Parted> {
     let mut parts = Parts {
         input,
+        compiles,
         schema: Arc::clone(input),
         distinct: vec![],
         of: vec![],
     };
     let parted = expressions.iter().map(|expr| {
-        let parted = match is_volatile(expr) || Compiler::<Rows>::compiles(&parts.schema, expr) {
+        let parted = match is_volatile(expr) || (compiles.column)(&parts.schema, expr) {
             true => None,
             false => parts.of(expr),
         };
@@ -60,6 +69,7 @@ pub(crate) fn part(expressions: &[Expr], input: &SchemaRef) -> Option<Parted> {
 
 struct Parts<'a> {
     input: &'a SchemaRef,
+    compiles: Compiles,
     schema: SchemaRef,
     distinct: Vec<DistinctExpression>,
     /// What each of `distinct` is in the expressions.
@@ -73,7 +83,7 @@ impl Parts<'_> {
             return self.result(expr, column);
         }
         let parted = self.of_operands(expr)?;
-        Compiler::<Rows>::compiles(&self.schema, &parted).then_some(parted)
+        (self.compiles.column)(&self.schema, &parted).then_some(parted)
     }
 
     /// The same expression over operands that are parts, or are made of parts, where they do not compile.
@@ -89,14 +99,14 @@ impl Parts<'_> {
 
     fn operand(&mut self, expr: &Expr) -> Option<Expr> {
         let is_source = expr.is::<Column>() || collect_columns(expr).is_empty();
-        if is_source || Compiler::<Rows>::computes(&self.schema, expr) {
+        if is_source || (self.compiles.operand)(&self.schema, expr) {
             return Some(Arc::clone(expr));
         }
         if let Some(column) = by_distinct_values(expr, self.input) {
             return self.result(expr, column);
         }
         let parted = self.of_operands(expr)?;
-        Compiler::<Rows>::computes(&self.schema, &parted).then_some(parted)
+        (self.compiles.operand)(&self.schema, &parted).then_some(parted)
     }
 
     /// The column of the results of `expr`, which reads one column of the input.

@@ -12,6 +12,7 @@ use crate::ir::row_program::{MAX_ROW_INSTRUCTIONS, MAX_ROW_REGISTERS, RowProgram
 #[cfg(test)]
 use crate::plan::calls;
 use crate::plan::compile::compiler::{Compiler, Expr, Target};
+use crate::plan::compile::distinct::Compiles;
 use crate::plan::compile::{distinct, text};
 use crate::spec::rows::{ExpressionColumn, RowExpressions, SubqueryConstant};
 
@@ -113,7 +114,11 @@ pub(crate) fn compile(
     let (compiled, distinct) = match compile_all(expressions, input) {
         Ok(compiled) => (compiled, vec![]),
         Err(error) => {
-            let parted = distinct::part(expressions, input).ok_or(error)?;
+            let compiles = Compiles {
+                column: Compiler::<Rows>::compiles,
+                operand: Compiler::<Rows>::computes,
+            };
+            let parted = distinct::part(expressions, input, compiles).ok_or(error)?;
             let compiled = compile_all(&parted.expressions, &parted.schema)?;
             (compiled, parted.distinct)
         }
