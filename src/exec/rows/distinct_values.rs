@@ -89,3 +89,57 @@ fn has_many(device: &dyn Device, column: &Column) -> Result<bool> {
     let most = (rows / ROWS_OF_A_VALUE).min(MOST) as u64;
     Ok(repeated * 2 * most < (SAMPLE * SAMPLE) as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Array, DictionaryArray, Float64Array, Int32Array, StringArray};
+    use arrow::datatypes::Int32Type;
+
+    use super::*;
+    use crate::device::budget::Budget;
+    use crate::device::host::device::HostDevice;
+
+    fn of(device: &dyn Device, array: &ArrayRef) -> Option<DistinctValues> {
+        let column = device.upload(&[Arc::clone(array)]).unwrap();
+        distinct_values(device, &column, array.data_type()).unwrap()
+    }
+
+    #[test]
+    fn each_row_has_the_number_of_its_value() {
+        let device = HostDevice::new(Budget::new(u64::MAX)).unwrap();
+        let text = |i: usize| (i % 7 != 2).then(|| format!("a text of some length {}", i % 5));
+        for rows in [1, 40, SAMPLED, SAMPLED + 1, 3 * SAMPLED] {
+            let texts: ArrayRef = Arc::new((0..rows).map(text).collect::<StringArray>());
+            let texts_of_dictionary = (0..rows).map(|i| text(i).map(|_| ["x", "y", "z"][i % 3]));
+            let dictionary: DictionaryArray<Int32Type> = texts_of_dictionary.collect();
+            let numbers = (0..rows).map(|i| (i % 3 != 1).then_some(i as i32 % 9));
+            let numbers: ArrayRef = Arc::new(numbers.collect::<Int32Array>());
+            for array in [texts, Arc::new(dictionary), numbers] {
+                let distinct = of(&device, &array).unwrap();
+                assert!(distinct.values.len() <= 9 + 1, "{}", array.data_type());
+                let row_values =
+                    UInt32Array::new(distinct.numbers.on_host().unwrap().clone(), None);
+                let values = take(&distinct.values, &row_values, None).unwrap();
+                assert_eq!(&values, &array);
+            }
+        }
+    }
+
+    #[test]
+    fn many_values_and_values_that_only_group_alike() {
+        let device = HostDevice::new(Budget::new(u64::MAX)).unwrap();
+        let rows = 3 * SAMPLED;
+        let many: ArrayRef = Arc::new(Int32Array::from_iter_values(0..rows as i32));
+        assert!(of(&device, &many).is_none());
+        // A sample does not tell, the groups do.
+        let twice = (0..rows as i32).map(|i| if i % 8 < 6 { 0 } else { i });
+        let column = device.upload(&[Arc::new(Int32Array::from_iter_values(twice.clone()))]);
+        assert!(!has_many(&device, &column.unwrap()).unwrap());
+        let often: ArrayRef = Arc::new(Int32Array::from_iter_values(twice));
+        assert!(of(&device, &often).is_none());
+        let zeros: ArrayRef = Arc::new(Float64Array::from(vec![0.0, -0.0]));
+        assert!(of(&device, &zeros).is_none());
+        let none: ArrayRef = Arc::new(Int32Array::from_iter_values([]));
+        assert!(of(&device, &none).is_none());
+    }
+}

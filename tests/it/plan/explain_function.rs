@@ -124,7 +124,7 @@ async fn borders() {
         format!("SELECT k, count(*) FROM (SELECT power(f, k) AS k FROM ({join})) GROUP BY k");
     assert_snapshot!(decisions(&context, filtered).await, @r"
     AggregateExec offloaded: aggregated on the device
-    FilterExec declined: it interrupts two device nodes: max(r.t) ILIKE concat(n, k) is not supported on the device, so rows are transferred to the host and back
+    FilterExec declined: it interrupts two device nodes: max(r.t) ILIKE concat(n, CAST(k AS Utf8)) is not supported on the device, so rows are transferred to the host and back
     HashJoinExec offloaded: an equi-join by the algorithm that the device chooses
     ");
     assert_snapshot!(decisions(&context, &projected).await, @r"

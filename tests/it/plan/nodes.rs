@@ -294,9 +294,9 @@ async fn a_border_in_a_chain() {
     BowtieJoinExec: device=host, join_type=Inner, strategy=equi, build=left, on=[left.k = right.k], output=[w, a]
     BowtieUploadExec: device=host
     BowtieUploadExec: device=host
-    ProjectionExec: expr=[k@0 as k, concat(t@2, t@3) as w]
+    ProjectionExec: expr=[k@0 as k, concat(t@2, t@4) as w]
     BowtieDownloadExec: device=host
-    BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=right, theta=[left.a < right.a], output=[k, a, t, t]
+    BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=right, theta=[left.a < right.a], output=[k, a, t, a, t]
     BowtieUploadExec: device=host
     BowtieUploadExec: device=host
     ");

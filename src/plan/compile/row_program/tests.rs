@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Date32Array, RecordBatch, TimestampMillisecondArray};
 use arrow::datatypes::{DataType, Field, IntervalMonthDayNano, Schema, TimeUnit};
 use datafusion::common::ScalarValue;
+use datafusion::functions::datetime::date_trunc::DateTruncFunc;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{
@@ -28,6 +29,7 @@ use crate::device::host::device::HostDevice;
 use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
 use crate::exec::rows::evaluate::on_device;
+use crate::plan::compile::compiler::is_of;
 use crate::plan::compile::row_program::compile;
 
 type Expr = Arc<dyn PhysicalExpr>;
@@ -69,6 +71,17 @@ fn made(
     Some(Some(made.collect()))
 }
 
+/// Whether a part without a program truncates times, which overflows in DataFusion at the ends of what a timestamp can say.
+fn truncates_by_distinct_values(expressions: &[Expr], batch: &RecordBatch) -> bool {
+    fn truncates(expr: &Expr) -> bool {
+        is_of::<DateTruncFunc>(expr) || expr.children().into_iter().any(truncates)
+    }
+    compile(expressions, &batch.schema()).is_ok_and(|compiled| {
+        let parts = compiled.distinct.iter();
+        parts.map(|part| &part.expression).any(truncates)
+    })
+}
+
 #[test]
 fn programs_say_what_expressions_say() {
     let device = HostDevice::new(Budget::new(u64::MAX)).unwrap();
@@ -91,6 +104,9 @@ fn programs_say_what_expressions_say() {
                 generator.any(&data_type, 4)
             })
             .collect();
+        if truncates_by_distinct_values(&expressions, &batch) {
+            continue;
+        }
         let is_text = |expr: &Expr| Kind::of(&expr.data_type(&batch.schema()).unwrap()).is_none();
         let Some(made) = made(&device, &expressions, &batch) else {
             continue;
