@@ -29,12 +29,14 @@ use crate::exec::sort::node::SortOperator;
 use crate::exec::transfer::chunk_limits::Role;
 use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::exec::transfer::upload::UploadOperator;
+use crate::options::Offload;
+use crate::plan::choose::distinct::are_few;
 use crate::plan::device_plan::{device_node, downloaded};
 use crate::plan::explain::decision::Decision;
 use crate::plan::recognise::candidate::{NodeId, SortCandidate};
 use crate::plan::recognise::sort::limit_spec;
 use crate::plan::rewrite::Rewrite;
-use crate::plan::transfers::HostStep;
+use crate::plan::transfers::{HostStep, Why};
 use crate::runtime::planned_device::PlannedDevice;
 use crate::spec::rows::{Projected, ProjectionSpec};
 use crate::spec::sort::{LimitSpec, SortSpec, shown};
@@ -139,6 +141,15 @@ impl Rewrite<'_> {
         if origin_of(&below) == Origin::Host {
             return Ok(Decline::because(FINISHED_ON_HOST));
         }
+        if let (Some(keys), [input]) = (&sort.computed, &above.children()[..])
+            && self.policy.options.offload != Offload::Force
+            && !are_few(input, self.statistics, keys)
+        {
+            let HostStep { expression, .. } = HostStep::of_many_values("SortExec", keys);
+            return Ok(Decline::because(format!(
+                "its key {expression} has no program, and its column may have many distinct values"
+            )));
+        }
         let sorted = sort_plan(below, sort, spec.clone(), &device)?;
         Ok(Ok(downloaded(sorted, &device)))
     }
@@ -225,9 +236,19 @@ const FINISHED_ON_HOST: &str = "the groups below are finished on the host, so it
 fn not_on_device(steps: &[HostStep]) -> Decline {
     match steps.first() {
         None => Decline(NOT_ON_DEVICE.into()),
-        Some(step) => Decline(format!(
-            "its input is on the host, as {} is not supported on the device",
-            step.expression
+        Some(HostStep {
+            expression,
+            why: Why::NotCompiled,
+            ..
+        }) => Decline(format!(
+            "its input is on the host, as {expression} is not supported on the device"
+        )),
+        Some(HostStep {
+            expression,
+            why: Why::ManyValues,
+            ..
+        }) => Decline(format!(
+            "its input is on the host, as {expression} has no program, and its column may have many distinct values"
         )),
     }
 }

@@ -103,6 +103,10 @@ impl Rewrite<'_> {
                 1.. if self.policy.options.offload == Offload::Force => u64::MAX,
                 bytes => bytes,
             },
+            statistics: match self.policy.options.offload {
+                Offload::Force => None,
+                _ => Some(self.statistics),
+            },
             host_steps,
         }
     }

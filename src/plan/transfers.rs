@@ -12,7 +12,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -31,6 +30,8 @@ use crate::exec::scan::node::{ScanOperator, scan_of};
 use crate::exec::transfer::chunk_limits::Role;
 use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::exec::transfer::upload::UploadOperator;
+use crate::plan::choose::distinct::{are_few, are_few_in};
+use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::compile::fallible::cannot_fail;
 use crate::plan::compile::row_program::{self, NotCompiled};
 use crate::plan::device_plan::device_node;
@@ -38,27 +39,52 @@ use crate::plan::recognise::candidate::{Candidate, NodeId, RowsCandidate};
 use crate::plan::recognise::recognised_plan::RecognisedPlan;
 use crate::runtime::planned_device::PlannedDevice;
 use crate::spec::join::SideInput;
-use crate::spec::rows::{FilterSpec, Projected, ProjectionSpec};
+use crate::spec::rows::{FilterSpec, Projected, ProjectionSpec, RowExpressions};
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// A node that stays on the host between two device nodes, as one of its expressions does not compile.
+/// A node that stays on the host between two device nodes, because of one of its expressions.
 #[derive(Debug)]
 pub(crate) struct HostStep {
     pub(crate) node: String,
     /// The first such expression.
     pub(crate) expression: String,
+    pub(crate) why: Why,
+}
+
+/// Why an expression is evaluated on the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    NotCompiled,
+    /// It has no program, and nothing is gained by evaluating it by distinct values.
+    ManyValues,
 }
 
 impl HostStep {
+    /// An expression does not compile.
     fn new(node: &str, expressions: &[Arc<dyn PhysicalExpr>], error: NotCompiled) -> Self {
         let expression = expressions.get(error.expression);
-        let expression = expression.map(|expression| fmt_sql(expression.as_ref()).to_string());
         Self {
             node: node.to_string(),
-            expression: expression.unwrap_or_default(),
+            expression: shown(expression),
+            why: Why::NotCompiled,
         }
     }
+
+    /// An expression is evaluated by distinct values.
+    pub(crate) fn of_many_values(node: &str, expressions: &RowExpressions) -> Self {
+        let part = expressions.distinct.first();
+        Self {
+            node: node.to_string(),
+            expression: shown(part.map(|part| &part.expression)),
+            why: Why::ManyValues,
+        }
+    }
+}
+
+fn shown(expression: Option<&Arc<dyn PhysicalExpr>>) -> String {
+    let shown = expression.map(|expression| fmt_sql(expression.as_ref()).to_string());
+    shown.unwrap_or_default()
 }
 
 /// Brings rows to a device.
@@ -67,6 +93,8 @@ pub(crate) struct Transfers<'a> {
     pub(crate) device: &'a Arc<PlannedDevice>,
     /// The most bytes of a table whose columns stay on the device; 0 if none do.
     pub(crate) cache: u64,
+    /// Statistics of nodes, by which expressions that gain nothing stay on the host; `None` where they are offloaded all the same.
+    pub(crate) statistics: Option<&'a StatisticsCache>,
     pub(crate) host_steps: &'a mut Vec<HostStep>,
 }
 
@@ -85,7 +113,7 @@ impl Transfers<'_> {
         };
         let upload = device_node(operator, vec![Arc::clone(&rewritten)], self.device)?;
         let resident = match self.resident(id, &rewritten, role)? {
-            Some(below) => self.evaluated(&upload, columns, role, &rewritten.schema(), below)?,
+            Some(below) => self.evaluated(&upload, columns, role, &rewritten, below)?,
             None => None,
         };
         Ok(resident.unwrap_or(upload))
@@ -139,10 +167,23 @@ impl Transfers<'_> {
         }
     }
 
+    /// Whether expressions over the rows of `input` stay on the host, though they compile.
+    fn loses(&mut self, node: &str, input: &Plan, expressions: &RowExpressions) -> bool {
+        let loses = self
+            .statistics
+            .is_some_and(|statistics| !are_few(input, statistics, expressions));
+        if loses {
+            let step = HostStep::of_many_values(node, expressions);
+            self.host_steps.push(step);
+        }
+        loses
+    }
+
     /// A scan, with the filter that DataFusion's own scan applies above it; `None` where the device cannot evaluate that.
     fn scanned(&mut self, scan: ScanOperator) -> Result<Option<Plan>> {
         let filter = scan.table.filter().cloned();
         let input = Arc::clone(scan.table.schema());
+        let table = scan.table.clone();
         let scan = device_node(scan, vec![], self.device)?;
         let Some(filter) = filter else {
             return Ok(Some(scan));
@@ -156,6 +197,11 @@ impl Transfers<'_> {
                 return Ok(None);
             }
         };
+        if self.statistics.is_some() && !are_few_in(&table, &predicate) {
+            let step = HostStep::of_many_values("DataSourceExec", &predicate);
+            self.host_steps.push(step);
+            return Ok(None);
+        }
         let spec = FilterSpec {
             predicate,
             columns: filter.columns,
@@ -165,16 +211,17 @@ impl Transfers<'_> {
         device_node(operator, vec![scan], self.device).map(Some)
     }
 
-    /// The expressions of an upload, beside the columns of a device node; `None` where the device cannot evaluate them.
+    /// The expressions of an upload of the rows of `rows_of`, beside the columns of a device node; `None` where the device cannot evaluate them.
     fn evaluated(
         &mut self,
         upload: &Plan,
         columns: &SideInput,
         role: Role,
-        input: &SchemaRef,
+        rows_of: &Plan,
         below: Plan,
     ) -> Result<Option<Plan>> {
         let expressions = &columns.expressions;
+        let input = &rows_of.schema();
         if expressions.is_empty() {
             return Ok(Some(below));
         }
@@ -191,6 +238,9 @@ impl Transfers<'_> {
                 return Ok(None);
             }
         };
+        if self.loses(upload.name(), rows_of, &compiled) {
+            return Ok(None);
+        }
         let columns = (0..input.fields().len()).map(Projected::Input);
         let computed = (0..expressions.len()).map(Projected::Computed);
         let spec = ProjectionSpec {
@@ -235,6 +285,11 @@ impl Transfers<'_> {
                 return Ok(None);
             }
         };
+        if let Some(compiled) = compiled
+            && self.loses(projection.name(), projection.input(), compiled)
+        {
+            return Ok(None);
+        }
         let (mut compiled, mut input) = (compiled.cloned(), Arc::clone(&below));
         if let (Some((node, join)), Some(expressions)) = (join, &mut compiled) {
             let read = expressions.expressions.iter().flat_map(collect_columns);
@@ -276,6 +331,9 @@ impl Transfers<'_> {
                 return Ok(None);
             }
         };
+        if self.loses(filter.name(), filter.input(), &predicate) {
+            return Ok(None);
+        }
         let columns = match filter.projection() {
             Some(columns) => columns.to_vec(),
             None => (0..predicate.input.fields().len()).collect(),

@@ -22,11 +22,25 @@ pub(crate) struct RowExpressions {
     pub input: SchemaRef,
     /// DataFusion's own, evaluated where the program needs the host.
     pub expressions: Vec<Arc<dyn PhysicalExpr>>,
+    /// Parts of them that do not compile. Their results are columns behind those of the input: `program` and `columns` read them there.
+    pub distinct: Vec<DistinctExpression>,
     pub program: RowProgram,
     /// How each expression's column is computed.
     pub columns: Vec<ExpressionColumn>,
     /// Constants of the program that are known when the query runs.
     pub subqueries: Vec<SubqueryConstant>,
+}
+
+/// An expression of one column, which DataFusion evaluates once for each distinct value. It has no other input and no state, so rows of equal
+/// values have equal results.
+#[derive(Debug, Clone)]
+pub(crate) struct DistinctExpression {
+    /// The column of the input.
+    pub column: usize,
+    /// Over a batch of that column alone.
+    pub expression: Arc<dyn PhysicalExpr>,
+    /// The schema of that batch.
+    pub schema: SchemaRef,
 }
 
 /// A constant of a program that comes from a scalar subquery. DataFusion runs the subquery before the node.
@@ -60,20 +74,38 @@ impl RowExpressions {
             });
             moved.data()
         });
-        let columns = self.columns.iter().map(|column| match column.clone() {
-            ExpressionColumn::Slice { column, slice } => ExpressionColumn::Slice {
-                column: place(column),
-                slice,
-            },
-            by_program => by_program,
+        let (width, moved_width) = (self.input.fields().len(), input.fields().len());
+        // Results of distinct values stay behind the columns of the input.
+        let place = |column: usize| match column.checked_sub(width) {
+            None => place(column),
+            Some(result) => moved_width + result,
+        };
+        let columns = self.columns.iter().map(|column| column.over(&place));
+        let distinct = self.distinct.iter().map(|distinct| DistinctExpression {
+            column: place(distinct.column),
+            ..distinct.clone()
         });
         Ok(Self {
             input,
             expressions: expressions.collect::<DataFusionResult<_>>()?,
-            program: self.program.over(place),
+            distinct: distinct.collect(),
+            program: self.program.over(&place),
             columns: columns.collect(),
             subqueries: self.subqueries.clone(),
         })
+    }
+
+    /// What is evaluated by distinct values, as EXPLAIN shows it behind other fields; empty where nothing is.
+    pub(crate) fn display_distinct(&self) -> String {
+        if self.distinct.is_empty() {
+            return String::new();
+        }
+        let parts = self.distinct.iter();
+        let parts = parts.map(|part| fmt_sql(part.expression.as_ref()).to_string());
+        format!(
+            ", by_distinct_values=[{}]",
+            parts.collect::<Vec<_>>().join(", ")
+        )
     }
 
     /// The same expressions with the values of the scalar subqueries that they read; as they are, where DataFusion has to evaluate them.
@@ -111,12 +143,41 @@ impl RowExpressions {
 /// How the column of an expression is computed.
 #[derive(Debug, Clone)]
 pub(crate) enum ExpressionColumn {
+    /// A column of the input, or a result of distinct values.
+    Column(usize),
     /// An output of the program.
     Program(usize),
-    /// A constant of `values`, whose number is an output of the program.
-    Choice { output: usize, values: ArrayRef },
+    /// The value of one of several sources, whose number is an output of the program.
+    Choice { output: usize, sources: Sources },
     /// A substring of a column of text.
     Slice { column: usize, slice: TextSlice },
+}
+
+/// Sources of one type for each row to choose from: first columns, then constants.
+#[derive(Debug, Clone)]
+pub(crate) struct Sources {
+    pub columns: Vec<usize>,
+    pub constants: ArrayRef,
+}
+
+impl ExpressionColumn {
+    fn over(&self, place: &dyn Fn(usize) -> usize) -> Self {
+        match self.clone() {
+            Self::Column(column) => Self::Column(place(column)),
+            Self::Slice { column, slice } => Self::Slice {
+                column: place(column),
+                slice,
+            },
+            Self::Choice { output, sources } => Self::Choice {
+                output,
+                sources: Sources {
+                    columns: sources.columns.into_iter().map(place).collect(),
+                    ..sources
+                },
+            },
+            Self::Program(output) => Self::Program(output),
+        }
+    }
 }
 
 /// One output column of a projection.
@@ -163,6 +224,12 @@ impl ProjectionSpec {
                     _ => field.name().clone(),
                 });
         shown.collect::<Vec<_>>().join(", ")
+    }
+
+    /// As [`RowExpressions::display_distinct`].
+    pub(crate) fn display_distinct(&self) -> String {
+        let computed = self.computed.as_ref();
+        computed.map_or_else(String::new, RowExpressions::display_distinct)
     }
 }
 

@@ -97,6 +97,15 @@ impl Device for CudaDevice {
         Ok(())
     }
 
+    fn for_each_on_host(
+        &self,
+        tasks: usize,
+        each: &(dyn Fn(usize) -> Result<()> + Sync),
+    ) -> Result<()> {
+        self.fallback.for_each_piece(tasks, each)?;
+        self.check_cancelled()
+    }
+
     fn profile(&self) -> &DeviceProfile {
         &self.profile
     }

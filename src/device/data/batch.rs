@@ -69,6 +69,14 @@ impl DeviceBatch {
         Self::new(self.rows, columns.collect())
     }
 
+    /// The batch with other columns from number `width` on; columns that it lacks before are missing.
+    pub(crate) fn with_columns(&self, width: usize, others: Vec<Arc<Column>>) -> Self {
+        let mut columns = self.columns.clone();
+        columns.resize(width, None);
+        columns.extend(others.into_iter().map(|column| Some(column.into())));
+        Self::new(self.rows, columns)
+    }
+
     /// Makes the stream of `device` wait for the uploads, so that later work reads the columns.
     pub(crate) fn receive(self, device: &dyn Device) -> Result<Self> {
         for column in self.columns.iter().flatten() {

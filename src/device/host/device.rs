@@ -93,6 +93,14 @@ impl Device for HostDevice {
         self.check_cancelled()
     }
 
+    fn for_each_on_host(
+        &self,
+        tasks: usize,
+        each: &(dyn Fn(usize) -> Result<()> + Sync),
+    ) -> Result<()> {
+        self.for_each_piece(tasks, each)
+    }
+
     fn profile(&self) -> &DeviceProfile {
         &self.profile
     }

@@ -65,6 +65,13 @@ pub(crate) trait Device:
         each: &(dyn Fn(usize) -> Result<()> + Sync),
     ) -> Result<()>;
 
+    /// Calls `each` with `0 .. tasks` on the cores of the host, concurrently. The first error ends it.
+    fn for_each_on_host(
+        &self,
+        tasks: usize,
+        each: &(dyn Fn(usize) -> Result<()> + Sync),
+    ) -> Result<()>;
+
     /// The constants of the device.
     fn profile(&self) -> &DeviceProfile;
 }

@@ -16,7 +16,9 @@ use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
 use crate::exec::chunk::DeviceStream;
 use crate::exec::node::{DeviceOperator, Execution, OnBatch};
-use crate::exec::rows::evaluate::{on_host, read_by};
+use crate::exec::rows::distinct::with_results;
+use crate::exec::rows::evaluate::read_by;
+use crate::exec::rows::on_host::on_host;
 use crate::exec::rows::piecewise::{emission_of, ordering_of, piecewise};
 use crate::exec::rows::skip::possible_rows;
 use crate::spec::rows::FilterSpec;
@@ -36,10 +38,10 @@ impl DeviceOperator for FilterOperator {
         t: DisplayFormatType,
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {
-        let predicate = self.0.display();
+        let (predicate, distinct) = (self.0.display(), self.0.predicate.display_distinct());
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(f, "device={device}, predicate={predicate}")
+                write!(f, "device={device}, predicate={predicate}{distinct}")
             }
             DisplayFormatType::TreeRender => {
                 writeln!(f, "device={device}")?;
@@ -94,10 +96,8 @@ fn select(
     batch: &DeviceBatch,
     columns: &[&Column],
 ) -> crate::error::Result<Option<(usize, Vec<Column>)>> {
-    if !spec.predicate.subqueries.is_empty() {
-        return Err(BowtieError::NeedsDataFusion);
-    }
     let predicate = &spec.predicate.program;
+    let batch = &with_results(device, &spec.predicate, batch)?;
     let within = possible_rows(predicate, batch)?;
     if within.is_empty() && batch.rows() > 0 {
         let none = device.sequence(0, 0)?;

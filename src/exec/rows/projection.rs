@@ -34,10 +34,10 @@ impl DeviceOperator for ProjectionOperator {
         t: DisplayFormatType,
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {
-        let columns = self.0.display();
+        let (columns, distinct) = (self.0.display(), self.0.display_distinct());
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(f, "device={device}, output=[{columns}]")
+                write!(f, "device={device}{distinct}, output=[{columns}]")
             }
             DisplayFormatType::TreeRender => {
                 writeln!(f, "device={device}")?;
@@ -119,7 +119,7 @@ fn project(
     let columns = spec.columns.iter().map(|column| {
         Ok(Some(match column {
             Projected::Input(i) => batch.any(*i)?.clone(),
-            Projected::Computed(i) => Arc::clone(&computed[*i]).into(),
+            Projected::Computed(i) => computed[*i].clone(),
         }))
     });
     Ok(DeviceBatch::new(

@@ -3,6 +3,7 @@
 pub(crate) mod aggregate_costs;
 pub(crate) mod cardinality;
 pub(crate) mod cost;
+pub(crate) mod distinct;
 pub(crate) mod end_costs;
 pub(crate) mod fusion;
 pub(crate) mod gain;

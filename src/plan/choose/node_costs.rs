@@ -7,10 +7,11 @@ use crate::exec::partition::grace_join::Oversized;
 use crate::exec::scan::table::Table;
 use crate::plan::choose::cardinality::Cardinalities;
 use crate::plan::choose::cost::{Flow, Gpu, Host, Work};
+use crate::plan::choose::distinct::are_few;
 use crate::plan::choose::gain::Gain;
 use crate::plan::choose::placement::{Alternative, NodeCost, Transfer};
 use crate::plan::choose::statistics::StatisticsCache;
-use crate::plan::recognise::candidate::{Candidate, JoinCandidate, NodeId};
+use crate::plan::recognise::candidate::{Candidate, JoinCandidate, NodeId, RowsCandidate};
 use crate::plan::recognise::recognised_plan::{Node, RecognisedPlan};
 use crate::plan::recognise::source::JoinSource;
 
@@ -75,7 +76,7 @@ impl<'a> NodeCosts<'a> {
                 None => self.other(node, &node.inputs),
             },
             Candidate::Aggregate(aggregate) => self.aggregate(id, node, aggregate),
-            Candidate::Rows(rows) if rows.compiled().is_ok() => self.between(node),
+            Candidate::Rows(rows) if self.can_be_between(node, rows) => self.between(node),
             Candidate::Union => self.between(node),
             Candidate::Sort(sort) => self.sort(id, node, sort),
             Candidate::Limit(limit) => self.limit(id, node, *limit),
@@ -269,6 +270,14 @@ impl<'a> NodeCosts<'a> {
             cost.download.seconds = f64::INFINITY;
         }
         cost
+    }
+
+    /// Whether a filter or a projection can be on the device, and loses nothing by that.
+    fn can_be_between(&self, node: &Node, rows: &RowsCandidate) -> bool {
+        match (rows.compiled(), &node.plan.children()[..]) {
+            (Ok(Some(compiled)), [input]) => are_few(input, self.cardinalities.0, compiled),
+            (compiled, _) => compiled.is_ok(),
+        }
     }
 
     /// A node that can be on the device too, between two device nodes.

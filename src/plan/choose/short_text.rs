@@ -21,19 +21,27 @@ const SHORT: u64 = 7;
 
 /// Whether the text of `key`, an expression over the rows of `plan`, comes from a table in memory whose first values are short.
 pub(crate) fn is_short(plan: &Plan, key: &Arc<dyn PhysicalExpr>) -> bool {
-    let length = source(plan, key).and_then(|(table, column)| table.text_length(column));
+    let column = key.downcast_ref::<Column>();
+    let length = column.and_then(|column| text_length(plan, column.index()));
     length.is_some_and(|length| length <= SHORT)
+}
+
+/// The mean length of the first values of a column of text, where it comes from a table in memory as it is.
+pub(crate) fn text_length(plan: &Plan, column: usize) -> Option<u64> {
+    let (table, column) = source(plan, column)?;
+    table.text_length(column)
 }
 
 /// Whether the text of `key` comes from a table in memory whose first values repeat, so that a store keeps codes of it.
 pub(crate) fn has_few_values(plan: &Plan, key: &Arc<dyn PhysicalExpr>) -> bool {
-    source(plan, key).is_some_and(|(table, column)| table.repeats(column))
+    let column = key.downcast_ref::<Column>();
+    let source = column.and_then(|column| source(plan, column.index()));
+    source.is_some_and(|(table, column)| table.repeats(column))
 }
 
-/// The table and its column whose values `key` has as they are.
-fn source(plan: &Plan, key: &Arc<dyn PhysicalExpr>) -> Option<(Table, usize)> {
-    let column = key.downcast_ref::<Column>()?;
-    let (mut plan, mut column) = (plan, column.index());
+/// The table and its column whose values column `column` of the output has as they are.
+fn source(plan: &Plan, column: usize) -> Option<(Table, usize)> {
+    let (mut plan, mut column) = (plan, column);
     loop {
         if let Some(table) = Table::of(plan) {
             return Some((table, column));

@@ -3,16 +3,17 @@
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::physical_expr::expressions::{CaseExpr, InListExpr};
+use datafusion::physical_expr::utils::collect_columns;
 
 use crate::ir::program::{Kind, Op};
 use crate::plan::compile::compiler::{Compiler, Expr, Target};
+use crate::plan::compile::constants::{constant, reads_subquery};
 
 impl<T: Target> Compiler<'_, T> {
     /// `a = x OR a = y OR …`, or its opposite.
     pub(crate) fn in_list(&mut self, in_list: &InListExpr) -> Option<u8> {
         let data_type = self.type_of(in_list.expr())?;
-        // It is not specified how DataFusion's sets compare floats.
-        if data_type.is_floating() || in_list.list().is_empty() {
+        if in_list.list().is_empty() {
             return None;
         }
         let kind = T::kind(&data_type)?;
@@ -22,8 +23,15 @@ impl<T: Target> Compiler<'_, T> {
             if !T::may_skip(self, item) {
                 return None;
             }
+            let zero = match data_type.is_floating() {
+                true => self.sign_of_zero(item)?,
+                false => None,
+            };
             let item = self.branch(item, &data_type, kind)?;
             self.emit(Op::Eq, kind, [item, value, item])?;
+            if let Some(sign) = zero {
+                self.with_sign(kind, item, value, sign)?;
+            }
             match found {
                 None => found = Some(item),
                 Some(found) => {
@@ -38,6 +46,35 @@ impl<T: Target> Compiler<'_, T> {
             false => self.emit(Op::Or, Kind::Bool, [value, found, found])?,
         };
         Some(value)
+    }
+
+    /// The sign of a constant, where it is a floating-point zero: IN compares bit by bit, and these two are equal otherwise. `None` outside for an item
+    /// that is not constant.
+    fn sign_of_zero(&self, item: &Expr) -> Option<Option<f64>> {
+        if !collect_columns(item).is_empty() || reads_subquery(item) {
+            return None;
+        }
+        let zero = match constant(item, &self.type_of(item)?)? {
+            ScalarValue::Float32(value) => value.map(f64::from),
+            ScalarValue::Float64(value) => value,
+            _ => None,
+        };
+        Some(zero.filter(|value| *value == 0.0).map(f64::signum))
+    }
+
+    /// Register `out` and whether the float in register `value` has this sign, as one divided by it shows also of a zero.
+    fn with_sign(&mut self, kind: Kind, out: u8, value: u8, sign: f64) -> Option<()> {
+        let one = match kind {
+            Kind::F32 => ScalarValue::Float32(Some(1.0)),
+            _ => ScalarValue::Float64(Some(1.0)),
+        };
+        let inverse = self.constant(kind, &one)?;
+        self.emit(Op::Div, kind, [inverse, inverse, value])?;
+        let zero = self.word(kind, 0)?;
+        let op = if sign > 0.0 { Op::Gt } else { Op::Lt };
+        self.emit(op, kind, [inverse, inverse, zero])?;
+        self.emit(Op::And, Kind::Bool, [out, out, inverse])
+            .map(|_| ())
     }
 
     /// `abs`, which fails on the least integer.

@@ -7,7 +7,7 @@ use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, CaseExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, Literal, NotExpr,
+    BinaryExpr, CaseExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
 };
 use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
@@ -18,7 +18,8 @@ use crate::plan::compile::float_bits::FloatBits;
 use crate::plan::compile::text;
 use crate::plan::compile::text::keeps_text;
 
-/// Whether `expr` has a value on every row: no division, no narrowing cast, no function but text predicates and substrings.
+/// Whether `expr` has a value on every row: no division, no narrowing cast, no function but text
+/// predicates and substrings.
 pub(crate) fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
     if text::operand(expr, schema).is_some() || text::test(expr, schema).is_some() {
         return true;
@@ -49,6 +50,8 @@ pub(crate) fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool
         cast.expr()
             .data_type(schema)
             .is_ok_and(|from| is_widening(&from, cast.cast_type()))
+    } else if let Some(like) = expr.downcast_ref::<LikeExpr>() {
+        text::has_short_pattern(like)
     } else {
         expr.is::<Column>()
             || expr.is::<Literal>()

@@ -6,6 +6,7 @@ pub(crate) mod compiler;
 pub(crate) mod constants;
 pub(crate) mod date_parts;
 pub(crate) mod decimals;
+pub(crate) mod distinct;
 pub(crate) mod fallible;
 pub(crate) mod float_bits;
 pub(crate) mod operators;

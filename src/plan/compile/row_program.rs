@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 
@@ -12,7 +12,8 @@ use crate::ir::row_program::{MAX_ROW_INSTRUCTIONS, MAX_ROW_REGISTERS, RowProgram
 #[cfg(test)]
 use crate::plan::calls;
 use crate::plan::compile::compiler::{Compiler, Expr, Target};
-use crate::plan::compile::text;
+use crate::plan::compile::distinct::Compiles;
+use crate::plan::compile::{distinct, text};
 use crate::spec::rows::{ExpressionColumn, RowExpressions, SubqueryConstant};
 
 /// A program over rows: what its loads read.
@@ -99,7 +100,8 @@ pub(crate) struct NotCompiled {
     pub(crate) expression: usize,
 }
 
-/// `expressions` over rows of `input` for the device.
+/// `expressions` over rows of `input` for the device. Parts of one column that do not compile are [evaluated over its distinct
+/// values](crate::plan::compile::distinct).
 ///
 /// # Errors
 /// The first one that does not compile.
@@ -109,7 +111,42 @@ pub(crate) fn compile(
 ) -> Result<RowExpressions, NotCompiled> {
     #[cfg(test)]
     calls::count(calls::Maker::RowProgram);
-    let mut compiler = Compiler::new(input, Rows::default());
+    let (compiled, distinct) = match compile_all(expressions, input) {
+        Ok(compiled) => (compiled, vec![]),
+        Err(error) => {
+            let compiles = Compiles {
+                column: Compiler::<Rows>::compiles,
+                operand: Compiler::<Rows>::computes,
+            };
+            let parted = distinct::part(expressions, input, compiles).ok_or(error)?;
+            let compiled = compile_all(&parted.expressions, &parted.schema)?;
+            (compiled, parted.distinct)
+        }
+    };
+    let Compiled {
+        program,
+        columns,
+        subqueries,
+    } = compiled;
+    Ok(RowExpressions {
+        input: Arc::clone(input),
+        expressions: expressions.to_vec(),
+        distinct,
+        program,
+        columns,
+        subqueries,
+    })
+}
+
+/// Compiled expressions.
+struct Compiled {
+    program: RowProgram,
+    columns: Vec<ExpressionColumn>,
+    subqueries: Vec<SubqueryConstant>,
+}
+
+fn compile_all(expressions: &[Expr], schema: &Schema) -> Result<Compiled, NotCompiled> {
+    let mut compiler = Compiler::new(schema, Rows::default());
     let (mut outputs, mut columns) = (vec![], vec![]);
     for (i, expr) in expressions.iter().enumerate() {
         match compiler.output(expr, &mut outputs) {
@@ -121,16 +158,18 @@ pub(crate) fn compile(
             }
         }
     }
-    Ok(RowExpressions {
-        input: Arc::clone(input),
-        expressions: expressions.to_vec(),
+    let Rows {
+        columns: sources,
+        subqueries,
+    } = compiler.target;
+    Ok(Compiled {
         program: RowProgram {
             instructions: compiler.instructions,
-            columns: compiler.target.columns,
+            columns: sources,
             outputs,
         },
         columns,
-        subqueries: compiler.target.subqueries,
+        subqueries,
     })
 }
 
@@ -141,15 +180,21 @@ impl Compiler<'_, Rows> {
             return None;
         }
         let data_type = self.type_of(expr)?;
+        // A filter reads a Boolean of the program.
+        if let Some(column) = expr.downcast_ref::<Column>()
+            && data_type != DataType::Boolean
+        {
+            return Some(ExpressionColumn::Column(column.index()));
+        }
         if let Some(slice) = self.slice(expr, &data_type) {
             return Some(slice);
         }
         let output = outputs.len();
         let (expr, data_type, column) = match self.chosen(expr, &data_type) {
-            Some((number, values)) => (
+            Some((number, sources)) => (
                 number,
                 DataType::UInt32,
-                ExpressionColumn::Choice { output, values },
+                ExpressionColumn::Choice { output, sources },
             ),
             None => (
                 Arc::clone(expr),
@@ -166,13 +211,23 @@ impl Compiler<'_, Rows> {
         Some(column)
     }
 
+    /// Whether it compiles alone.
+    pub(crate) fn compiles(schema: &Schema, expr: &Expr) -> bool {
+        let mut alone = Compiler::new(schema, Rows::default());
+        alone.output(expr, &mut vec![]).is_some()
+    }
+
+    /// Whether a program computes it alone, as an operand of others.
+    pub(crate) fn computes(schema: &Schema, expr: &Expr) -> bool {
+        Compiler::new(schema, Rows::default()).value(expr).is_some()
+    }
+
     /// The expression to name where expression `i` did not compile behind those before it: itself, or the first one where it would
     /// compile alone.
     fn culprit(&self, i: usize, expr: &Expr) -> usize {
-        let mut alone = Compiler::new(self.schema, Rows::default());
-        match alone.output(expr, &mut vec![]) {
-            Some(_) => 0,
-            None => i,
+        match Self::compiles(self.schema, expr) {
+            true => 0,
+            false => i,
         }
     }
 

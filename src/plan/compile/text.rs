@@ -170,6 +170,12 @@ fn integer(expr: &Expr) -> Option<i64> {
     }
 }
 
+/// Whether a pattern is a constant of text, and so short that DataFusion never fails on it.
+pub(crate) fn has_short_pattern(like: &LikeExpr) -> bool {
+    let pattern = bytes(like.pattern()).flatten();
+    pattern.is_some_and(|(pattern, binary)| !binary && pattern.len() <= MOST_PATTERN_BYTES)
+}
+
 /// The bytes of a constant, and whether it is binary; `None` inside for NULL.
 fn bytes(expr: &Expr) -> Option<Option<(Vec<u8>, bool)>> {
     fn of(value: ScalarValue) -> Option<Option<(Vec<u8>, bool)>> {

@@ -10,7 +10,7 @@ use crate::plan::choose::placement::Estimate;
 use crate::plan::choose::statistics::{RowEstimate, StatisticsCache};
 use crate::plan::recognise::aggregate_source::GroupSource;
 use crate::plan::recognise::source::JoinSource;
-use crate::plan::transfers::HostStep;
+use crate::plan::transfers::{HostStep, Why};
 use crate::spec::aggregate::GroupSpec;
 use crate::spec::join::JoinSpec;
 
@@ -126,10 +126,16 @@ impl Decision {
     pub(crate) fn of_host_step(step: HostStep) -> Self {
         Self {
             node: step.node,
-            reason: format!(
-                "it interrupts two device nodes: {} is not supported on the device, so rows are transferred to the host and back",
-                step.expression
-            ),
+            reason: match step.why {
+                Why::NotCompiled => format!(
+                    "it interrupts two device nodes: {} is not supported on the device, so rows are transferred to the host and back",
+                    step.expression
+                ),
+                Why::ManyValues => format!(
+                    "it interrupts two device nodes: {} has no program, and its column may have many distinct values, so rows are transferred to the host and back",
+                    step.expression
+                ),
+            },
             detail: step.expression,
             offloaded: false,
             strategy: None,

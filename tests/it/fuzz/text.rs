@@ -83,7 +83,21 @@ enum Predicate {
     Position(usize),
     IsNull(bool),
     Case(usize, usize),
+    /// One of [`DISTINCT`].
+    Distinct(usize, usize, usize),
 }
+
+/// Conditions on the text `{t}` that have no program, by a pattern `{p}` and a word `{w}`.
+const DISTINCT: [&str; 8] = [
+    "{t} ILIKE '{p}'",
+    "{t} NOT ILIKE '{p}'",
+    "upper({t}) = '{w}'",
+    "{t} ~ '^a+b'",
+    "character_length({t}) > 3",
+    "replace({t}, 'a', 'b') LIKE '{p}' AND {t} > '{w}'",
+    "lower({t}) || 'a' IN ('aba', '{w}a', NULL)",
+    "CASE WHEN {t} = '{w}' THEN NULL ELSE reverse({t}) < 'b' END",
+];
 
 fn predicate() -> impl Strategy<Value = Predicate> {
     let word = 0..WORDS.len();
@@ -107,7 +121,8 @@ fn predicate() -> impl Strategy<Value = Predicate> {
         2 => (prop::sample::select(calls), word.clone()).prop_map(|(of, w)| Predicate::Call(of, w)),
         1 => word.clone().prop_map(Predicate::Position),
         1 => any::<bool>().prop_map(Predicate::IsNull),
-        1 => (word.clone(), word).prop_map(|(w, x)| Predicate::Case(w, x)),
+        1 => (word.clone(), word.clone()).prop_map(|(w, x)| Predicate::Case(w, x)),
+        4 => (0..DISTINCT.len(), 0..PATTERNS.len(), word).prop_map(|(d, p, w)| Predicate::Distinct(d, p, w)),
     ]
 }
 
@@ -133,6 +148,10 @@ impl Predicate {
                 word(w),
                 word(x)
             ),
+            Self::Distinct(d, p, w) => DISTINCT[*d]
+                .replace("{t}", text)
+                .replace("{p}", PATTERNS[*p])
+                .replace("{w}", WORDS[*w]),
         }
     }
 }

@@ -119,18 +119,18 @@ async fn a_key_without_an_order() {
 async fn borders() {
     let context = session("force").await;
     let join = "SELECT r.t, r.k, r.f FROM r JOIN s ON r.k = s.k";
-    let filtered = "SELECT s.a FROM (SELECT k, max(t) AS t FROM r GROUP BY k) x JOIN s ON x.k = s.k WHERE x.t ILIKE 'n1%'";
+    let filtered = "SELECT s.a FROM (SELECT k, max(t) AS t FROM r GROUP BY k) x JOIN s ON x.k = s.k WHERE x.t ILIKE concat('n', x.k)";
     let projected =
-        format!("SELECT k, count(*) FROM (SELECT sqrt(f) AS k FROM ({join})) GROUP BY k");
+        format!("SELECT k, count(*) FROM (SELECT power(f, k) AS k FROM ({join})) GROUP BY k");
     assert_snapshot!(decisions(&context, filtered).await, @r"
     AggregateExec offloaded: aggregated on the device
-    FilterExec declined: it interrupts two device nodes: max(r.t) ILIKE n1% is not supported on the device, so rows are transferred to the host and back
+    FilterExec declined: it interrupts two device nodes: max(r.t) ILIKE concat(n, CAST(k AS Utf8)) is not supported on the device, so rows are transferred to the host and back
     HashJoinExec offloaded: an equi-join by the algorithm that the device chooses
     ");
     assert_snapshot!(decisions(&context, &projected).await, @r"
-    AggregateExec offloaded: aggregated on the device, not fused with the join below: sqrt(f) might fail on a row that the join drops
+    AggregateExec offloaded: aggregated on the device, not fused with the join below: power(f, k) might fail on a row that the join drops
     HashJoinExec offloaded: an equi-join by the algorithm that the device chooses
-    ProjectionExec declined: it interrupts two device nodes: sqrt(f) is not supported on the device, so rows are transferred to the host and back
+    ProjectionExec declined: it interrupts two device nodes: power(f, k) is not supported on the device, so rows are transferred to the host and back
     ");
 }
 

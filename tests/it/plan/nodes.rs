@@ -288,15 +288,15 @@ async fn a_chain_of_device_nodes() {
 /// A function that does not compile needs a download and an upload.
 #[tokio::test]
 async fn a_border_in_a_chain() {
-    let sql = "SELECT x.w, u.a FROM (SELECT r.k, upper(r.t) AS w FROM r JOIN s ON r.a > s.a) AS x JOIN s AS u ON x.k = u.k";
+    let sql = "SELECT x.w, u.a FROM (SELECT r.k, concat(r.t, s.t) AS w FROM r JOIN s ON r.a > s.a) AS x JOIN s AS u ON x.k = u.k";
     assert_snapshot!(forced_nodes(sql, &["Bowtie", "Projection"]).await, @r"
     BowtieDownloadExec: device=host
     BowtieJoinExec: device=host, join_type=Inner, strategy=equi, build=left, on=[left.k = right.k], output=[w, a]
     BowtieUploadExec: device=host
     BowtieUploadExec: device=host
-    ProjectionExec: expr=[k@0 as k, upper(t@2) as w]
+    ProjectionExec: expr=[k@0 as k, concat(t@2, t@4) as w]
     BowtieDownloadExec: device=host
-    BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=right, theta=[left.a < right.a], output=[k, a, t, a]
+    BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=right, theta=[left.a < right.a], output=[k, a, t, a, t]
     BowtieUploadExec: device=host
     BowtieUploadExec: device=host
     ");

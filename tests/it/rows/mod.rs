@@ -1,5 +1,6 @@
 //! Filters, projections, unions and their expressions.
 
+mod distinct;
 mod fallible;
 mod resident;
 mod subqueries;

@@ -18,6 +18,7 @@ use crate::device::cuda::runtime::access::{flag_words, memory};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::encoding::EncodedArrays;
+use crate::device::data::opaque::of_another_device;
 use crate::device::data::structures::Flags;
 use crate::device::host::columns::values::kept;
 use crate::device::lazy_column::Payload;
@@ -121,6 +122,18 @@ impl RowPrimitives for CudaDevice {
 
     fn sequence(&self, from: u32, len: usize) -> Result<Buffer<u32>> {
         self.stream.sequence(from, len)
+    }
+
+    fn row_numbers(&self, rows: usize) -> Result<Column> {
+        let numbers = self.stream.sequence(0, rows)?.into_cuda();
+        let values = Values {
+            data_type: DataType::UInt32,
+            values: numbers.ok_or_else(of_another_device::<Column>)?,
+            valid: None,
+            original: None,
+            made: Some(self.stream.mark()?),
+        };
+        Ok(Column::cuda(values, rows))
     }
 
     fn row_slice(&self, rows: &Buffer<u32>, some: Range<usize>) -> Result<Buffer<u32>> {

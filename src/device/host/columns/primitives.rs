@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray};
+use arrow::array::{ArrayRef, BooleanArray, UInt32Array};
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::DataType;
 
-use crate::device::data::buffer::Buffer;
+use crate::device::data::buffer::{Buffer, check_chunk_rows};
 use crate::device::data::column::Column;
 use crate::device::data::encoding::EncodedArrays;
 use crate::device::data::opaque::Opaque;
@@ -116,6 +116,13 @@ impl RowPrimitives for HostDevice {
 
     fn sequence(&self, from: u32, len: usize) -> Result<Buffer<u32>> {
         values::sequence(&self.budget, from, len)
+    }
+
+    fn row_numbers(&self, rows: usize) -> Result<Column> {
+        check_chunk_rows(rows)?;
+        let lease = self.budget.lease(rows as u64 * 4, "row numbers")?;
+        let numbers = UInt32Array::from_iter_values(0..rows as u32);
+        Ok(Column::host(Arc::new(numbers), lease))
     }
 
     fn row_slice(&self, rows: &Buffer<u32>, some: Range<usize>) -> Result<Buffer<u32>> {

@@ -247,7 +247,7 @@ impl Composer {
 
     /// Appends the program of some expressions over the current columns. Returns the registers of its outputs.
     fn append(&mut self, of: &RowExpressions) -> Option<Vec<Option<u8>>> {
-        if !of.subqueries.is_empty() {
+        if !of.subqueries.is_empty() || !of.distinct.is_empty() {
             return None;
         }
         let program = &of.program;

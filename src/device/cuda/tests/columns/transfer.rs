@@ -237,6 +237,13 @@ fn flags_rows_and_samples_are_the_hosts() {
             host.sequence(5, n).unwrap().on_host().unwrap(),
             &down(&gpu, &gpu.sequence(5, n).unwrap())
         );
+        let numbers = gpu.row_numbers(n).unwrap();
+        assert_eq!(
+            host.row_numbers(n).unwrap().on_host().unwrap(),
+            &gpu.download(&numbers).unwrap()
+        );
+        let ids = numbers.into_row_ids().unwrap();
+        assert_eq!(down(&gpu, &ids), down(&gpu, &gpu.sequence(0, n).unwrap()));
 
         let left = u64_column(random.words(n, 0), random.nulls(n, 2));
         let right = u64_column(random.words(n / 2 + 1, 0), None);

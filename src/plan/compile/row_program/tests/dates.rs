@@ -89,7 +89,7 @@ fn parts() {
     }
 }
 
-/// Days beyond the parts of DataFusion, and times of other zones, are for the host.
+/// Days beyond the parts of DataFusion are for the host.
 #[test]
 fn what_is_for_the_host() {
     let device = HostDevice::new(Budget::new(u64::MAX)).unwrap();
@@ -116,11 +116,27 @@ fn what_is_for_the_host() {
             assert!(made.is_some_and(|made| made.is_none()), "{part}");
         }
     }
-    let zoned = TimestampSecondArray::from(vec![0]).with_timezone("+02:00");
-    let batch = RecordBatch::try_from_iter([("t", Arc::new(zoned) as ArrayRef)]).unwrap();
-    let arguments: Vec<Expr> = vec![lit("hour"), Arc::new(Column::new("t", 0))];
-    let call = function(datetime::date_part(), arguments, &batch.schema());
-    assert!(made(&device, &[call], &batch).is_none());
+}
+
+/// Times of other zones than UTC have no program: their distinct values are evaluated.
+#[test]
+fn times_of_zones() {
+    let device = HostDevice::new(Budget::new(u64::MAX)).unwrap();
+    for zone in ["+02:00", "Europe/Berlin", "America/St_Johns"] {
+        let times = (0..300).map(|i| (i % 7 != 3).then_some(1_700_000_000 + i % 40 * 86_399 * 29));
+        let zoned = TimestampSecondArray::from_iter(times).with_timezone(zone);
+        let batch = RecordBatch::try_from_iter([("t", Arc::new(zoned) as ArrayRef)]).unwrap();
+        for part in ["hour", "day", "year", "dow"] {
+            for of in [datetime::date_part(), datetime::date_trunc()] {
+                let arguments: Vec<Expr> = vec![lit(part), Arc::new(Column::new("t", 0))];
+                if part == "dow" && of.name() == "date_trunc" {
+                    continue;
+                }
+                let call = function(of, arguments, &batch.schema());
+                check(&device, &call, &batch);
+            }
+        }
+    }
 }
 
 /// Truncated and shifted days of 800 years, their distances, and what lies at the ends of what a timestamp can say.

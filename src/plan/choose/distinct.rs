@@ -1,0 +1,87 @@
+//! [`are_few`]: whether expressions that are evaluated by the distinct values of columns are likely to gain from that.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::exec::scan::table::Table;
+use crate::plan::choose::cardinality::is_text;
+use crate::plan::choose::short_text::text_length;
+use crate::plan::choose::statistics::StatisticsCache;
+use crate::spec::rows::RowExpressions;
+
+/// So many rows must have the same value on average.
+const ROWS_OF_A_VALUE: usize = 8;
+
+/// Text of a greater mean length is a message or an address more often than the name of something.
+const LONG_TEXT: u64 = 48;
+
+/// Whether each column of `plan` that `expressions` read by distinct values is likely to have few.
+pub(crate) fn are_few(
+    plan: &Arc<dyn ExecutionPlan>,
+    statistics: &StatisticsCache,
+    expressions: &RowExpressions,
+) -> bool {
+    if expressions.distinct.is_empty() {
+        return true;
+    }
+    let length = |column| text_length(plan, column);
+    are_few_of(&statistics.statistics(plan), &length, expressions)
+}
+
+/// The same for the columns of a table whose scan has others.
+pub(crate) fn are_few_in(table: &Table, expressions: &RowExpressions) -> bool {
+    let statistics = Statistics::new_unknown(&expressions.input);
+    are_few_of(
+        &statistics,
+        &|column| table.text_length(column),
+        expressions,
+    )
+}
+
+/// By statistics of the columns, and the mean length of their text.
+fn are_few_of(
+    statistics: &Statistics,
+    length: &dyn Fn(usize) -> Option<u64>,
+    expressions: &RowExpressions,
+) -> bool {
+    expressions.distinct.iter().all(|distinct| {
+        let data_type = distinct.schema.field(0).data_type();
+        let rows = statistics.num_rows.get_value().copied();
+        let column = statistics.column_statistics.get(distinct.column);
+        if let Some(count) = column.and_then(|column| count(column)) {
+            return rows.is_none_or(|rows| count <= rows / ROWS_OF_A_VALUE);
+        }
+        match data_type {
+            DataType::Boolean | DataType::Date32 | DataType::Int8 | DataType::UInt8 => true,
+            DataType::Dictionary(..) => true,
+            of_text if is_text(of_text) => {
+                length(distinct.column).is_none_or(|length| length <= LONG_TEXT)
+            }
+            _ => false,
+        }
+    })
+}
+
+/// The distinct values of a column at most, as far as its statistics tell.
+fn count(column: &ColumnStatistics) -> Option<usize> {
+    if let Some(count) = column.distinct_count.get_value() {
+        return Some(*count);
+    }
+    let number = |value: Option<&ScalarValue>| match value?.cast_to(&DataType::Int64).ok()? {
+        ScalarValue::Int64(number) => number,
+        _ => None,
+    };
+    let is_whole = |value: &ScalarValue| {
+        let data_type = value.data_type();
+        data_type.is_integer() || data_type.is_temporal()
+    };
+    let (least, most) = (column.min_value.get_value(), column.max_value.get_value());
+    if !least.is_some_and(is_whole) {
+        return None;
+    }
+    let span = number(most)?.checked_sub(number(least)?)?;
+    usize::try_from(span.checked_add(1)?).ok()
+}
