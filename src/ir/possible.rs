@@ -164,29 +164,15 @@ mod tests {
 
     const INT: Kind = Kind::I32;
 
-    fn step(op: Op, kind: Kind, [out, a, b]: [u8; 3]) -> Instruction {
-        Instruction {
-            op,
-            kind,
-            out,
-            a,
-            b,
-            c: 0,
-            column: 0,
-            constant: 0,
-            from: kind,
-        }
-    }
-
     fn constant(out: u8, value: i64) -> Instruction {
         Instruction {
             constant: (value as u64).into(),
-            ..step(Op::Constant, INT, [out, 0, 0])
+            ..Instruction::of(Op::Constant, INT, [out, 0, 0])
         }
     }
 
     fn program(code: Vec<Instruction>, output: u8) -> RowProgram {
-        let store = step(Op::Store, Kind::Bool, [0, output, 0]);
+        let store = Instruction::of(Op::Store, Kind::Bool, [0, output, 0]);
         RowProgram {
             instructions: code.into_iter().chain([store]).collect(),
             columns: vec![RowSource::Column(0)],
@@ -196,8 +182,12 @@ mod tests {
 
     /// `column OP value` for a block of these values.
     fn passes(op: Op, value: i64, extent: (i128, i128)) -> bool {
-        let load = step(Op::Load, INT, [0, 0, 0]);
-        let code = vec![load, constant(1, value), step(op, INT, [2, 0, 1])];
+        let load = Instruction::of(Op::Load, INT, [0, 0, 0]);
+        let code = vec![
+            load,
+            constant(1, value),
+            Instruction::of(op, INT, [2, 0, 1]),
+        ];
         may_pass(&program(code, 2), |_| Some(extent))
     }
 
@@ -227,24 +217,28 @@ mod tests {
 
     #[test]
     fn what_may_be_a_fault_is_not_skipped() {
-        let load = step(Op::Load, INT, [0, 0, 0]);
-        let never = vec![load, constant(1, 9), step(Op::Gt, INT, [2, 0, 1])];
+        let load = Instruction::of(Op::Load, INT, [0, 0, 0]);
+        let never = vec![
+            load,
+            constant(1, 9),
+            Instruction::of(Op::Gt, INT, [2, 0, 1]),
+        ];
         let of = |code: Vec<Instruction>, out| may_pass(&program(code, out), |_| Some((0, 5)));
         assert!(!of(never.clone(), 2));
         // `never AND column / 1 > 9`.
         let divided = [
-            step(Op::Div, INT, [3, 0, 1]),
-            step(Op::Gt, INT, [3, 3, 1]),
-            step(Op::And, Kind::Bool, [2, 2, 3]),
+            Instruction::of(Op::Div, INT, [3, 0, 1]),
+            Instruction::of(Op::Gt, INT, [3, 3, 1]),
+            Instruction::of(Op::And, Kind::Bool, [2, 2, 3]),
         ];
         assert!(of(never.iter().copied().chain(divided).collect(), 2));
         // `never AND column + 1 > 9`, and `never OR column + 5 > 9`.
         let more = |by, op| {
             let code = [
                 constant(4, by),
-                step(Op::Add, INT, [3, 0, 4]),
-                step(Op::Gt, INT, [3, 3, 1]),
-                step(op, Kind::Bool, [2, 2, 3]),
+                Instruction::of(Op::Add, INT, [3, 0, 4]),
+                Instruction::of(Op::Gt, INT, [3, 3, 1]),
+                Instruction::of(op, Kind::Bool, [2, 2, 3]),
             ];
             of(never.iter().copied().chain(code).collect(), 2)
         };

@@ -174,6 +174,21 @@ pub(crate) struct Instruction {
 }
 
 impl Instruction {
+    /// An operation on registers `a` and `b` of kind `kind`, whose result goes to `out`.
+    pub(crate) fn of(op: Op, kind: Kind, [out, a, b]: [u8; 3]) -> Self {
+        Self {
+            op,
+            kind,
+            out,
+            a,
+            b,
+            c: 0,
+            column: 0,
+            constant: 0,
+            from: kind,
+        }
+    }
+
     /// Whether it loads a column of codes.
     pub(crate) fn loads_codes(&self) -> bool {
         self.op == Op::Load && self.from != self.kind

@@ -107,22 +107,11 @@ fn decoding(code: Kind, data_type: &DataType, least: i128) -> Result<RowProgram>
     let kind = Kind::of(data_type)
         .ok_or_else(|| BowtieError::Internal(format!("{data_type} has no codes")))?;
     let load = Instruction {
-        op: Op::Load,
-        kind,
-        out: 0,
-        a: 0,
-        b: 0,
-        c: 0,
-        column: 0,
         constant: least,
         from: code,
+        ..Instruction::of(Op::Load, kind, [0; 3])
     };
-    let store = Instruction {
-        op: Op::Store,
-        constant: 0,
-        from: kind,
-        ..load
-    };
+    let store = Instruction::of(Op::Store, kind, [0; 3]);
     Ok(RowProgram {
         instructions: vec![load, store],
         columns: vec![RowSource::Column(0)],

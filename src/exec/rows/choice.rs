@@ -49,17 +49,7 @@ pub(crate) fn chosen(
 fn positions(rows: usize, columns: usize) -> RowProgram {
     let [number, row, column, place, is_column] = [0, 1, 2, 3, 4];
     let (rows, columns) = (rows as i128, columns as i128);
-    let step = |op, kind, [out, a, b]: [u8; 3]| Instruction {
-        op,
-        kind,
-        out,
-        a,
-        b,
-        c: 0,
-        column: 0,
-        constant: 0,
-        from: kind,
-    };
+    let step = Instruction::of;
     let load = |out: u8, column: u16| Instruction {
         column,
         ..step(Op::Load, Kind::U32, [out, 0, 0])

@@ -106,17 +106,8 @@ impl<'a, T: Target> Compiler<'a, T> {
         if self.instructions.len() == T::MAX_INSTRUCTIONS || usize::from(out) >= T::MAX_REGISTERS {
             return None;
         }
-        self.instructions.push(Instruction {
-            op,
-            kind,
-            out,
-            a,
-            b,
-            c: 0,
-            column: 0,
-            constant: 0,
-            from: kind,
-        });
+        self.instructions
+            .push(Instruction::of(op, kind, [out, a, b]));
         self.free = out + 1;
         self.instructions.last_mut()
     }

@@ -88,15 +88,8 @@ impl FusedProgram {
         program.rows = rows.into_owned();
         for ((key, encoding), digits) in self.keys.iter().zip(&keys).zip(&program.keys) {
             program.rows.instructions.push(Instruction {
-                op: Op::Load,
-                kind: encoding.code,
-                out: digits.register,
-                a: 0,
-                b: 0,
-                c: 0,
                 column: columns.len() as u16,
-                constant: 0,
-                from: encoding.code,
+                ..Instruction::of(Op::Load, encoding.code, [digits.register, 0, 0])
             });
             program.rows.columns.push(RowSource::Column(*key));
             columns.push(match batch.any(*key)? {

@@ -6,7 +6,6 @@ use crate::ir::fold::Fold;
 use crate::ir::program::{Instruction, Kind, Op};
 use crate::ir::row_program::{RowProgram, RowSource};
 use crate::spec::aggregate::{GroupSpec, GroupState};
-use crate::spec::join::SideInput;
 use crate::spec::rows::{ExpressionColumn, FilterSpec, Projected, ProjectionSpec, RowExpressions};
 
 /// The most registers of a composed program.
@@ -146,7 +145,8 @@ impl Composer {
             [set] => set.id.is_none() && !set.nulls.contains(&true),
             _ => false,
         };
-        if !one_set || !computes_nothing(&spec.input) {
+        // Expressions of the aggregation are columns of the projection below it.
+        if !one_set || self.places.len() != spec.input.columns() {
             return None;
         }
         let keys = spec.keys.iter().map(|key| match self.places.get(*key)? {
@@ -225,15 +225,8 @@ impl Composer {
         }
         let out = self.register()?;
         self.rows.instructions.push(Instruction {
-            op: Op::Load,
-            kind,
-            out,
-            a: 0,
-            b: 0,
-            c: 0,
             column,
-            constant: 0,
-            from: kind,
+            ..Instruction::of(Op::Load, kind, [out, 0, 0])
         });
         Some(out)
     }
@@ -310,11 +303,6 @@ impl Composer {
             }
         }
     }
-}
-
-/// Whether all columns are those of the plan below.
-fn computes_nothing(input: &SideInput) -> bool {
-    input.expressions.is_empty()
 }
 
 /// The registers that an instruction reads: `a`, `b` and `c` in this order.
