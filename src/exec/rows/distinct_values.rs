@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use crate::device::budget::Budget;
     use crate::device::host::device::HostDevice;
-    use crate::device::primitives::transfer::TransferPrimitives as _;
+    use crate::device::primitives::transfer::TransferPrimitives;
 
     fn of(device: &dyn Device, array: &ArrayRef) -> Option<DistinctValues> {
         let column = device.upload(&[Arc::clone(array)]).unwrap();
@@ -134,9 +134,9 @@ mod tests {
         assert!(of(&device, &many).is_none());
         // A sample does not tell, the groups do.
         let twice = (0..rows as i32).map(|i| if i % 8 < 6 { 0 } else { i });
-        let column = device.upload(&[Arc::new(Int32Array::from_iter_values(twice.clone()))]);
-        assert!(!has_many(&device, &column.unwrap()).unwrap());
         let often: ArrayRef = Arc::new(Int32Array::from_iter_values(twice));
+        let column = device.upload(&[Arc::clone(&often)]).unwrap();
+        assert!(!has_many(&device, &column).unwrap());
         assert!(of(&device, &often).is_none());
         let zeros: ArrayRef = Arc::new(Float64Array::from(vec![0.0, -0.0]));
         assert!(of(&device, &zeros).is_none());
