@@ -54,6 +54,9 @@ mod session;
 mod spec;
 mod store;
 
+#[cfg(feature = "faults")]
+#[doc(hidden)]
+pub use device::faults::{Fault, Faults};
 pub use options::{
     BowtieOptions, Bytes, CacheSize, ChunkRows, DeviceChoice, GroupStrategy, JoinStrategy,
     MaterializationChoice, Offload, SetStrategy, ThetaStrategy,

@@ -7,6 +7,11 @@ pub(crate) mod budget;
 #[cfg(feature = "cuda")]
 pub(crate) mod cuda;
 pub(crate) mod data;
+#[cfg(feature = "faults")]
+pub(crate) mod faults;
+#[cfg(not(feature = "faults"))]
+#[path = "no_faults.rs"]
+pub(crate) mod faults;
 pub(crate) mod gpu_info;
 pub(crate) mod host;
 pub(crate) mod key_bitmap;

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use crate::device::budget::Budget;
+use crate::device::faults::Faults;
 use crate::device::host::device::HostDevice;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
@@ -68,6 +69,8 @@ pub struct BowtieRuntime {
     /// By the name of the device.
     stores: Mutex<HashMap<String, Arc<ColumnStore>>>,
     snapshots: Arc<Snapshots>,
+    /// Of the budgets of a runtime with a limit.
+    faults: Faults,
 }
 
 /// The memory of a device that the sessions of a [`BowtieRuntime`] share.
@@ -87,13 +90,20 @@ impl BowtieRuntime {
     /// The runtime that all sessions of the process share.
     pub fn shared() -> Arc<Self> {
         static SHARED: OnceLock<Arc<BowtieRuntime>> = OnceLock::new();
-        Arc::clone(SHARED.get_or_init(|| Arc::new(Self::new(None))))
+        Arc::clone(SHARED.get_or_init(|| Arc::new(Self::new(None, Faults::default()))))
     }
 
     /// A runtime whose sessions together use at most `bytes` of each device. These bytes are part of the process's
     /// budget of the device, not in addition to it.
     pub fn with_device_memory(bytes: u64) -> Arc<Self> {
-        Arc::new(Self::new(Some(bytes)))
+        Arc::new(Self::new(Some(bytes), Faults::default()))
+    }
+
+    /// The same, for tests: its queries fail where `faults` say so.
+    #[cfg(feature = "faults")]
+    #[doc(hidden)]
+    pub fn with_faults(bytes: u64, faults: &Faults) -> Arc<Self> {
+        Arc::new(Self::new(Some(bytes), faults.clone()))
     }
 
     /// The memory of each device that a session of this runtime has used so far.
@@ -110,12 +120,13 @@ impl BowtieRuntime {
         memory.collect()
     }
 
-    fn new(limit: Option<u64>) -> Self {
+    fn new(limit: Option<u64>, faults: Faults) -> Self {
         Self {
             limit,
             budgets: Mutex::default(),
             stores: Mutex::default(),
             snapshots: Arc::default(),
+            faults,
         }
     }
 
@@ -182,7 +193,7 @@ impl BowtieRuntime {
         let mut budgets = self.budgets.lock();
         let budget = budgets.entry(device).or_insert_with(|| match self.limit {
             None => root(),
-            Some(limit) => root().child_of(limit),
+            Some(limit) => root().child_with(limit, self.faults.clone()),
         });
         Arc::clone(budget)
     }

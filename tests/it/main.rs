@@ -14,7 +14,7 @@
 //! | `memory`, `partition` | budgets, pools, spilling, concurrent and cancelled queries; Grace partitioning |
 //! | `sort` | ORDER BY and LIMIT |
 //! | `plan`, `options`, `session` | plans, `bowtie_explain`, metrics and the optimizer rule; options; registration |
-//! | `fuzz`, `slt`, `tpch` | random queries; DataFusion's SQL tests; TPC-H |
+//! | `fuzz`, `slt`, `tpch`, `tpcds` | random queries; DataFusion's SQL tests; TPC-H; TPC-DS |
 //! | `regressions` | a small query for each bug that was found |
 //! | `docs` | the reference pages against the code |
 //! | `support` | what tests share |
@@ -37,4 +37,5 @@ mod session;
 mod slt;
 mod sort;
 mod support;
+mod tpcds;
 mod tpch;

@@ -9,6 +9,7 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 
 use crate::device::budget::Budget;
+use crate::device::faults::Fault;
 use crate::device::primitives::device::Device;
 use crate::device::profile::DeviceProfile;
 use crate::error::{BowtieError, Result};
@@ -79,7 +80,7 @@ impl Device for HostDevice {
     fn check_cancelled(&self) -> Result<()> {
         match self.cancelled.load(Ordering::Relaxed) {
             true => Err(BowtieError::Cancelled),
-            false => Ok(()),
+            false => self.budget.faults().check(Fault::Launch),
         }
     }
 
@@ -88,8 +89,12 @@ impl Device for HostDevice {
         pieces: usize,
         each: &(dyn Fn(usize) -> Result<()> + Sync),
     ) -> Result<()> {
+        let piece = |piece| {
+            self.budget.faults().check(Fault::Launch)?;
+            each(piece)
+        };
         self.pool
-            .install(|| (0..pieces).into_par_iter().try_for_each(each))?;
+            .install(|| (0..pieces).into_par_iter().try_for_each(piece))?;
         self.check_cancelled()
     }
 

@@ -264,7 +264,7 @@ impl Stream {
             self.gather_values(&sorted.keys, memory(&firsts)?, distinct, width.bytes())?;
         // The segment of the last key ends where the rows end.
         let ended = self.alloc((distinct + 1) * 4, "equi-join groups")?;
-        self.copy_into(memory(&firsts)?.into(), &ended, distinct * 4)?;
+        memory(&firsts)?.copy_to(distinct * 4, &ended, 0)?;
         let args = ((n as u32).into(), ended.word(distinct)?.into(), 1u32.into());
         // SAFETY: `ended` has room for the one word.
         unsafe { self.launch(kernels::ROWS_SEQUENCE, Shape::rows(1), &args)? };

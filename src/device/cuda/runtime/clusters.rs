@@ -9,6 +9,7 @@ use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::kernels::Kernel;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::stream::Stream;
+use crate::device::faults::Fault;
 use crate::error::Result;
 
 impl Stream {
@@ -23,6 +24,7 @@ impl Stream {
         blocks: u32,
         args: &A,
     ) -> Result<()> {
+        self.budget.faults().check(Fault::Launch)?;
         self.bind()?;
         let function = self.gpu.kernel(kernel.entry)?.cu_function();
         let mut clusters = clusters_of(blocks);

@@ -8,6 +8,7 @@ use crate::device::cuda::runtime::arguments::{Argument, Arguments, U64};
 use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::kernels::{GeneratedKernel, Kernel};
 use crate::device::cuda::runtime::stream::Stream;
+use crate::device::faults::Fault;
 use crate::error::{BowtieError, Result};
 
 /// The grid, the blocks and the dynamic shared memory of a launch.
@@ -59,6 +60,7 @@ impl Stream {
         if shape.blocks == 0 {
             return Ok(());
         }
+        self.budget.faults().check(Fault::Launch)?;
         self.bind()?;
         let function = self.gpu.kernel(kernel.entry)?;
         // SAFETY: the caller's promise; the number of arguments and their widths are those of the kernel's PTX.
@@ -80,6 +82,7 @@ impl Stream {
         args: &[U64],
     ) -> Result<()> {
         check_count(kernel.parameters, args.len())?;
+        self.budget.faults().check(Fault::Launch)?;
         self.bind()?;
         let mut args: Vec<*mut c_void> = args.iter().map(Argument::address).collect();
         // SAFETY: the caller's promise; there is an argument of 64 bits for each parameter.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaEvent, CudaStream, result};
+use cudarc::driver::sys::CUresult;
+use cudarc::driver::{CudaEvent, CudaStream, DriverError, result};
 use parking_lot::Mutex;
 
 use crate::device::budget::Lease;
@@ -11,6 +12,7 @@ use crate::device::cuda::runtime::driver::{failed, is_out_of_memory};
 use crate::device::cuda::runtime::kernels::Widening;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::stream::Stream;
+use crate::device::faults::Fault;
 use crate::error::{BowtieError, Result};
 
 /// Bytes of device memory, with their reservation. Only kernels of one stream use them, so they are freed in the order of
@@ -93,22 +95,9 @@ impl Memory {
         }
     }
 
-    /// Copies its first `bytes` to byte `at` of `to`, in the order of the stream of `to`.
-    ///
-    /// # Errors
-    /// [`BowtieError::Internal`] where either is too short.
+    /// As [`Part::copy_to`], from its beginning.
     pub(crate) fn copy_to(&self, bytes: usize, to: &Memory, at: usize) -> Result<()> {
-        if bytes > self.bytes || at + bytes > to.bytes {
-            return Err(BowtieError::Internal("a copy past the end".into()));
-        }
-        if bytes == 0 {
-            return Ok(());
-        }
-        to.stream.bind()?;
-        let (from, to, stream) = (self.pointer, to.pointer + at as u64, &to.stream.cuda_stream);
-        // SAFETY: both have `bytes` bytes there, as was just checked.
-        unsafe { result::memcpy_dtod_async(to, from, bytes, stream.cu_stream()) }
-            .map_err(|e| failed("copying on the GPU", e))
+        Part::from(self).copy_to(bytes, to, at)
     }
 
     /// The part from word `at` of 32 bits on, which has at least that word.
@@ -156,6 +145,25 @@ impl Part<'_> {
                 Err(past_the_end(at, self.memory.bytes))
             }
         }
+    }
+
+    /// Copies its first `bytes` to byte `at` of `to`, in the order of the stream of `to`.
+    ///
+    /// # Errors
+    /// [`BowtieError::Internal`] where either is too short.
+    pub(crate) fn copy_to(self, bytes: usize, to: &Memory, at: usize) -> Result<()> {
+        if bytes > self.bytes() || at + bytes > to.bytes {
+            return Err(BowtieError::Internal("a copy past the end".into()));
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        to.stream.budget.faults().check(Fault::Copy)?;
+        to.stream.bind()?;
+        let (target, stream) = (to.pointer + at as u64, &to.stream.cuda_stream);
+        // SAFETY: both have `bytes` bytes there, as was just checked.
+        unsafe { result::memcpy_dtod_async(target, self.pointer(), bytes, stream.cu_stream()) }
+            .map_err(|e| failed("a copy on the GPU", e))
     }
 
     /// Its address.
@@ -214,12 +222,16 @@ impl Stream {
         let padded = bytes.max(1).next_multiple_of(32);
         let lease = self.budget.lease(padded as u64, what)?;
         self.bind()?;
-        let allocated = match self.gpu.allocate(stream, padded) {
+        let allocate = || match self.budget.faults().strikes(Fault::Allocation) {
+            true => Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)),
+            false => self.gpu.allocate(stream, padded),
+        };
+        let allocated = match allocate() {
             // The card may have less than the budget allows, and memory that others have freed may still wait for their kernels.
             Err(e) if is_out_of_memory(e) => {
                 self.budget.reclaim_of_card(padded as u64);
                 let freed = self.gpu.context.synchronize();
-                freed.and_then(|()| self.gpu.allocate(stream, padded))
+                freed.and_then(|()| allocate())
             }
             allocated => allocated,
         };
@@ -232,12 +244,7 @@ impl Stream {
                 _lease: lease,
             }),
             // The card has less than the budget allows: the caller retries with half of the work.
-            Err(e) if is_out_of_memory(e) => Err(BowtieError::OutOfDeviceMemory {
-                what,
-                requested: bytes as u64,
-                in_use: self.budget.in_use(),
-                limit: self.budget.limit(),
-            }),
+            Err(e) if is_out_of_memory(e) => Err(self.budget.refused(bytes as u64, what)),
             Err(e) => Err(failed("allocating memory", e)),
         }
     }
@@ -255,6 +262,7 @@ impl Stream {
         what: &'static str,
     ) -> Result<Memory> {
         let memory = self.alloc(bytes, what)?;
+        self.budget.faults().check(Fault::Copy)?;
         let padded = bytes.max(1).next_multiple_of(32);
         // SAFETY: `padded` bytes were allocated.
         unsafe {
@@ -272,23 +280,8 @@ impl Stream {
         what: &'static str,
     ) -> Result<Memory> {
         let memory = self.alloc(bytes, what)?;
-        self.copy_into(from, &memory, bytes)?;
+        from.copy_to(bytes, &memory, 0)?;
         Ok(memory)
-    }
-
-    /// Copies the first `bytes` of a part to the beginning of a memory.
-    pub(crate) fn copy_into(&self, from: Part<'_>, to: &Memory, bytes: usize) -> Result<()> {
-        if bytes > from.bytes() || bytes > to.bytes {
-            return Err(BowtieError::Internal("a copy past the end".into()));
-        }
-        if bytes == 0 {
-            return Ok(());
-        }
-        self.bind()?;
-        let begin = from.pointer();
-        // SAFETY: both are long enough, as was just checked, and of this stream.
-        unsafe { result::memcpy_dtod_async(to.pointer, begin, bytes, self.cuda_stream.cu_stream()) }
-            .map_err(|e| failed("a copy on the GPU", e))
     }
 }
 

@@ -45,9 +45,8 @@ impl Stream {
         let out = self.alloc(values * 2, "memory to measure")?;
         let mut best = [f64::INFINITY; 2];
         for _ in 0..TIMES {
-            let copied = self.timed(|| {
-                (0..COPIES).try_for_each(|_| self.copy_into((&memory).into(), &out, values * 2))
-            })?;
+            let copied =
+                self.timed(|| (0..COPIES).try_for_each(|_| memory.copy_to(values * 2, &out, 0)))?;
             let found = self
                 .timed(|| self.gather_into((&memory).into(), &ids, (&out).into(), gathered, 4))?;
             best = [best[0].min(copied), best[1].min(found)];

@@ -9,13 +9,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cudarc::driver::result;
-
 use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::columns::scan::INCLUSIVE_U32;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::cancellable::{CountArgs, ExpandArgs, Tester, Written};
-use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
@@ -276,8 +273,8 @@ impl Stream {
         self.each_passing(matches, program, &candidates, &fault, |s, p| {
             check_cancelled()?;
             let words = s.len().min(most - at);
-            self.copy_words(memory(&s)?, &build, at, words)?;
-            self.copy_words(memory(&p)?, &probe, at, words)?;
+            memory(&s)?.copy_to(words * 4, &build, at * 4)?;
+            memory(&p)?.copy_to(words * 4, &probe, at * 4)?;
             at += words;
             Ok(())
         })?;
@@ -352,20 +349,5 @@ impl Stream {
             from += len as u64;
         }
         Ok(())
-    }
-
-    /// Copies the first `words` words of `of` to word `at` of `to`. An error if either is too short.
-    fn copy_words(&self, of: &Memory, to: &Memory, at: usize, words: usize) -> Result<()> {
-        if words == 0 {
-            return Ok(());
-        }
-        if words * 4 > of.bytes() || (at + words) * 4 > to.bytes() {
-            return Err(BowtieError::Internal("a copy past the end".into()));
-        }
-        self.bind()?;
-        let (from, to) = (of.pointer(), to.pointer() + at as u64 * 4);
-        // SAFETY: both hold `words` words, as was just checked, and are memory of this queue.
-        unsafe { result::memcpy_dtod_async(to, from, words * 4, self.cuda_stream.cu_stream()) }
-            .map_err(|e| failed("copying on the GPU", e))
     }
 }

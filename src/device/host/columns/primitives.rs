@@ -12,6 +12,7 @@ use crate::device::data::column::Column;
 use crate::device::data::encoding::EncodedArrays;
 use crate::device::data::opaque::Opaque;
 use crate::device::data::structures::Flags;
+use crate::device::faults::Fault;
 use crate::device::host::columns::encode::encode;
 use crate::device::host::columns::values::bytes_of;
 use crate::device::host::columns::{flags, values};
@@ -28,6 +29,7 @@ impl TransferPrimitives for HostDevice {
     }
 
     fn upload(&self, parts: &[ArrayRef]) -> Result<Arc<Column>> {
+        self.budget.faults().check(Fault::Upload)?;
         values::upload(&self.budget, parts).map(Arc::new)
     }
 
@@ -54,6 +56,7 @@ impl TransferPrimitives for HostDevice {
     }
 
     fn upload_kept(&self, parts: &[ArrayRef]) -> Result<Column> {
+        self.budget.faults().check(Fault::Upload)?;
         match parts {
             // The same buffers, but not the array of the table.
             [part] => values::upload(&self.budget, &[part.slice(0, part.len())]),
@@ -75,10 +78,12 @@ impl TransferPrimitives for HostDevice {
     }
 
     fn download(&self, column: &Column) -> Result<ArrayRef> {
+        self.budget.faults().check(Fault::Download)?;
         Ok(Arc::clone(column.on_host()?))
     }
 
     fn read(&self, words: &Buffer<u32>) -> Result<ScalarBuffer<u32>> {
+        self.budget.faults().check(Fault::Download)?;
         Ok(words.on_host()?.clone())
     }
 }

@@ -7,6 +7,7 @@ use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::gpu::Gpu;
 use crate::device::cuda::runtime::staging::word::Word;
 use crate::device::cuda::runtime::stream::Stream;
+use crate::device::faults::Fault;
 use crate::error::Result;
 
 /// A word of pinned host memory, which a kernel writes across the bus.
@@ -22,6 +23,9 @@ pub(crate) struct PinnedWord {
 impl Stream {
     /// A word for the kernel that `launch` launches on this stream; 0 if the kernel writes nothing.
     pub(crate) fn pinned_word(&self, launch: impl FnOnce(U64) -> Result<()>) -> Result<PinnedWord> {
+        if self.budget.faults().strikes(Fault::Allocation) {
+            return Err(Word::refused());
+        }
         let unused = self.gpu.pinned_words.lock().pop();
         let word = match unused {
             Some(word) => word,

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::staging::copy_pool::{CopyPool, Pieces};
 use crate::device::cuda::runtime::staging::narrow::Narrowing;
+use crate::device::faults::{Fault, Faults};
 use crate::error::{BowtieError, Result};
 
 const SLOTS: usize = 32;
@@ -143,7 +144,13 @@ impl Ring {
 
     /// Starts a copy of `parts`, in narrow form, to address `to`; the copy is in flight when this returns. False if a
     /// value does not fit; the rest is not copied then.
-    pub(crate) fn fill(&self, parts: &[&[u8]], narrowing: Narrowing, to: u64) -> Result<bool> {
+    pub(crate) fn fill(
+        &self,
+        parts: &[&[u8]],
+        narrowing: Narrowing,
+        to: u64,
+        faults: &Faults,
+    ) -> Result<bool> {
         let times = narrowing.times();
         let bytes = parts.iter().map(|part| part.len()).sum::<usize>();
         let piece = self.piece_bytes(bytes / times) * times;
@@ -159,18 +166,25 @@ impl Ring {
             rest: Mutex::new(rest),
             narrowing,
             fits: AtomicBool::new(true),
+            faults,
         };
         self.settled(self.copiers.copy(&up, bytes > piece))?;
         Ok(up.fits.into_inner())
     }
 
     /// Copies from address `from`, and waits.
-    pub(crate) fn empty(&self, to: &mut [MaybeUninit<u8>], from: u64) -> Result<()> {
+    pub(crate) fn empty(
+        &self,
+        to: &mut [MaybeUninit<u8>],
+        from: u64,
+        faults: &Faults,
+    ) -> Result<()> {
         let piece = self.piece_bytes(to.len());
         let several = to.len() > piece;
         let down = DownloadPieces {
             ring: self,
             rest: Mutex::new((to.chunks_mut(piece), from)),
+            faults,
         };
         self.settled(self.copiers.copy(&down, several))
     }
@@ -183,6 +197,7 @@ struct UploadPieces<'a> {
     narrowing: Narrowing,
     /// Whether no value was too wide so far.
     fits: AtomicBool,
+    faults: &'a Faults,
 }
 
 /// The part of a copy that has not begun.
@@ -224,6 +239,7 @@ impl Pieces for UploadPieces<'_> {
         if len == 0 || !self.fits.load(Ordering::Relaxed) {
             return Ok(false);
         }
+        self.faults.check(Fault::Upload)?;
         self.ring.bind()?;
         let times = self.narrowing.times();
         let mut slot = self.ring.next_slot().lock();
@@ -250,6 +266,7 @@ impl Pieces for UploadPieces<'_> {
 struct DownloadPieces<'a> {
     ring: &'a Ring,
     rest: Mutex<(ChunksMut<'a, MaybeUninit<u8>>, u64)>,
+    faults: &'a Faults,
 }
 
 impl Pieces for DownloadPieces<'_> {
@@ -263,6 +280,7 @@ impl Pieces for DownloadPieces<'_> {
             rest.1 += to.len() as u64;
             (to, from)
         };
+        self.faults.check(Fault::Download)?;
         self.ring.bind()?;
         let mut slot = self.ring.next_slot().lock();
         let pinned = &mut slot.free()?[..to.len()];

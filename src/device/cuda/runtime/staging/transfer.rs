@@ -23,6 +23,7 @@ use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::staging::narrow::Narrowing;
 use crate::device::cuda::runtime::staging::ring::Ring;
 use crate::device::cuda::runtime::stream::Stream;
+use crate::device::faults::Fault;
 use crate::error::{BowtieError, Result};
 
 /// Words that `rows_given` takes by value, at most.
@@ -65,7 +66,7 @@ impl Stream {
         // Allocated on the stream of the copies, which then wait for no kernel.
         let memory = self.alloc_on(&ring.stream, bytes, what)?;
         // After a failure no copy is in flight when the memory is dropped.
-        let fits = ring.fill(parts, narrowing, memory.pointer())?;
+        let fits = ring.fill(parts, narrowing, memory.pointer(), self.budget.faults())?;
         match self.gpu.mark(&ring.stream) {
             Ok(copied) => {
                 memory.sent(copied);
@@ -109,6 +110,7 @@ impl Stream {
     fn send_small(self: &Arc<Self>, from: &[u8], what: &'static str) -> Result<Memory> {
         let memory = self.alloc(from.len(), what)?;
         if !from.is_empty() {
+            self.budget.faults().check(Fault::Upload)?;
             // SAFETY: the target is long enough, and `from` is borrowed until the copy was waited for: it may be memory
             // that the caller has pinned, of which the driver makes no copy of its own.
             unsafe {
@@ -125,6 +127,7 @@ impl Stream {
         if offset + to.len() > from.bytes() {
             return Err(BowtieError::Internal("a copy from past the end".into()));
         }
+        self.budget.faults().check(Fault::Download)?;
         self.bind()?;
         let begin = from.pointer() + offset as u64;
         // SAFETY: the source is long enough, and `to` is borrowed until the stream was waited for.
@@ -150,6 +153,7 @@ impl Stream {
         self.bind()?;
         let begin = from.pointer();
         if to.len() <= SMALL_BYTES && made.is_none() {
+            self.budget.faults().check(Fault::Download)?;
             // SAFETY: the source is long enough, and `to`, which is never read, is borrowed until the stream was waited
             // for.
             unsafe { result::memcpy_dtoh_async(to, begin, self.cuda_stream.cu_stream()) }
@@ -166,6 +170,6 @@ impl Stream {
             || self.gpu.stream(),
             "bowtie-download",
         )?
-        .empty(to, begin)
+        .empty(to, begin, self.budget.faults())
     }
 }

@@ -31,16 +31,21 @@ impl Word {
             unsafe { result::malloc_host(size_of::<u32>(), sys::CU_MEMHOSTALLOC_PORTABLE) }
                 .map_err(|e| match is_out_of_memory(e) {
                     // The caller has an alternative without a pinned word.
-                    true => BowtieError::OutOfDeviceMemory {
-                        what: "a pinned word",
-                        requested: size_of::<u32>() as u64,
-                        in_use: 0,
-                        limit: 0,
-                    },
+                    true => Self::refused(),
                     false => failed("pinning memory", e),
                 })?
                 .cast();
         Ok(Self { pinned, written })
+    }
+
+    /// The error of memory that cannot be pinned.
+    pub(crate) fn refused() -> BowtieError {
+        BowtieError::OutOfDeviceMemory {
+            what: "a pinned word",
+            requested: size_of::<u32>() as u64,
+            in_use: 0,
+            limit: 0,
+        }
     }
 }
 

@@ -1,0 +1,125 @@
+//! Reservations in budgets and their parents.
+
+use super::*;
+
+#[test]
+fn a_lease_is_given_back_and_the_peak_stays() {
+    let budget = Budget::new(100);
+    let lease = budget.lease(60, "test").unwrap();
+    assert!(budget.lease(41, "test").is_err());
+    drop(lease);
+    assert_eq!((budget.in_use(), budget.peak()), (0, 60));
+    budget.lease(100, "test").unwrap();
+}
+
+#[test]
+fn a_child_leases_from_its_parent_and_a_refusal_leaves_no_trace() {
+    let parent = Budget::new(100);
+    let (a, b) = (parent.child(), parent.child());
+    let held = a.lease(70, "test").unwrap();
+    let refused = b.lease(40, "keys").unwrap_err();
+    assert!(refused.is_divisible());
+    assert!(refused.to_string().contains("keys needs 40.0 B"));
+    assert_eq!((a.in_use(), b.in_use(), parent.in_use()), (70, 0, 70));
+    drop(held);
+    assert_eq!((parent.in_use(), parent.peak()), (0, 70));
+}
+
+#[test]
+fn who_waits_is_woken_by_a_release() {
+    let root = Budget::new(100);
+    let (session, others) = (root.child_of(80), root.child());
+    let held = others.lease(70, "others").unwrap();
+    let in_use = session.in_use_by_all();
+    assert_eq!(in_use, 50);
+    assert!(!session.wait_for_release(in_use, Duration::from_millis(5)));
+    let begun = Instant::now();
+    let released = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| session.wait_for_release(in_use, Duration::from_secs(60)));
+        while root.shared.waiting.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        drop(held);
+        waits.join().unwrap()
+    });
+    assert!(released && begun.elapsed() < Duration::from_secs(30));
+    assert!(session.wait_for_release(in_use, Duration::ZERO));
+}
+
+#[test]
+fn room_is_that_of_the_tightest_budget() {
+    let root = Budget::new(100);
+    let (session, other) = (root.child_of(60), root.child_of(1_000));
+    assert_eq!((session.limit(), other.limit()), (60, 100));
+    let operator = session.child();
+    assert_eq!((operator.available(), operator.in_use_by_all()), (60, 0));
+    let of_others = other.lease(70, "others").unwrap();
+    assert_eq!((operator.available(), operator.in_use_by_all()), (30, 30));
+    let own = operator.lease(30, "own").unwrap();
+    assert_eq!(
+        (operator.available(), other.available(), root.peak()),
+        (0, 0, 100)
+    );
+    // What the session's limit refuses leaves no trace in the root.
+    assert!(operator.lease(61, "too much").is_err());
+    assert_eq!(root.peak(), 100);
+    // The root refuses what the session's limit allows.
+    let refused = operator.lease(20, "more").unwrap_err().to_string();
+    assert!(refused.contains("100.0 B of 100.0 B"), "{refused}");
+    drop((of_others, own));
+    assert_eq!((session.available(), root.in_use()), (60, 0));
+}
+
+/// Holds leases of one byte each.
+#[derive(Debug)]
+struct Store(Mutex<Vec<Lease>>);
+
+impl Store {
+    fn below(budget: &Arc<Budget>, bytes: usize) -> Arc<Self> {
+        let own = budget.of_store();
+        let leases = (0..bytes).map(|_| own.lease(1, "stored").unwrap());
+        let store = Arc::new(Self(Mutex::new(leases.collect())));
+        let weak: Weak<Self> = Arc::downgrade(&store);
+        let weak: Weak<dyn Reclaim> = weak;
+        budget.take_from(&weak);
+        store
+    }
+}
+
+impl Reclaim for Store {
+    fn stored(&self) -> u64 {
+        self.0.lock().len() as u64
+    }
+
+    fn reclaimable(&self) -> u64 {
+        self.stored()
+    }
+
+    fn reclaim(&self, bytes: u64) -> u64 {
+        let mut leases = self.0.lock();
+        let left = leases.len().saturating_sub(bytes as usize);
+        leases.drain(left..).len() as u64
+    }
+}
+
+#[test]
+fn stored_columns_are_given_up_for_leases_of_every_budget() {
+    let root = Budget::new(100);
+    let (one, two) = (root.child_of(80), root.child_of(80));
+    let (of_one, of_root) = (Store::below(&one, 60), Store::below(&root, 20));
+    assert_eq!((one.available(), two.available()), (80, 80));
+    assert_eq!((one.in_use_by_all(), two.in_use_by_all()), (0, 0));
+    // The runtime's own limit, and then the card's.
+    let work = one.child().lease(30, "work").unwrap();
+    assert_eq!(of_one.stored() + of_root.stored(), 70);
+    let other = two.child().lease(50, "work").unwrap();
+    assert_eq!(of_one.stored() + of_root.stored(), 20);
+    assert_eq!((two.available(), two.in_use_by_all()), (20, 60));
+    // More than there is: the stores keep what they have.
+    assert!(two.child().lease(25, "too much").is_err());
+    assert_eq!(of_one.stored() + of_root.stored(), 20);
+    drop((work, other));
+    drop(of_one);
+    // A store takes nothing from stores.
+    assert!(root.of_store().lease(100, "stored").is_err());
+}
