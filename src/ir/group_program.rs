@@ -38,9 +38,9 @@ pub(crate) struct KeyCodes {
 }
 
 impl KeyCodes {
-    /// The number of its digits.
+    /// The number of its digits, of a key of a program that has [groups](GroupProgram::groups).
     pub(crate) fn digits(&self) -> u32 {
-        self.bound + u32::from(self.nullable)
+        self.bound.saturating_add(u32::from(self.nullable))
     }
 }
 
@@ -96,11 +96,15 @@ impl Accumulator {
 }
 
 impl GroupProgram {
-    /// The number of groups; `None` if it exceeds [`MOST_GROUPS`].
+    /// The number of groups; `None` if it exceeds [`MOST_GROUPS`], or a key has no code.
     pub(crate) fn groups(&self) -> Option<u32> {
         let mut groups = 1;
         for key in &self.keys {
-            groups *= u64::from(key.digits());
+            let digits = u64::from(key.bound) + u64::from(key.nullable);
+            if key.bound == 0 || digits > MOST_GROUPS {
+                return None;
+            }
+            groups *= digits;
             if groups > MOST_GROUPS {
                 return None;
             }
@@ -147,6 +151,39 @@ pub(crate) fn extreme_value(fold: Fold, kind: Kind, word: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_are_few() {
+        let groups = |keys: &[(u32, bool)]| {
+            let keys = keys.iter().map(|(bound, nullable)| KeyCodes {
+                register: 0,
+                bound: *bound,
+                nullable: *nullable,
+            });
+            let rows = RowProgram {
+                instructions: vec![],
+                columns: vec![],
+                outputs: vec![],
+            };
+            let program = GroupProgram {
+                rows,
+                predicates: vec![],
+                keys: keys.collect(),
+                accumulators: vec![],
+            };
+            program.groups()
+        };
+        assert_eq!(groups(&[]), Some(1));
+        assert_eq!(groups(&[(3, false), (2, true)]), Some(9));
+        assert_eq!(groups(&[(4096, false)]), Some(4096));
+        assert_eq!(groups(&[(4096, true)]), None);
+        assert_eq!(groups(&[(u32::MAX, true)]), None);
+        assert_eq!(
+            groups(&[(u32::MAX, true), (u32::MAX, true), (2, false)]),
+            None
+        );
+        assert_eq!(groups(&[(0, true)]), None);
+    }
 
     #[test]
     fn extremes_are_words_in_order() {

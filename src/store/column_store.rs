@@ -235,6 +235,11 @@ impl ColumnStore {
         let Some(first) = parts.first() else {
             return Ok(None);
         };
+        // A row takes a byte at least: what has no room is not encoded in vain.
+        let rows: usize = parts.iter().map(|part| part.len()).sum();
+        if !self.may_add(scan, rows as u64) {
+            return Ok(None);
+        }
         let encodes = self.device.copies_uploads(first.data_type()) || wanted.is_in_files();
         let encoded = match encodes {
             true => self.device.encode(&parts)?,
@@ -253,7 +258,9 @@ impl ColumnStore {
             ArrayValues::Dictionary(values) => {
                 let of = self.dictionaries.of(self.device.as_ref(), values);
                 match of {
-                    Err(error) if error.is_divisible() => return Ok(None),
+                    Err(error) if error.is_divisible() || error.is_of_expressions() => {
+                        return Ok(None);
+                    }
                     of => CodedValues::Dictionary(of?),
                 }
             }

@@ -11,6 +11,8 @@ use crate::device::primitives::device::Device;
 use crate::error::Result;
 
 /// Dictionaries that stored columns, or queries that read them, hold.
+///
+/// None is held under the lock: its last holder frees device memory, which wakes those who wait for some, and they ask for the bytes of stores.
 #[derive(Debug, Default)]
 pub(crate) struct Dictionaries(Mutex<Vec<Known>>);
 
@@ -18,9 +20,14 @@ pub(crate) struct Dictionaries(Mutex<Vec<Known>>);
 struct Known {
     on_host: Weak<dyn Array>,
     on_device: Weak<Column>,
+    bytes: u64,
 }
 
 impl Known {
+    fn is_held(&self) -> bool {
+        self.on_device.strong_count() > 0
+    }
+
     fn held(&self) -> Option<Dictionary> {
         Some(Dictionary {
             on_host: self.on_host.upgrade()?,
@@ -35,14 +42,19 @@ impl Dictionaries {
     /// # Errors
     /// If the upload fails.
     pub(crate) fn of(&self, device: &dyn Device, values: ArrayRef) -> Result<Dictionary> {
-        let held = || {
+        let held: Vec<Dictionary> = {
             let mut known = self.0.lock();
-            known.retain(|known| known.on_device.strong_count() > 0);
-            let mut held = known.iter().filter_map(Known::held);
-            held.find(|held| *held.on_host == *values)
+            known.retain(Known::is_held);
+            known.iter().filter_map(Known::held).collect()
         };
-        if let Some(held) = held() {
-            return Ok(held);
+        let is_same = |held: &Dictionary| {
+            let known = &held.on_host;
+            known.len() == values.len()
+                && known.data_type() == values.data_type()
+                && **known == *values
+        };
+        if let Some(same) = held.into_iter().find(is_same) {
+            return Ok(same);
         }
         let on_device = Arc::new(device.upload_kept(std::slice::from_ref(&values))?);
         let made = Dictionary {
@@ -52,6 +64,7 @@ impl Dictionaries {
         self.0.lock().push(Known {
             on_host: Arc::downgrade(&made.on_host),
             on_device: Arc::downgrade(&made.on_device),
+            bytes: made.on_device.bytes(),
         });
         Ok(made)
     }
@@ -59,7 +72,7 @@ impl Dictionaries {
     /// Bytes of all of them on the device.
     pub(crate) fn bytes(&self) -> u64 {
         let known = self.0.lock();
-        let held = known.iter().filter_map(|known| known.on_device.upgrade());
-        held.map(|column| column.bytes()).sum()
+        let held = known.iter().filter(|known| known.is_held());
+        held.map(|known| known.bytes).sum()
     }
 }

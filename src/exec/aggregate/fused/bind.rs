@@ -42,7 +42,7 @@ impl FusedProgram {
         let digits = keys.iter().enumerate().map(|(i, encoding)| {
             Some(KeyCodes {
                 register: u8::try_from(first + i).ok()?,
-                bound: u32::try_from(encoding.bound).ok()?,
+                bound: few_codes(encoding)?,
                 nullable: is_nullable(encoding),
             })
         });
@@ -154,6 +154,15 @@ impl FusedProgram {
             }
         }
         Ok(nullable)
+    }
+}
+
+/// A number of codes that all are below; rounded up, so that pieces with somewhat other values share a kernel.
+fn few_codes(encoding: &Encoding) -> Option<u32> {
+    let bound = u32::try_from(encoding.bound).ok()?;
+    match encoding.values {
+        CodedValues::Offset { .. } => bound.checked_next_power_of_two(),
+        CodedValues::Dictionary(_) => Some(bound),
     }
 }
 

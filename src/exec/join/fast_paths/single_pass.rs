@@ -146,7 +146,9 @@ impl SinglePassJoin {
             }
         }
         let (keys, payload) = ([&*build_keys, &*probe_keys], [&*of_build, &*of_probe]);
+        let mut was_tried = false;
         if let PreparedBuild::Swapped(tiles) = *prepared {
+            was_tried = true;
             if tiles < MOST_SWAPPED
                 && let Some(joined) = self.swapped(device, metrics, step, spec, keys, payload)?
             {
@@ -167,8 +169,9 @@ impl SinglePassJoin {
                 }
                 (Some(Paired::SharedKeys), None) => {
                     // The keys of the other side may be unique.
-                    if let Some(joined) =
-                        self.swapped(device, metrics, step, spec, keys, payload)?
+                    if !was_tried
+                        && let Some(joined) =
+                            self.swapped(device, metrics, step, spec, keys, payload)?
                     {
                         *prepared = PreparedBuild::Swapped(1);
                         return Ok(Some(self.put_out(joined, &columns_of)));
