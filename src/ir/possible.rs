@@ -83,12 +83,14 @@ fn run(
             }
             _ => Truth(true, true),
         },
-        Op::And => match (truth(a), truth(b)) {
-            ((at, af), (bt, bf)) => Truth(at && bt, af || bf),
-        },
-        Op::Or => match (truth(a), truth(b)) {
-            ((at, af), (bt, bf)) => Truth(at || bt, af && bf),
-        },
+        Op::And => {
+            let ((at, af), (bt, bf)) = (truth(a), truth(b));
+            Truth(at && bt, af || bf)
+        }
+        Op::Or => {
+            let ((at, af), (bt, bf)) = (truth(a), truth(b));
+            Truth(at || bt, af && bf)
+        }
         Op::Not => {
             let (is_true, is_false) = truth(a);
             Truth(is_false, is_true)

@@ -51,7 +51,7 @@ fn are_few_of(
         let data_type = distinct.schema.field(0).data_type();
         let rows = statistics.num_rows.get_value().copied();
         let column = statistics.column_statistics.get(distinct.column);
-        if let Some(count) = column.and_then(|column| count(column)) {
+        if let Some(count) = column.and_then(count) {
             return rows.is_none_or(|rows| count <= rows / ROWS_OF_A_VALUE);
         }
         match data_type {
