@@ -8,7 +8,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::exec::scan::table::Table;
 use crate::plan::choose::cardinality::is_text;
-use crate::plan::choose::short_text::text_length;
+use crate::plan::choose::short_text::source;
 use crate::plan::choose::statistics::StatisticsCache;
 use crate::spec::rows::RowExpressions;
 
@@ -27,24 +27,21 @@ pub(crate) fn are_few(
     if expressions.distinct.is_empty() {
         return true;
     }
-    let length = |column| text_length(plan, column);
-    are_few_of(&statistics.statistics(plan), &length, expressions)
+    let source = |column| source(plan, column);
+    are_few_of(&statistics.statistics(plan), &source, expressions)
 }
 
 /// The same for the columns of a table whose scan has others.
 pub(crate) fn are_few_in(table: &Table, expressions: &RowExpressions) -> bool {
     let statistics = Statistics::new_unknown(&expressions.input);
-    are_few_of(
-        &statistics,
-        &|column| table.text_length(column),
-        expressions,
-    )
+    let source = |column| Some((table.clone(), column));
+    are_few_of(&statistics, &source, expressions)
 }
 
-/// By statistics of the columns, and the mean length of their text.
+/// By statistics of the columns, and the tables that they come from as they are.
 fn are_few_of(
     statistics: &Statistics,
-    length: &dyn Fn(usize) -> Option<u64>,
+    source: &dyn Fn(usize) -> Option<(Table, usize)>,
     expressions: &RowExpressions,
 ) -> bool {
     expressions.distinct.iter().all(|distinct| {
@@ -57,9 +54,10 @@ fn are_few_of(
         match data_type {
             DataType::Boolean | DataType::Date32 | DataType::Int8 | DataType::UInt8 => true,
             DataType::Dictionary(..) => true,
-            of_text if is_text(of_text) => {
-                length(distinct.column).is_none_or(|length| length <= LONG_TEXT)
-            }
+            of_text if is_text(of_text) => source(distinct.column).is_none_or(|(table, column)| {
+                let is_short = |length| length <= LONG_TEXT;
+                table.repeats(column) || table.text_length(column).is_none_or(is_short)
+            }),
             _ => false,
         }
     })

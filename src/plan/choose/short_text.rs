@@ -8,7 +8,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 
@@ -27,7 +27,7 @@ pub(crate) fn is_short(plan: &Plan, key: &Arc<dyn PhysicalExpr>) -> bool {
 }
 
 /// The mean length of the first values of a column of text, where it comes from a table in memory as it is.
-pub(crate) fn text_length(plan: &Plan, column: usize) -> Option<u64> {
+fn text_length(plan: &Plan, column: usize) -> Option<u64> {
     let (table, column) = source(plan, column)?;
     table.text_length(column)
 }
@@ -40,7 +40,7 @@ pub(crate) fn has_few_values(plan: &Plan, key: &Arc<dyn PhysicalExpr>) -> bool {
 }
 
 /// The table and its column whose values column `column` of the output has as they are.
-fn source(plan: &Plan, column: usize) -> Option<(Table, usize)> {
+pub(crate) fn source(plan: &Plan, column: usize) -> Option<(Table, usize)> {
     let (mut plan, mut column) = (plan, column);
     loop {
         if let Some(table) = Table::of(plan) {
@@ -53,18 +53,22 @@ fn source(plan: &Plan, column: usize) -> Option<(Table, usize)> {
 /// The input, and its column that column `column` of the output is.
 fn below(plan: &Plan, column: usize) -> Option<(&Plan, usize)> {
     if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-        let column = match &join.projection {
-            Some(columns) => *columns.get(column)?,
-            None => column,
-        };
-        let of_left = join.left().schema().fields().len();
-        return match join.join_type() {
-            JoinType::LeftSemi | JoinType::LeftAnti => Some((join.left(), column)),
-            JoinType::RightSemi | JoinType::RightAnti => Some((join.right(), column)),
-            JoinType::LeftMark | JoinType::RightMark => None,
-            _ if column < of_left => Some((join.left(), column)),
-            _ => Some((join.right(), column - of_left)),
-        };
+        let projection = join.projection.as_deref();
+        return of_side(
+            [join.left(), join.right()],
+            *join.join_type(),
+            projection,
+            column,
+        );
+    }
+    if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
+        let projection = join.projection().as_deref();
+        return of_side(
+            [join.left(), join.right()],
+            *join.join_type(),
+            projection,
+            column,
+        );
     }
     let column = match plan.downcast_ref::<ProjectionExec>() {
         Some(projection) => {
@@ -84,4 +88,25 @@ fn below(plan: &Plan, column: usize) -> Option<(&Plan, usize)> {
         return None;
     };
     Some((input, column))
+}
+
+/// The same for a join with these sides.
+fn of_side<'a>(
+    [left, right]: [&'a Plan; 2],
+    kind: JoinType,
+    projection: Option<&[usize]>,
+    column: usize,
+) -> Option<(&'a Plan, usize)> {
+    let column = match projection {
+        Some(columns) => *columns.get(column)?,
+        None => column,
+    };
+    let of_left = left.schema().fields().len();
+    match kind {
+        JoinType::LeftSemi | JoinType::LeftAnti => Some((left, column)),
+        JoinType::RightSemi | JoinType::RightAnti => Some((right, column)),
+        JoinType::LeftMark | JoinType::RightMark => None,
+        _ if column < of_left => Some((left, column)),
+        _ => Some((right, column - of_left)),
+    }
 }

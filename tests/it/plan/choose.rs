@@ -63,6 +63,33 @@ async fn auto_offloads_many_pairs() {
 }
 
 /// An expression without a program is evaluated by the distinct values of names, but not of texts as long as messages.
+#[tokio::test]
+async fn auto_leaves_expressions_of_many_values() {
+    let context = session("auto").await;
+    for (table, text) in [
+        ("names", "'n' || (value % 9)"),
+        ("messages", "repeat('it is ' || value, 20)"),
+    ] {
+        let sql = format!(
+            "CREATE TABLE {table} AS SELECT value AS a, {text} AS t FROM generate_series(1, 300)"
+        );
+        run(&context, &sql).await.unwrap();
+    }
+    let query = |table: &str| {
+        format!(
+            "SELECT y.w, z.a FROM (SELECT x.a, upper(x.t) AS w FROM {table} x JOIN names u ON x.a > u.a) AS y \
+             JOIN names z ON y.a > z.a"
+        )
+    };
+    let of_names = decisions(&context, &query("names")).await;
+    assert!(!of_names.contains("ProjectionExec"), "{of_names}");
+    let of_messages = decisions(&context, &query("messages")).await;
+    let reason = "ProjectionExec declined: it interrupts two device nodes: upper(t) has no program, and its column may have many distinct values";
+    assert!(of_messages.contains(reason), "{of_messages}");
+    run(&context, "SET bowtie.offload = 'force'").await.unwrap();
+    let forced = decisions(&context, &query("messages")).await;
+    assert!(!forced.contains("ProjectionExec"), "{forced}");
+}
 
 /// The reasons for which an aggregation is not fused with its join. The join is offloaded without it.
 #[tokio::test]
