@@ -11,7 +11,7 @@
 //! | `aggregate`, `join_aggregate` | grouped aggregation; aggregations that are fused with a join |
 //! | `rows`, `functions`, `keys` | filters, projections, unions and expressions that fail; SQL functions of lists; nested keys |
 //! | `cache` | columns that stay on the device between queries |
-//! | `memory`, `partition` | budgets, pools, spilling, concurrent and cancelled queries; Grace partitioning |
+//! | `memory`, `partition` | budgets, pools, spilling, concurrent and cancelled queries, faults on purpose; Grace partitioning |
 //! | `sort` | ORDER BY and LIMIT |
 //! | `plan`, `options`, `session` | plans, `bowtie_explain`, metrics and the optimizer rule; options; registration |
 //! | `fuzz`, `slt`, `tpch`, `tpcds` | random queries; DataFusion's SQL tests; TPC-H; TPC-DS |

@@ -3,6 +3,7 @@
 mod budget;
 mod cancel;
 mod concurrent;
+mod faults;
 mod pool;
 mod soak;
 pub(crate) mod spill;

@@ -1,0 +1,60 @@
+//! Reservations, allocations, copies and launches that fail on purpose, each in turn: a query has DataFusion's rows all the same, or
+//! an error that names what failed; nothing leaks, and the query after it has the rows.
+
+use crate::memory::faults::queries::*;
+use crate::memory::faults::sweep::sweep;
+
+mod check;
+mod queries;
+mod sweep;
+
+/// These run on an emulated GPU, too.
+#[test]
+fn few_joins() {
+    sweep(&FEW_JOINS);
+}
+
+#[test]
+fn few_others() {
+    sweep(&FEW_OTHERS);
+}
+
+#[test]
+fn equi_joins() {
+    sweep(&EQUI);
+}
+
+#[test]
+fn theta_joins() {
+    sweep(&THETA);
+}
+
+#[test]
+fn set_joins() {
+    sweep(&SETS);
+}
+
+#[test]
+fn aggregates() {
+    sweep(&AGGREGATES);
+}
+
+#[test]
+fn rows() {
+    sweep(&ROWS);
+}
+
+#[test]
+fn sorts() {
+    sweep(&SORTS);
+}
+
+#[test]
+fn stored_columns() {
+    sweep(STORED);
+}
+
+#[test]
+fn partitions_and_files() {
+    sweep(&LARGE);
+}

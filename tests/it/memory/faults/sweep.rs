@@ -1,0 +1,87 @@
+//! One query, with each of its calls failing in turn.
+
+use std::time::Duration;
+
+use datafusion_bowtie::Fault;
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+
+use crate::memory::faults::check::Trial;
+use crate::memory::faults::queries::Query;
+use crate::support::session::device;
+
+/// Whether each query has calls of this kind.
+fn happens(fault: Fault) -> bool {
+    match fault {
+        Fault::Allocation => device() != "host",
+        Fault::Copy => false,
+        _ => true,
+    }
+}
+
+/// Calls that succeed before those that fail, after `before` have: one by one at first, later fewer.
+fn next(before: u64, times: u64) -> u64 {
+    let (one_by_one, share) = match device().as_str() {
+        "host" => (60, 3),
+        _ => (3, 3),
+    };
+    match times {
+        // Each may be retried for a quarter of a second.
+        u64::MAX => 8 * before + 7,
+        _ if before < one_by_one => before + 1,
+        _ => before + before / share + 1,
+    }
+}
+
+/// How many calls fail in succession. An allocation is asked for twice.
+fn times(fault: Fault) -> &'static [u64] {
+    match fault {
+        Fault::Allocation => &[1, 2, u64::MAX],
+        _ => &[1, u64::MAX],
+    }
+}
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs each query with each of its calls failing.
+pub(crate) fn sweep(queries: &[Query]) {
+    queries.iter().for_each(sweep_one);
+}
+
+fn sweep_one(query: &Query) {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let trial = runtime.block_on(Trial::new(query));
+    for fault in Fault::ALL {
+        for &times in times(fault) {
+            let mut before = 0;
+            let (mut tries, mut rows) = (0, 0);
+            loop {
+                let run = async { timeout(LIMIT, trial.run(fault, before, times)).await };
+                let tried = runtime.block_on(run);
+                let Ok(tried) = tried else {
+                    // Threads that hang are left alone, or nobody would read this.
+                    runtime.shutdown_background();
+                    panic!("{query:?} hangs: {fault:?} {before} {times}");
+                };
+                if tried.struck == 0 {
+                    break;
+                }
+                tries += 1;
+                rows += u64::from(tried.has_rows);
+                before = next(before, times);
+            }
+            assert!(tries > 0 || !happens(fault), "no {fault:?}: {query:?}");
+            if (fault, times) == (Fault::Reservation, 1) {
+                assert_eq!(rows, tries, "not retried: {query:?}");
+            }
+            println!(
+                "{fault:?} x {times}: {before} calls, {tries} tries, {rows} with rows: {}",
+                query.sql
+            );
+        }
+    }
+}
