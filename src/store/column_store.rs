@@ -14,14 +14,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use arrow::array::{Array, ArrayRef};
 use parking_lot::Mutex;
 
 use crate::device::budget::{Budget, Reclaim};
 use crate::device::data::column::Column;
-use crate::device::data::encoding::{ArrayValues, CodedValues, Encoding};
+use crate::device::data::encoding::Encoding;
 use crate::device::primitives::device::Device;
-use crate::device::row_width::mean_bytes;
 use crate::error::Result;
 use crate::store::column_key::{ColumnHandle, ColumnKey, CurrentFiles, Origin, TableColumns};
 use crate::store::dictionaries::Dictionaries;
@@ -33,11 +31,11 @@ use crate::store::scan::{Found, Scan, WantedColumn};
 #[derive(Debug)]
 pub(crate) struct ColumnStore {
     /// Its stream owns the columns.
-    device: Arc<dyn Device>,
+    pub(crate) device: Arc<dyn Device>,
     stored: Mutex<Stored>,
     /// Bytes of all stored columns, without dictionaries.
     bytes: AtomicU64,
-    dictionaries: Dictionaries,
+    pub(crate) dictionaries: Dictionaries,
 }
 
 #[derive(Debug, Default)]
@@ -48,13 +46,13 @@ struct Stored {
 }
 
 #[derive(Debug)]
-struct StoredColumn {
+pub(crate) struct StoredColumn {
     key: ColumnKey,
     kept: KeptColumn,
     name: Arc<str>,
     hits: u64,
     /// The number of the scan that used it last.
-    last_scan: u64,
+    pub(crate) last_scan: u64,
     last_use: Instant,
     /// It stays until it is unpinned, or these are gone.
     pins: Vec<Pin>,
@@ -227,93 +225,6 @@ impl ColumnStore {
         Some(known.kept.clone())
     }
 
-    /// Uploads a column, and evicts columns that were used longer ago if there is no room.
-    fn upload(&self, scan: &Scan, wanted: &impl WantedColumn) -> Result<Option<KeptColumn>> {
-        let Some(parts) = wanted.arrays() else {
-            return Ok(None);
-        };
-        let Some(first) = parts.first() else {
-            return Ok(None);
-        };
-        // A row takes a byte at least: what has no room is not encoded in vain.
-        let rows: usize = parts.iter().map(|part| part.len()).sum();
-        if !self.may_add(scan, rows as u64) {
-            return Ok(None);
-        }
-        let encodes = self.device.copies_uploads(first.data_type()) || wanted.is_in_files();
-        let encoded = match encodes {
-            true => self.device.encode(&parts)?,
-            false => None,
-        };
-        let Some(encoded) = encoded else {
-            let column = self.upload_in_room(scan, &parts)?;
-            return Ok(column.map(|column| KeptColumn {
-                column: Arc::new(column),
-                encoding: None,
-                blocks: None,
-            }));
-        };
-        let values = match encoded.values {
-            ArrayValues::Offset { data_type, least } => CodedValues::Offset { data_type, least },
-            ArrayValues::Dictionary(values) => {
-                let of = self.dictionaries.of(self.device.as_ref(), values);
-                match of {
-                    Err(error) if error.is_divisible() || error.is_of_expressions() => {
-                        return Ok(None);
-                    }
-                    of => CodedValues::Dictionary(of?),
-                }
-            }
-        };
-        let column = self.upload_in_room(scan, &encoded.codes)?;
-        Ok(column.map(|column| KeptColumn {
-            column: Arc::new(column),
-            blocks: encoded.blocks.map(Arc::new),
-            encoding: Some(Encoding {
-                code: encoded.code,
-                bound: encoded.bound,
-                nullable: parts.iter().any(|part| part.null_count() > 0),
-                values,
-            }),
-        }))
-    }
-
-    /// Uploads the parts of a column if there is room for it, or can be made.
-    fn upload_in_room(&self, scan: &Scan, parts: &[ArrayRef]) -> Result<Option<Column>> {
-        let bytes = mean_bytes_of(parts)?;
-        loop {
-            // Another session's columns may be more than this one's limit: they are not its to evict.
-            if bytes > scan.limit || self.bytes() > scan.limit.saturating_mul(2) {
-                return Ok(None);
-            }
-            let beyond = self
-                .bytes()
-                .saturating_add(bytes)
-                .saturating_sub(scan.limit);
-            let uploaded = (beyond == 0).then(|| self.device.upload_kept(parts));
-            let missing = match uploaded {
-                Some(Ok(column)) => {
-                    // Text may be longer than was estimated.
-                    let beyond = self.bytes().saturating_add(column.bytes());
-                    let beyond = beyond.saturating_sub(scan.limit);
-                    if beyond > 0 {
-                        self.evict(beyond, |column| column.last_scan < scan.number);
-                    }
-                    return Ok(Some(column));
-                }
-                // A representation has no room for its values: rows are uploaded in smaller chunks.
-                Some(Err(error)) if error.is_of_expressions() => return Ok(None),
-                Some(Err(error)) if !error.is_divisible() => return Err(error),
-                Some(Err(error)) if !error.is_transient() => return Ok(None),
-                Some(Err(_)) => bytes.max(1),
-                None => beyond,
-            };
-            if self.evict(missing, |column| column.last_scan < scan.number) == 0 {
-                return Ok(None);
-            }
-        }
-    }
-
     /// Stores a column. If another query has stored the same one meanwhile, that one is returned.
     fn insert(&self, scan: &Scan, wanted: &impl WantedColumn, kept: KeptColumn) -> KeptColumn {
         let Some(handle) = wanted.handle() else {
@@ -357,7 +268,7 @@ impl ColumnStore {
 
     /// Evicts columns that no query uses and that `may` be, those that were used longest ago first, until they have `bytes` together. Returns
     /// their bytes.
-    fn evict(&self, bytes: u64, may: impl Fn(&StoredColumn) -> bool) -> u64 {
+    pub(crate) fn evict(&self, bytes: u64, may: impl Fn(&StoredColumn) -> bool) -> u64 {
         self.remove(|stored| {
             let idle = stored.columns.iter();
             let idle = idle.filter(|(_, column)| column.may_go());
@@ -437,14 +348,6 @@ impl ColumnStore {
             of_table.map(|(handle, _)| handle.clone()).collect()
         })
     }
-}
-
-/// Bytes of the values of some arrays, approximately.
-fn mean_bytes_of(parts: &[ArrayRef]) -> Result<u64> {
-    let each = parts
-        .iter()
-        .map(|part| Ok(mean_bytes(part)? * part.len() as u64));
-    each.sum()
 }
 
 impl Reclaim for ColumnStore {

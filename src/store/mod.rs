@@ -10,3 +10,4 @@ pub(crate) mod pin;
 pub(crate) mod scan;
 pub(crate) mod snapshots;
 pub(crate) mod table_snapshot;
+pub(crate) mod upload;

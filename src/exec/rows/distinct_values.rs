@@ -16,11 +16,11 @@ const SAMPLED: usize = 1 << 14;
 /// Rows of a sample.
 const SAMPLE: usize = 1 << 12;
 
-/// This number of distinct values is never too many.
+/// Up to this number of distinct values is always few.
 const FEW: usize = 1 << 10;
-/// Otherwise a value must occur in so many rows on average,
+/// More are few if the mean number of rows of a value is at least this,
 const ROWS_OF_A_VALUE: usize = 4;
-/// and there are at most so many.
+/// and their number is at most this.
 const MOST: usize = 1 << 20;
 
 /// The distinct values of a column, on the host, and on the device the number of the value of each row. NULL is a value.

@@ -148,7 +148,7 @@ impl Pieces {
         made.try_flatten().boxed()
     }
 
-    /// Counts a piece of which so many rows passed all steps, in another way.
+    /// Counts a piece that was processed without these steps, and its `rows` rows that pass all of them.
     pub(crate) fn passed(&self, rows: usize) {
         for step in &self.steps {
             step.metrics.chunks.add(1);

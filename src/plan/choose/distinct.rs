@@ -12,7 +12,7 @@ use crate::plan::choose::short_text::source;
 use crate::plan::choose::statistics::StatisticsCache;
 use crate::spec::rows::RowExpressions;
 
-/// So many rows must have the same value on average.
+/// The least mean number of rows of a value.
 const ROWS_OF_A_VALUE: usize = 8;
 
 /// Text of a greater mean length is a message or an address more often than the name of something.

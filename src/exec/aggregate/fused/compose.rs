@@ -145,8 +145,8 @@ impl Composer {
             [set] => set.id.is_none() && !set.nulls.contains(&true),
             _ => false,
         };
-        // Expressions of the aggregation are columns of the projection below it.
-        if !one_set || self.places.len() != spec.input.columns() {
+        // A strategy that was asked for groups the rows. Expressions of the aggregation are columns of the projection below it.
+        if spec.strategy.is_some() || !one_set || self.places.len() != spec.input.columns() {
             return None;
         }
         let keys = spec.keys.iter().map(|key| match self.places.get(*key)? {

@@ -45,7 +45,7 @@ pub(crate) enum PreparedBuild {
     For(Arc<EquiBuild>),
     /// It was merged with the last probe, as both were presorted.
     Walked,
-    /// It probed an index of so many probe chunks, in place of the other way round.
+    /// It has probed indexes of this number of probe chunks: the sides were swapped.
     Swapped(u32),
     /// It cannot be joined in a single pass: matches are found first, and gathered piece by piece.
     Not,
@@ -54,7 +54,7 @@ pub(crate) enum PreparedBuild {
 /// The most probe chunks that are indexed in place of the build side, each of which the whole build side probes.
 const MOST_SWAPPED: u32 = 4;
 
-/// A probe chunk is indexed at once if the build side has this many times its rows.
+/// The sides are swapped from the first chunk on if the build side has at least this multiple of its rows.
 const MUCH_LARGER: usize = 4;
 
 impl SinglePassJoin {

@@ -96,7 +96,7 @@ fn rows(first: i64, rows: i64, base: i64) -> RecordBatch {
     .unwrap()
 }
 
-/// A session with table `r` of `files` of so many rows and about so many values each.
+/// A session with table `r` of `files`: the number of rows of each, and the value about which its values lie.
 async fn table(files: &[(i64, i64)], chunk_rows: &str) -> (SessionContext, TempDir) {
     let (ctx, _) = session(64 << 20, "32MB");
     set(&ctx, "bowtie.chunk_rows", chunk_rows);

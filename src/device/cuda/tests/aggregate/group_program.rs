@@ -9,6 +9,7 @@ use crate::device::cuda::codegen::shape::Shape;
 use crate::device::cuda::expr::row_program::kind_of;
 use crate::device::cuda::tests::expr::program_writer::row_instruction;
 use crate::device::cuda::tests::expr::row_program::each_kind;
+use crate::device::cuda::tests::theta::pair_program::KINDS;
 use crate::device::cuda::tests::*;
 use crate::device::data::block_extents::BLOCK_ROWS;
 use crate::device::primitives::fast_paths::FastPaths;
@@ -18,16 +19,10 @@ use crate::ir::group_program::{Accumulator, GroupProgram, KeyCodes};
 use crate::ir::program::{Instruction, Kind, Op};
 use crate::ir::row_program::{RowProgram, RowSource};
 
-const INTEGERS: [Kind; 8] = [
-    Kind::I8,
-    Kind::I16,
-    Kind::I32,
-    Kind::I64,
-    Kind::U8,
-    Kind::U16,
-    Kind::U32,
-    Kind::U64,
-];
+fn integers() -> impl Iterator<Item = Kind> + Clone {
+    let is_integer = |kind: &Kind| kind.range().is_some() && *kind != Kind::Bool;
+    KINDS.into_iter().filter(is_integer)
+}
 
 /// The register of each kind's column: its number.
 fn load(kind: Kind) -> Instruction {
@@ -39,9 +34,7 @@ fn load(kind: Kind) -> Instruction {
 
 /// All folds of columns of every kind, and of expressions; rows filtered by `filters` predicates; keys with these bounds.
 fn program(filters: usize, keys: &[(u32, bool)]) -> GroupProgram {
-    let kinds = INTEGERS
-        .into_iter()
-        .chain([Kind::F64, Kind::Bool, Kind::Decimal]);
+    let kinds = integers().chain([Kind::F64, Kind::Bool, Kind::Decimal]);
     let mut code: Vec<Instruction> = kinds.clone().map(load).collect();
     // The sum of two columns, a product that may be a fault, and predicates.
     let sum = row_instruction(
@@ -93,7 +86,7 @@ fn program(filters: usize, keys: &[(u32, bool)]) -> GroupProgram {
     let mut accumulators: Vec<Accumulator> = kinds
         .map(|kind| accumulator(Fold::Count, kind as u8, kind))
         .collect();
-    for kind in INTEGERS {
+    for kind in integers() {
         accumulators.push(accumulator(Fold::Min, kind as u8, kind));
         accumulators.push(accumulator(Fold::Max, kind as u8, kind));
     }
@@ -182,6 +175,8 @@ pub(crate) fn few(host: &HostDevice, gpu: &mut CudaDevice, sizes: &[usize]) {
     for (turn, rows) in sizes.iter().enumerate() {
         for (keys, third) in [
             (vec![], 1),
+            // Few words: those of each thread fit in little shared memory, too.
+            (vec![], 3),
             (vec![(3, false), (2, true)], 3),
             (vec![(1, true)], 2),
             (vec![(50, false), (7, true)], 8),
