@@ -5,6 +5,7 @@
 //! cargo bench --bench tpch                          scale factor 1
 //! cargo bench --bench tpch -- --large               10: some 15 GiB of memory
 //! cargo bench --bench tpch -- --quick --filter q03  0.1, one query
+//! cargo bench --bench tpch -- --scale 30            any other scale factor
 //! cargo bench --bench tpch -- --parquet target/tpch --clients 8    from Parquet files, and with 8 concurrent sessions
 //! ```
 
@@ -60,11 +61,12 @@ async fn main() {
 
 async fn run() -> Result<()> {
     let arguments = Arguments::from_command_line()?;
-    let scale = match (arguments.large, arguments.quick) {
+    let by_size = match (arguments.large, arguments.quick) {
         (true, _) => 10.0,
         (false, true) => 0.1,
         (false, false) => 1.0,
     };
+    let scale = arguments.scale.unwrap_or(by_size);
     if let Some(dir) = &arguments.export {
         return tables::write(scale, dir).await;
     }

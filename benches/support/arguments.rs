@@ -22,6 +22,7 @@ options:
   --set <name=value> another option of bowtie, such as chunk_rows=4000000; may stand several times
   --analyze          after each cell of this crate: the time of each phase, and the plan with its metrics
   --piecewise        also measure DataFusion's experimental piecewise merge join
+  --scale <factor>   tpch only: the scale factor                       [1; 0.1 with --quick, 10 with --large]
   --parquet <dir>    tpch only: read the tables from Parquet files there, which are written if they are missing
   --clients <n>      tpch only: also that many concurrent sessions, each of which runs all queries
   --export <dir>     write the tables as Parquet files and measure nothing";
@@ -43,6 +44,7 @@ pub struct Arguments {
     pub options: Vec<(String, String)>,
     pub analyze: bool,
     pub piecewise: bool,
+    pub scale: Option<f64>,
     pub parquet: Option<PathBuf>,
     pub clients: usize,
     pub export: Option<PathBuf>,
@@ -69,6 +71,7 @@ impl Arguments {
             options: vec![],
             analyze: false,
             piecewise: false,
+            scale: None,
             parquet: None,
             clients: 0,
             export: None,
@@ -109,6 +112,7 @@ impl Arguments {
                 }
                 "--analyze" => arguments.analyze = true,
                 "--piecewise" => arguments.piecewise = true,
+                "--scale" => arguments.scale = Some(number(&flag, &value()?)?),
                 "--parquet" => arguments.parquet = Some(PathBuf::from(value()?)),
                 "--clients" => arguments.clients = number(&flag, &value()?)?,
                 "--export" => arguments.export = Some(PathBuf::from(value()?)),

@@ -84,6 +84,11 @@ impl DeviceMetrics {
         self.count("swapped".into(), 1);
     }
 
+    /// Adds rows of the right side that were dropped before they were indexed or probed.
+    pub(crate) fn reduced(&self, rows: usize) {
+        self.count("reduced_rows".into(), rows as u64);
+    }
+
     /// Counts a tile of an equi-join whose output columns were materialised by `materialization`.
     pub(crate) fn materialized_by(&self, materialization: Materialization) {
         self.count(format!("materialized_{materialization}"), 1);
@@ -124,6 +129,8 @@ pub(crate) struct ScanMetrics {
     pub resident_bytes: Gauge,
     /// Bytes of columns that were uploaded.
     pub uploaded_bytes: Gauge,
+    /// Bytes of those of them that were kept in host memory.
+    pub host_cache_bytes: Gauge,
     pub upload_time: Time,
 }
 
@@ -133,6 +140,7 @@ impl ScanMetrics {
             baseline: BaselineMetrics::new(set, 0),
             resident_bytes: bytes(set, "resident_bytes", 0),
             uploaded_bytes: bytes(set, "uploaded_bytes", 0),
+            host_cache_bytes: bytes(set, "host_cache_bytes", 0),
             upload_time: MetricBuilder::new(set).subset_time("upload_time", 0),
         }
     }

@@ -65,12 +65,12 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// `bowtie.cache`: the columns of tables that stay on a device.
+/// `bowtie.cache` and `bowtie.host_cache`: the columns of tables that stay on a device, or for it in host memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheSize {
     /// No columns.
     Off,
-    /// As many as fit a share of a GPU's memory; none on the CPU backend.
+    /// As many as fit a share of a GPU's memory, or of the host's; none on the CPU backend.
     Auto,
     /// As many as have this number of bytes together.
     Bytes(u64),
@@ -99,7 +99,7 @@ impl FromStr for CacheSize {
         match size(value) {
             Some(bytes) => Ok(Self::Bytes(bytes)),
             None => config_err!(
-                "bowtie.cache cannot be '{value}': use off, auto, or a size of at least 1MB such as 512MB, 8GB or 1.5GiB"
+                "a cache cannot be '{value}': use off, auto, or a size of at least 1MB such as 512MB, 8GB or 1.5GiB"
             ),
         }
     }

@@ -22,6 +22,7 @@ use crate::plan::recognise::candidate::{
 };
 use crate::plan::recognise::recognised_plan::RecognisedPlan;
 use crate::plan::transfers::{HostStep, Transfers};
+use crate::runtime::host_memory::host_cache_bytes;
 use crate::runtime::planned_device::PlannedDevice;
 use crate::spec::aggregate::GroupSpec;
 use crate::spec::join::{JoinSpec, SideInput};
@@ -99,9 +100,14 @@ impl Rewrite<'_> {
             plan: self.plan,
             device,
             cache: match self.cache.bytes(device.is_gpu(), self.memory) {
+                0 => 0,
                 // Of a table that is larger than the store a part stays.
-                1.. if self.policy.options.offload == Offload::Force => u64::MAX,
-                bytes => bytes,
+                _ if self.policy.options.offload == Offload::Force => u64::MAX,
+                bytes => {
+                    // Whether the memory pool is bounded is not known here.
+                    let on_host = host_cache_bytes(self.policy.options, device.is_gpu(), false);
+                    bytes.saturating_add(on_host)
+                }
             },
             statistics: match self.policy.options.offload {
                 Offload::Force => None,

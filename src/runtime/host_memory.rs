@@ -1,9 +1,25 @@
 //! The size of the host's memory.
 
+use std::sync::LazyLock;
+
+use crate::options::{BowtieOptions, CacheSize};
+
 /// Half of the machine's memory, or 4 GiB if it cannot be read.
 pub(crate) fn default_host_budget() -> u64 {
     const FALLBACK: u64 = 8 << 30;
     host_memory().unwrap_or(FALLBACK) / 2
+}
+
+/// The most bytes of columns that stay in host memory for a device that is a GPU or not. `in_bounds`: whether DataFusion's memory pool is
+/// bounded.
+pub(crate) fn host_cache_bytes(options: &BowtieOptions, is_gpu: bool, in_bounds: bool) -> u64 {
+    static QUARTER: LazyLock<u64> = LazyLock::new(|| default_host_budget() / 2);
+    match (options.cache, options.host_cache) {
+        (CacheSize::Off, _) | (_, CacheSize::Off) => 0,
+        (_, CacheSize::Bytes(bytes)) => bytes,
+        (_, CacheSize::Auto) if is_gpu && !in_bounds => *QUARTER,
+        (_, CacheSize::Auto) => 0,
+    }
 }
 
 /// The machine's memory, or the container's limit if that is lower; `None` if it cannot be read.

@@ -1,9 +1,11 @@
-//! [`ColumnStore`]: the columns of tables that stay on one device between queries.
+//! [`ColumnStore`]: the columns of tables that stay on one device between queries, and in host memory where it has no room.
 //!
 //! ```text
-//! scan asks for columns ─► stored ─────────────────────────────► hit
-//!                          └─ not stored ─ room, or columns that were used longer ago ─► upload, store
-//!                                          └─ no room ─► the caller uploads rows for itself
+//! scan asks for a column ─► on the device ──────────────────────────────────────────────► hit
+//!                           └─ prepared in host memory, or made now of the table's rows
+//!                              ├─ room on the device, or columns used longer ago ─► upload, store
+//!                              ├─ a share of host memory ─► keep it there, upload it for this scan alone
+//!                              └─ neither ─► the caller uploads rows for itself
 //! ```
 //!
 //! A query's reservation that exceeds the device's budget evicts stored columns before it is refused (`device/budget.rs`). Columns that
@@ -12,70 +14,41 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
-
-use parking_lot::Mutex;
+use std::time::Duration;
 
 use crate::device::budget::{Budget, Reclaim};
-use crate::device::data::column::Column;
 use crate::device::data::encoding::Encoding;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
-use crate::store::column_key::{ColumnHandle, ColumnKey, CurrentFiles, Origin, TableColumns};
+use crate::store::column_key::{ColumnHandle, CurrentFiles, Origin, TableColumns};
 use crate::store::dictionaries::Dictionaries;
+use crate::store::found::Found;
 use crate::store::kept_column::KeptColumn;
-use crate::store::pin::Pin;
-use crate::store::scan::{Found, Scan, WantedColumn};
+use crate::store::prepared_column::HostColumn;
+use crate::store::scan::{HostShare, Scan, WantedColumn};
+use crate::store::shelf::{Shelf, Shelved as _};
 
-/// Columns on one device, reserved in a budget of their own.
+/// The columns for one device.
 #[derive(Debug)]
 pub(crate) struct ColumnStore {
-    /// Its stream owns the columns.
+    /// Its stream owns the columns on the device.
     pub(crate) device: Arc<dyn Device>,
-    stored: Mutex<Stored>,
-    /// Bytes of all stored columns, without dictionaries.
-    bytes: AtomicU64,
+    /// Reserved in a budget of their own.
+    pub(crate) on_device: Shelf<KeptColumn>,
+    /// Reserved in DataFusion's memory pool.
+    pub(crate) on_host: Shelf<HostColumn>,
     pub(crate) dictionaries: Dictionaries,
-}
-
-#[derive(Debug, Default)]
-struct Stored {
-    columns: HashMap<ColumnHandle, StoredColumn>,
     /// The number of scans so far.
-    scans: u64,
+    scans: AtomicU64,
+    /// Whether columns had to leave the device for others. From then on new ones are kept in host memory too.
+    pub(crate) is_contended: AtomicBool,
 }
 
+/// A column that a scan holds, wherever it is. It is not evicted meanwhile.
 #[derive(Debug)]
-pub(crate) struct StoredColumn {
-    key: ColumnKey,
-    kept: KeptColumn,
-    name: Arc<str>,
-    hits: u64,
-    /// The number of the scan that used it last.
-    pub(crate) last_scan: u64,
-    last_use: Instant,
-    /// It stays until it is unpinned, or these are gone.
-    pins: Vec<Pin>,
-}
-
-impl StoredColumn {
-    fn is_pinned(&self) -> bool {
-        self.pins.iter().any(Pin::is_there)
-    }
-
-    fn pin_for(&mut self, scan: &Scan) {
-        self.pins.retain(Pin::is_there);
-        if let Some(pin) = &scan.pin
-            && !self.pins.iter().any(|known| known.is(pin))
-        {
-            self.pins.push(pin.clone());
-        }
-    }
-
-    /// Whether no query uses it, and it is not pinned for a table that is still there.
-    fn may_go(&self) -> bool {
-        Arc::strong_count(&self.kept.column) == 1 && (!self.is_pinned() || self.key.is_dead())
-    }
+pub(crate) enum Held {
+    OnDevice(#[expect(dead_code, reason = "held")] KeptColumn),
+    OnHost(#[expect(dead_code, reason = "held")] HostColumn),
 }
 
 /// A stored column, for `bowtie_cache()`.
@@ -85,7 +58,10 @@ pub(crate) struct StoredColumnInfo {
     pub origin: Option<Origin>,
     pub name: Arc<str>,
     pub rows: usize,
+    /// On the device.
     pub bytes: u64,
+    /// In host memory.
+    pub host_bytes: u64,
     /// `None` for values as they are.
     pub encoding: Option<String>,
     pub hits: u64,
@@ -102,9 +78,11 @@ impl ColumnStore {
         let never = Arc::new(AtomicBool::new(false));
         let store = Arc::new(Self {
             device: device.attach(budget.of_store(), never)?,
-            stored: Mutex::default(),
-            bytes: AtomicU64::new(0),
+            on_device: Shelf::default(),
+            on_host: Shelf::default(),
             dictionaries: Dictionaries::default(),
+            scans: AtomicU64::new(0),
+            is_contended: AtomicBool::new(false),
         });
         let of_store: Weak<Self> = Arc::downgrade(&store);
         let of_store: Weak<dyn Reclaim> = of_store;
@@ -112,19 +90,18 @@ impl ColumnStore {
         Ok(store)
     }
 
-    /// Begins a scan that may add columns until the store holds `limit` bytes.
-    pub(crate) fn begin_scan(&self, limit: u64) -> Scan {
+    /// Begins a scan that may add columns until the store holds `limit` bytes on the device, and its `host` share beside it.
+    pub(crate) fn begin_scan(&self, limit: u64, host: Option<HostShare>) -> Scan {
         self.remove_dead();
-        let mut stored = self.stored.lock();
-        stored.scans += 1;
         Scan {
-            number: stored.scans,
+            number: self.scans.fetch_add(1, Ordering::Relaxed) + 1,
             limit,
+            host,
             pin: None,
         }
     }
 
-    /// The wanted columns, if all of them are stored, for work of the handle `on`.
+    /// The wanted columns, if all of them are stored on the device, for work of the handle `on`.
     ///
     /// # Errors
     /// If the driver fails.
@@ -134,219 +111,167 @@ impl ColumnStore {
         scan: &Scan,
         wanted: &[W],
     ) -> Result<Option<Found>> {
-        let columns = wanted.iter().map(|wanted| self.hit(scan, wanted));
+        let columns = wanted.iter();
+        let columns = columns.map(|wanted| self.on_device.hit(scan, wanted));
         let Some(columns) = columns.collect::<Option<Vec<_>>>() else {
             return Ok(None);
         };
         Ok(Some(Found {
             hit_bytes: columns.iter().map(|kept| kept.column.bytes()).sum(),
             columns: KeptColumn::borrow(on, columns)?,
-            sent_bytes: 0,
+            ..Found::default()
         }))
     }
 
-    /// The wanted columns, for work of the handle `on`. Those that are not stored are uploaded. `None` if there is no room for them. To be
-    /// called in a step.
+    /// The wanted columns, for work of the handle `on`. Those that are not stored on the device are uploaded: to stay where there is room,
+    /// otherwise by the handle `for_scan`, for this scan alone. `None` if there is no room for them either, or no such handle. To be called
+    /// in a step.
     ///
     /// # Errors
     /// If an upload fails, except for want of memory.
     pub(crate) fn load<W: WantedColumn>(
         &self,
         on: &dyn Device,
+        for_scan: Option<&dyn Device>,
         scan: &Scan,
         wanted: &[W],
     ) -> Result<Option<Found>> {
         let mut found = Found::default();
         for wanted in wanted {
             on.check_cancelled()?;
-            if let Some(kept) = self.hit(scan, wanted) {
+            if let Some(kept) = self.on_device.hit(scan, wanted) {
                 found.hit_bytes += kept.column.bytes();
                 found.columns.push(kept);
                 continue;
             }
-            let Some(kept) = self.upload(scan, wanted)? else {
+            let on_host = self.on_host.hit(&scan.unpinned(), wanted);
+            let was_on_host = on_host.is_some();
+            let Some(kept) = self.upload(for_scan, scan, wanted, on_host)? else {
                 return Ok(None);
             };
             found.sent_bytes += kept.column.bytes();
-            found.columns.push(self.insert(scan, wanted, kept));
+            if was_on_host {
+                found.host_bytes += kept.column.bytes();
+            }
+            found.columns.push(kept);
         }
         found.columns = KeptColumn::borrow(on, std::mem::take(&mut found.columns))?;
         Ok(Some(found))
     }
 
-    /// Those of the wanted columns that are stored. They are not evicted while the caller holds them.
-    pub(crate) fn held<W: WantedColumn>(&self, wanted: &[W]) -> Vec<Option<Arc<Column>>> {
-        let stored = self.stored.lock();
+    /// Those of the wanted columns that are stored.
+    pub(crate) fn held<W: WantedColumn>(&self, wanted: &[W]) -> Vec<Option<Held>> {
         let held = wanted.iter().map(|wanted| {
-            let known = stored.columns.get(&wanted.handle()?)?;
-            wanted
-                .has_key(&known.key)
-                .then(|| Arc::clone(&known.kept.column))
+            let on_device = self.on_device.held(wanted).map(Held::OnDevice);
+            on_device.or_else(|| self.on_host.held(wanted).map(Held::OnHost))
         });
         held.collect()
     }
 
-    /// Whether the scan may add some `bytes` more: there is room, or columns that were used longer ago are in their place.
+    /// Whether the scan may add some `bytes` more on the device: there is room, or columns that were used longer ago are in their place.
     pub(crate) fn may_add(&self, scan: &Scan, bytes: u64) -> bool {
         let stored = self.bytes();
         if bytes > scan.limit || stored > scan.limit.saturating_mul(2) {
             return false;
         }
         let beyond = stored.saturating_add(bytes).saturating_sub(scan.limit);
-        if beyond == 0 {
-            return true;
-        }
-        let stored = self.stored.lock();
-        let older = stored.columns.values();
-        let older = older.filter(|column| column.may_go() && column.last_scan < scan.number);
-        older.map(|column| column.kept.column.bytes()).sum::<u64>() >= beyond
+        beyond == 0 || self.on_device.evictable(scan) >= beyond
+    }
+
+    /// The same in host memory.
+    pub(crate) fn may_add_on_host(&self, scan: &Scan, bytes: u64) -> bool {
+        let Some(share) = &scan.host else {
+            return false;
+        };
+        let stored = self.on_host.bytes();
+        let beyond = stored.saturating_add(bytes).saturating_sub(share.limit);
+        bytes <= share.limit && (beyond == 0 || self.on_host.evictable(scan) >= beyond)
     }
 
     /// Removes columns of files that have another version now, pinned ones too: nobody can ask for them.
     pub(crate) fn remove_older(&self, current: &CurrentFiles) {
-        self.remove(|stored| {
-            let all = stored.columns.iter();
-            let older = all.filter(|(_, column)| column.key.is_older_than(current));
-            older.map(|(handle, _)| handle.clone()).collect()
-        });
-    }
-
-    fn hit(&self, scan: &Scan, wanted: &impl WantedColumn) -> Option<KeptColumn> {
-        let handle = wanted.handle()?;
-        let mut stored = self.stored.lock();
-        let known = stored.columns.get_mut(&handle)?;
-        if !wanted.has_key(&known.key) {
-            return None;
-        }
-        known.hits += 1;
-        known.last_scan = known.last_scan.max(scan.number);
-        known.last_use = Instant::now();
-        known.pin_for(scan);
-        Some(known.kept.clone())
-    }
-
-    /// Stores a column. If another query has stored the same one meanwhile, that one is returned.
-    fn insert(&self, scan: &Scan, wanted: &impl WantedColumn, kept: KeptColumn) -> KeptColumn {
-        let Some(handle) = wanted.handle() else {
-            return kept;
-        };
-        let mut stored = self.stored.lock();
-        if let Some(known) = stored.columns.get_mut(&handle)
-            && wanted.has_key(&known.key)
-        {
-            known.pin_for(scan);
-            return known.kept.clone();
-        }
-        let bytes = kept.column.bytes();
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let entry = StoredColumn {
-            key: wanted.key(),
-            kept: kept.clone(),
-            name: wanted.name().into(),
-            hits: 0,
-            last_scan: scan.number,
-            last_use: Instant::now(),
-            pins: scan.pin.iter().cloned().collect(),
-        };
-        let replaced = stored.columns.insert(handle, entry);
-        drop(stored);
-        if let Some(replaced) = replaced {
-            self.bytes
-                .fetch_sub(replaced.kept.column.bytes(), Ordering::Relaxed);
-        }
-        kept
+        self.on_device.remove_older(current);
+        self.on_host.remove_older(current);
     }
 
     /// Removes columns whose tables are gone.
     fn remove_dead(&self) {
-        self.remove(|stored| {
-            let all = stored.columns.iter();
-            let dead = all.filter(|(_, column)| column.key.is_dead());
-            dead.map(|(handle, _)| handle.clone()).collect()
-        });
+        self.on_device.remove_dead();
+        self.on_host.remove_dead();
     }
 
-    /// Evicts columns that no query uses and that `may` be, those that were used longest ago first, until they have `bytes` together. Returns
-    /// their bytes.
-    pub(crate) fn evict(&self, bytes: u64, may: impl Fn(&StoredColumn) -> bool) -> u64 {
-        self.remove(|stored| {
-            let idle = stored.columns.iter();
-            let idle = idle.filter(|(_, column)| column.may_go());
-            let mut idle: Vec<_> = idle.filter(|(_, column)| may(column)).collect();
-            idle.sort_by_key(|(_, column)| column.last_scan);
-            let mut freed = 0;
-            let least = idle.into_iter().take_while(|(_, column)| {
-                let more = freed < bytes;
-                freed += column.kept.column.bytes();
-                more
-            });
-            least.map(|(handle, _)| handle.clone()).collect()
-        })
+    /// Evicts columns from the device that no query uses and that were last used by a scan before number `scan`, until they have `bytes`
+    /// together. Returns their bytes.
+    pub(crate) fn evict(&self, bytes: u64, scan: u64) -> u64 {
+        let evicted = self
+            .on_device
+            .evict(bytes, |column| column.last_scan < scan);
+        if evicted > 0 {
+            self.is_contended.store(true, Ordering::Relaxed);
+        }
+        evicted
     }
 
-    /// Removes the columns that `which` names. Returns their bytes.
-    fn remove(&self, which: impl FnOnce(&Stored) -> Vec<ColumnHandle>) -> u64 {
-        let mut stored = self.stored.lock();
-        let handles = which(&stored);
-        let removed: Vec<_> = handles
-            .iter()
-            .filter_map(|handle| stored.columns.remove(handle))
-            .collect();
-        drop(stored);
-        let bytes = removed
-            .iter()
-            .map(|column| column.kept.column.bytes())
-            .sum();
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        bytes
-    }
-
-    /// Bytes of all stored columns.
+    /// Bytes of all stored columns on the device.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed) + self.dictionaries.bytes()
+        self.on_device.bytes() + self.dictionaries.bytes()
     }
 
     /// All stored columns.
     pub(crate) fn list(&self) -> Vec<StoredColumnInfo> {
         self.remove_dead();
-        let stored = self.stored.lock();
-        let columns = stored.columns.iter();
-        let columns = columns.map(|(handle, stored)| StoredColumnInfo {
-            origin: handle.origin(),
-            name: Arc::clone(&stored.name),
-            rows: stored.kept.column.rows(),
-            bytes: stored.kept.column.bytes(),
-            encoding: stored.kept.encoding.as_ref().map(Encoding::name),
-            hits: stored.hits,
-            idle: stored.last_use.elapsed(),
-            pinned: stored.is_pinned(),
+        let mut listed: HashMap<ColumnHandle, StoredColumnInfo> = HashMap::new();
+        self.on_device.for_each(|handle, entry| {
+            let kept = &entry.column;
+            let info = StoredColumnInfo {
+                origin: handle.origin(),
+                name: Arc::clone(&entry.name),
+                rows: kept.column.rows(),
+                bytes: kept.bytes(),
+                host_bytes: 0,
+                encoding: kept.encoding.as_ref().map(Encoding::name),
+                hits: entry.hits,
+                idle: entry.last_use.elapsed(),
+                pinned: entry.is_pinned(),
+            };
+            listed.insert(handle.clone(), info);
         });
-        columns.collect()
+        self.on_host.for_each(|handle, entry| {
+            let prepared = &entry.column.prepared;
+            let idle = entry.last_use.elapsed();
+            let known = listed.entry(handle.clone());
+            let info = known.or_insert_with(|| StoredColumnInfo {
+                origin: handle.origin(),
+                name: Arc::clone(&entry.name),
+                rows: prepared.rows(),
+                bytes: 0,
+                host_bytes: 0,
+                encoding: prepared.encoding.as_ref().map(Encoding::name),
+                hits: 0,
+                idle,
+                pinned: false,
+            });
+            info.host_bytes = entry.column.bytes();
+            info.hits += entry.hits;
+            info.idle = info.idle.min(idle);
+        });
+        listed.into_values().collect()
     }
 
-    /// Bytes and values of what is stored of some columns.
+    /// Bytes and values of what is stored on the device of some columns.
     pub(crate) fn share_of(&self, columns: &[TableColumns]) -> (u64, u64) {
-        let stored = self.stored.lock();
-        let all = stored
-            .columns
-            .values()
-            .filter(|column| !column.key.is_dead());
-        let of_table = all.filter(|column| columns.iter().any(|of| column.key.is_any_of(of)));
-        of_table.fold((0, 0), |(bytes, values), stored| {
-            let column = &stored.kept.column;
+        let add = |(bytes, values), kept: &KeptColumn| {
+            let column = &kept.column;
             (bytes + column.bytes(), values + column.rows() as u64)
-        })
+        };
+        self.on_device.of_tables(columns, add, (0, 0))
     }
 
     /// Removes these columns, pinned ones too, when the queries that use them are done; but not those in `keep`. Returns
-    /// their bytes.
+    /// the bytes of those on the device.
     pub(crate) fn unpin(&self, columns: &TableColumns, keep: &HashSet<ColumnHandle>) -> u64 {
-        self.remove(|stored| {
-            let others = stored.columns.iter();
-            let others = others.filter(|(handle, _)| !keep.contains(handle));
-            let of_table = others.filter(|(_, column)| column.key.is_any_of(columns));
-            of_table.map(|(handle, _)| handle.clone()).collect()
-        })
+        self.on_host.remove_of(columns, keep);
+        self.on_device.remove_of(columns, keep)
     }
 }
 
@@ -356,12 +281,10 @@ impl Reclaim for ColumnStore {
     }
 
     fn reclaimable(&self) -> u64 {
-        let stored = self.stored.lock();
-        let idle = stored.columns.values().filter(|stored| stored.may_go());
-        idle.map(|stored| stored.kept.column.bytes()).sum()
+        self.on_device.reclaimable()
     }
 
     fn reclaim(&self, bytes: u64) -> u64 {
-        self.evict(bytes, |_| true)
+        self.evict(bytes, u64::MAX)
     }
 }

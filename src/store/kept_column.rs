@@ -7,6 +7,7 @@ use crate::device::data::column::Column;
 use crate::device::data::encoding::{CodedValues, Encoding};
 use crate::device::primitives::device::Device;
 use crate::error::Result;
+use crate::store::shelf::Shelved;
 
 /// A column in the form in which it is stored: values, or codes with their encoding.
 #[derive(Debug, Clone)]
@@ -15,6 +16,16 @@ pub(crate) struct KeptColumn {
     pub(crate) encoding: Option<Encoding>,
     /// Of codes.
     pub(crate) blocks: Option<Arc<BlockExtents>>,
+}
+
+impl Shelved for KeptColumn {
+    fn bytes(&self) -> u64 {
+        self.column.bytes()
+    }
+
+    fn is_used(&self) -> bool {
+        Arc::strong_count(&self.column) > 1
+    }
 }
 
 impl KeptColumn {

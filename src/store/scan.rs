@@ -1,9 +1,11 @@
-//! [`Scan`]: one scan of a table by a store; what it asks for, and what it finds.
+//! [`Scan`]: one scan of a table by a store, and what it asks for.
+
+use std::sync::Arc;
 
 use arrow::array::ArrayRef;
+use datafusion::execution::memory_pool::MemoryPool;
 
 use crate::store::column_key::{ColumnHandle, ColumnKey};
-use crate::store::kept_column::KeptColumn;
 use crate::store::pin::Pin;
 
 /// One scan of a table. Columns that it used are not evicted for others of the same scan: a table that is larger than the store
@@ -11,10 +13,21 @@ use crate::store::pin::Pin;
 #[derive(Debug, Clone)]
 pub(crate) struct Scan {
     pub(crate) number: u64,
-    /// The most bytes that the store may hold for this scan to add columns.
+    /// The most bytes that the store may hold on the device for this scan to add columns.
     pub(crate) limit: u64,
+    /// `None`: what has no room on the device is not kept, and read by the caller.
+    pub(crate) host: Option<HostShare>,
     /// What its columns stay for.
     pub(crate) pin: Option<Pin>,
+}
+
+/// Host memory for columns that have no room on the device.
+#[derive(Debug, Clone)]
+pub(crate) struct HostShare {
+    /// The most bytes that the store may hold there for a scan to add columns.
+    pub(crate) limit: u64,
+    /// They are reserved in it, too.
+    pub(crate) pool: Arc<dyn MemoryPool>,
 }
 
 impl Scan {
@@ -23,16 +36,14 @@ impl Scan {
         let pin = Some(pin);
         Self { pin, ..self }
     }
-}
 
-/// Some columns of a scan, on the device.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub columns: Vec<KeptColumn>,
-    /// Bytes of those that were stored before.
-    pub hit_bytes: u64,
-    /// Bytes of those that were uploaded for this scan.
-    pub sent_bytes: u64,
+    /// The same scan, which pins nothing.
+    pub(crate) fn unpinned(&self) -> Self {
+        Self {
+            pin: None,
+            ..self.clone()
+        }
+    }
 }
 
 /// A column that a scan asks for.

@@ -1,24 +1,66 @@
-//! Uploads of columns that a [`ColumnStore`] keeps, as codes where these are narrower.
+//! Uploads of columns by a [`ColumnStore`], as codes where these are narrower.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use arrow::array::{Array, ArrayRef};
+use datafusion::execution::memory_pool::MemoryConsumer;
 
 use crate::device::data::column::Column;
 use crate::device::data::encoding::{ArrayValues, CodedValues, Encoding};
+use crate::device::primitives::device::Device;
 use crate::device::row_width::mean_bytes;
 use crate::error::Result;
 use crate::store::column_store::ColumnStore;
 use crate::store::kept_column::KeptColumn;
-use crate::store::scan::{Scan, WantedColumn};
+use crate::store::prepared_column::{HostColumn, PreparedColumn};
+use crate::store::scan::{HostShare, Scan, WantedColumn};
 
 impl ColumnStore {
-    /// Uploads a column, and evicts columns that were used longer ago if there is no room.
+    /// Uploads a column that is not stored on the device, and perhaps `on_host`. It stays where there is room, or where columns that were
+    /// used longer ago make it. Otherwise it is kept in host memory, and the handle `for_scan` uploads it for this scan alone.
     pub(crate) fn upload(
+        &self,
+        for_scan: Option<&dyn Device>,
+        scan: &Scan,
+        wanted: &impl WantedColumn,
+        on_host: Option<HostColumn>,
+    ) -> Result<Option<KeptColumn>> {
+        let (mut prepared, is_kept) = match on_host {
+            Some(known) => (known.prepared, true),
+            None => match self.prepare(scan, wanted, for_scan.is_some())? {
+                Some(prepared) => (Arc::new(prepared), false),
+                None => return Ok(None),
+            },
+        };
+        if let Some(column) = self.upload_in_room(scan, &prepared.parts)? {
+            if !is_kept && self.is_contended.load(Ordering::Relaxed) {
+                self.keep_on_host(scan, wanted, &prepared)?;
+            }
+            let kept = prepared.uploaded(column);
+            return Ok(Some(self.on_device.put(scan, wanted, kept)));
+        }
+        let Some(for_scan) = for_scan else {
+            return Ok(None);
+        };
+        if !is_kept && let Some(kept) = self.keep_on_host(scan, wanted, &prepared)? {
+            prepared = kept.prepared;
+        }
+        match for_scan.upload_kept(&prepared.parts) {
+            // The caller uploads smaller chunks.
+            Err(error) if error.is_divisible() || error.is_of_expressions() => Ok(None),
+            column => Ok(Some(prepared.uploaded(column?))),
+        }
+    }
+
+    /// Makes codes of a column where these are narrower. `None` for a column that was not read, or that has no room on the device, unless it
+    /// is uploaded `anyway`.
+    fn prepare(
         &self,
         scan: &Scan,
         wanted: &impl WantedColumn,
-    ) -> Result<Option<KeptColumn>> {
+        anyway: bool,
+    ) -> Result<Option<PreparedColumn>> {
         let Some(parts) = wanted.arrays() else {
             return Ok(None);
         };
@@ -27,7 +69,7 @@ impl ColumnStore {
         };
         // A value has at least one bit. A column without room is not encoded.
         let rows: usize = parts.iter().map(|part| part.len()).sum();
-        if !self.may_add(scan, rows.div_ceil(8) as u64) {
+        if !anyway && !self.may_add(scan, rows.div_ceil(8) as u64) {
             return Ok(None);
         }
         let encodes = self.device.copies_uploads(first.data_type()) || wanted.is_in_files();
@@ -36,9 +78,8 @@ impl ColumnStore {
             false => None,
         };
         let Some(encoded) = encoded else {
-            let column = self.upload_in_room(scan, &parts)?;
-            return Ok(column.map(|column| KeptColumn {
-                column: Arc::new(column),
+            return Ok(Some(PreparedColumn {
+                parts,
                 encoding: None,
                 blocks: None,
             }));
@@ -55,16 +96,16 @@ impl ColumnStore {
                 }
             }
         };
-        let column = self.upload_in_room(scan, &encoded.codes)?;
-        Ok(column.map(|column| KeptColumn {
-            column: Arc::new(column),
+        let encoding = Encoding {
+            code: encoded.code,
+            bound: encoded.bound,
+            nullable: parts.iter().any(|part| part.null_count() > 0),
+            values,
+        };
+        Ok(Some(PreparedColumn {
+            parts: encoded.codes,
+            encoding: Some(encoding),
             blocks: encoded.blocks.map(Arc::new),
-            encoding: Some(Encoding {
-                code: encoded.code,
-                bound: encoded.bound,
-                nullable: parts.iter().any(|part| part.null_count() > 0),
-                values,
-            }),
         }))
     }
 
@@ -87,7 +128,7 @@ impl ColumnStore {
                     let beyond = self.bytes().saturating_add(column.bytes());
                     let beyond = beyond.saturating_sub(scan.limit);
                     if beyond > 0 {
-                        self.evict(beyond, |column| column.last_scan < scan.number);
+                        self.evict(beyond, scan.number);
                     }
                     return Ok(Some(column));
                 }
@@ -98,10 +139,60 @@ impl ColumnStore {
                 Some(Err(_)) => bytes.max(1),
                 None => beyond,
             };
-            if self.evict(missing, |column| column.last_scan < scan.number) == 0 {
+            if self.evict(missing, scan.number) == 0 {
                 return Ok(None);
             }
         }
+    }
+
+    /// Keeps a column in host memory, if there is room for it, or can be made.
+    fn keep_on_host(
+        &self,
+        scan: &Scan,
+        wanted: &impl WantedColumn,
+        prepared: &PreparedColumn,
+    ) -> Result<Option<HostColumn>> {
+        // The values of a table in memory are there in any case.
+        let is_there = prepared.encoding.is_none() && !wanted.is_in_files();
+        let Some(share) = scan.host.as_ref().filter(|_| !is_there) else {
+            return Ok(None);
+        };
+        let bytes = mean_bytes_of(&prepared.parts)?;
+        if !self.make_room_on_host(scan, share, bytes) {
+            return Ok(None);
+        }
+        let reservation = MemoryConsumer::new("bowtie.host_cache").register(&share.pool);
+        while reservation.try_grow(bytes as usize).is_err() {
+            // The pool is full, perhaps with columns that were used longer ago.
+            if self.on_host.evict(bytes, |of| of.last_scan < scan.number) == 0 {
+                return Ok(None);
+            }
+        }
+        // Offsets of 32 bits address no more than 2 GiB of text.
+        let Ok(compact) = prepared.compact() else {
+            return Ok(None);
+        };
+        // Text may be longer than was estimated.
+        let bytes = compact.bytes();
+        let has_room = self.make_room_on_host(scan, share, bytes);
+        if !has_room || reservation.try_resize(bytes as usize).is_err() {
+            return Ok(None);
+        }
+        let column = HostColumn {
+            prepared: Arc::new(compact),
+            reservation: Arc::new(reservation),
+        };
+        Ok(Some(self.on_host.put(scan, wanted, column)))
+    }
+
+    /// Evicts columns that were used longer ago from host memory until the share has room for `bytes`. Whether it has.
+    fn make_room_on_host(&self, scan: &Scan, share: &HostShare, bytes: u64) -> bool {
+        if !self.may_add_on_host(scan, bytes) {
+            return false;
+        }
+        let stored = self.on_host.bytes();
+        let beyond = stored.saturating_add(bytes).saturating_sub(share.limit);
+        beyond == 0 || self.on_host.evict(beyond, |of| of.last_scan < scan.number) >= beyond
     }
 }
 

@@ -12,7 +12,7 @@ use crate::device::data::structures::EquiBuild;
 use crate::device::presorted::PresortedKeys;
 use crate::device::primitives::device::Device;
 use crate::device::primitives::fast_paths::FastPaths;
-use crate::error::Result;
+use crate::error::{IfItFits as _, Result};
 use crate::ir::group_program::GroupProgram;
 use crate::ir::strategies::{EquiStrategy, Materialization};
 
@@ -33,6 +33,16 @@ impl FastPaths for CudaDevice {
             materialization: build.materialization(),
             build: Opaque::new(build),
         }))
+    }
+
+    fn only_build_repeats(
+        &self,
+        build: &[&Column],
+        probe: &[&Column],
+        null_equal: bool,
+    ) -> Result<bool> {
+        let repeats = self.repeat_in_samples(build, probe, null_equal);
+        Ok(repeats.if_it_fits()?.unwrap_or(false))
     }
 
     fn equi_join(

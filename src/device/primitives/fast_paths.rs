@@ -18,6 +18,7 @@ use crate::ir::strategies::{EquiStrategy, Materialization};
 /// | fast path | serves | general path |
 /// |---|---|---|
 /// | `equi_build`, `equi_join` | inner equi-joins whose output is materialised in the probe pass | an index of the keys, and gathers of the matches |
+/// | `only_build_repeats` | the choice of the side to index | the side that the plan says |
 /// | `merge_join` | presorted sides with unique build keys | `equi_build` |
 /// | `merge_keep` | semi and anti joins of presorted sides | a key bitmap, or an index of the keys |
 /// | `likely_key_range` | a key range from a sample | `key_range`, a pass over all keys |
@@ -50,6 +51,16 @@ pub(crate) trait FastPaths {
         keys: &[&Column],
         payload: &[&Column],
     ) -> Result<Paired>;
+
+    /// Whether samples show that rows of `build` share keys and that rows of `probe` do not, so that `probe` is the side to index.
+    fn only_build_repeats(
+        &self,
+        _build: &[&Column],
+        _probe: &[&Column],
+        _null_equal: bool,
+    ) -> Result<bool> {
+        Ok(false)
+    }
 
     /// The output rows of a join of two presorted sides with unique build keys. `None` if the keys turn out not to be
     /// sorted or unique, or if the device has no faster algorithm for such sides.

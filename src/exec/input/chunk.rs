@@ -19,6 +19,7 @@ use futures::stream::BoxStream;
 use parking_lot::Mutex;
 
 use crate::device::data::batch::DeviceBatch;
+use crate::device::data::batch_column::BatchColumn;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
@@ -93,6 +94,17 @@ impl ResidentChunk {
             .try_grow(crate::exec::transfer::sizes::array_bytes(&array))?;
         on_host[column] = Some(Arc::clone(&array));
         Ok(array)
+    }
+
+    /// Some rows of it, with their columns.
+    pub(crate) fn of_rows(&self, rows: usize, columns: Vec<Option<BatchColumn>>) -> Self {
+        Self {
+            batch: DeviceBatch::new(rows, columns),
+            device: Arc::clone(&self.device),
+            schema: Arc::clone(&self.schema),
+            on_host: Mutex::new(vec![None; self.schema.fields().len()]),
+            reservation: Arc::new(self.reservation.new_empty()),
+        }
     }
 
     /// All rows on the host.

@@ -13,6 +13,7 @@ pub(crate) mod node;
 pub(crate) mod null_aware;
 pub(crate) mod pairs;
 pub(crate) mod piece_size;
+pub(crate) mod reduction;
 pub(crate) mod residual;
 pub(crate) mod row_sink;
 pub(crate) mod tiles;

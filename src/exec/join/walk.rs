@@ -18,6 +18,7 @@ use crate::exec::chunk::DeviceChunk;
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::join::needed_columns::NeededColumns;
 use crate::exec::join::piece_size::PieceSize;
+use crate::exec::join::reduction::Reduction;
 use crate::exec::join::tiles::matrix::Matrix;
 use crate::exec::join::tiles::probed_tile::ProbedTile;
 use crate::exec::memory::spill::Spilling;
@@ -128,6 +129,7 @@ pub(crate) struct JoinWalk<S: MatchSink> {
     pub(crate) left_flags: Vec<Flags>,
     pub(crate) right_flags: Option<Flags>,
     pub(crate) size: PieceSize,
+    reduction: Option<Reduction>,
     pub(crate) sink: S,
     pub(crate) metrics: DeviceMetrics,
 }
@@ -167,6 +169,7 @@ impl<S: MatchSink> JoinWalk<S> {
         // The size that holds if no right chunk comes.
         size.fit(device.as_ref(), matrix.row_bytes(None)?);
         Ok(Self {
+            reduction: Reduction::of(&spec),
             spec,
             device,
             matrix,
@@ -206,6 +209,10 @@ impl<S: MatchSink> JoinWalk<S> {
         if !S::wants_tiles(self, &chunk)? {
             return Ok(());
         }
+        let chunk = self.reduced(chunk)?;
+        if chunk.rows() == 0 {
+            return Ok(());
+        }
         self.right_flags = match self.spec.flags_side(Side::Right) {
             true => Some(step::flags(self.device.as_ref(), chunk.rows())?),
             false => None,
@@ -215,6 +222,18 @@ impl<S: MatchSink> JoinWalk<S> {
         self.matrix.push_right(chunk)?;
         self.state = State::Tiles;
         Ok(())
+    }
+
+    /// The rows of a right chunk that may have a match.
+    fn reduced(&mut self, chunk: InputChunk) -> Result<InputChunk> {
+        let Some(reduction) = &mut self.reduction else {
+            return Ok(chunk);
+        };
+        let device = Arc::clone(&self.device);
+        let reduced = step::shared(device.as_ref(), OnRefusal::Shrink, |step| {
+            reduction.reduced(step, &mut self.matrix, &chunk, &self.metrics)
+        });
+        Ok(reduced?.unwrap_or(chunk))
     }
 
     /// Called after the last right chunk.

@@ -44,6 +44,10 @@ use crate::spec::join::JoinSpec;
 /// Rows of a round of the right side for each left row, unless the join has a limit.
 pub(crate) const ROUND: usize = 4;
 
+/// Left chunks on the device that are joined tile by tile, at most, and their share of its memory.
+const MOST_CHUNKS_ON_DEVICE: usize = 8;
+const SHARE_ON_DEVICE: u64 = 4;
+
 /// How a join is done whose left side exceeds the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Oversized {
@@ -131,7 +135,9 @@ impl Grace {
     ) -> Result<(Vec<InputChunk>, InputStream)> {
         let sides = [Side::Left, Side::Right];
         let mut sides = sides.iter().map(|side| self.spec.input(*side).schema());
-        if left.len() < LEAST_CHUNKS || !sides.all(|schema| self.memory_limits.may_gather(&schema))
+        if left.len() < LEAST_CHUNKS
+            || self.fits_device(&left)?
+            || !sides.all(|schema| self.memory_limits.may_gather(&schema))
         {
             return Ok((left, right));
         }
@@ -158,6 +164,20 @@ impl Grace {
         let right = self.partitioner(Side::Right, partitions, right.all());
         let right = right.in_rounds(most, rows / 2);
         Ok((left, right.into_stream()))
+    }
+
+    /// Whether a few left chunks are on the device and leave room there for the work on right ones. They are several because of the most rows or
+    /// text of a chunk. To partition them would take all rows to the host and back.
+    fn fits_device(&self, left: &[InputChunk]) -> Result<bool> {
+        let mut bytes = 0;
+        for chunk in left {
+            if chunk.resident().is_none() {
+                return Ok(false);
+            }
+            bytes += chunk.bytes()?;
+        }
+        let share = self.memory_limits.device.budget().limit() / SHARE_ON_DEVICE;
+        Ok(left.len() <= MOST_CHUNKS_ON_DEVICE && bytes <= share)
     }
 
     /// Whether the sides are partitioned. They are not if the left keys are narrow enough for a key bitmap.

@@ -1,6 +1,7 @@
 //! [`Loader`]: brings pieces of a table to a device, by its store. What is missing of a piece in files is read ahead.
 
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
@@ -8,15 +9,15 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::physical_plan::metrics::Time;
 
-use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::exec::blocking::blocking_task;
 use crate::exec::memory::step::{self, OnRefusal};
 use crate::exec::metrics::ReadMetrics;
 use crate::exec::scan::read_columns::ReadColumns;
-use crate::exec::scan::table::Piece;
-use crate::store::column_store::ColumnStore;
-use crate::store::scan::{Found, Scan};
+use crate::exec::scan::table::{Piece, PieceColumn};
+use crate::store::column_store::{ColumnStore, Held};
+use crate::store::found::Found;
+use crate::store::scan::Scan;
 
 /// The most pieces that are read at the same time. One of them is uploaded meanwhile.
 pub(crate) const READ_AHEAD: usize = 2;
@@ -29,6 +30,8 @@ pub(crate) struct Loader {
     pub(crate) store: Arc<ColumnStore>,
     pub(crate) scan: Scan,
     pub(crate) device: Arc<dyn Device>,
+    /// The handle that uploads columns without room in the store, beside the work of `device`; opened for the first of them.
+    pub(crate) for_scan: Arc<OnceLock<Arc<dyn Device>>>,
     pub(crate) context: Arc<TaskContext>,
     pub(crate) metrics: ReadMetrics,
     pub(crate) upload_time: Time,
@@ -38,7 +41,7 @@ pub(crate) struct Loader {
 pub(crate) struct Begun {
     pub(crate) piece: Piece,
     /// Stored columns of it, which are not evicted until it is loaded.
-    held: Vec<Option<Arc<Column>>>,
+    held: Vec<Option<Held>>,
     reading: Reading,
 }
 
@@ -69,10 +72,11 @@ impl Loader {
         if missing.is_empty() {
             return begun;
         }
-        begun.reading = match self
-            .store
-            .may_add(&self.scan, begun.piece.bytes_of(&missing))
-        {
+        let bytes = begun.piece.bytes_of(&missing);
+        // Codes take about half of the bytes of values.
+        let has_room = self.store.may_add(&self.scan, bytes)
+            || self.store.may_add_on_host(&self.scan, bytes / 2);
+        begun.reading = match has_room {
             false => Reading::NoRoom,
             true => {
                 let (piece, context) = (begun.piece.clone(), Arc::clone(&self.context));
@@ -123,17 +127,36 @@ impl Loader {
                 nothing
             }
         };
-        let (store, scan) = (Arc::clone(&self.store), self.scan.clone());
-        let (device, of) = (Arc::clone(&self.device), piece.clone());
+        let (loader, of) = (self.clone(), piece.clone());
         let _timer = self.upload_time.timer();
         let found = blocking_task(move || {
-            let on = device.as_ref();
-            let columns = of.columns(&read);
-            let found = step::shared(on, OnRefusal::Defer, |_| store.load(on, &scan, &columns));
+            let found = loader.upload(&of.columns(&read));
             drop(held);
             found
         });
         Ok((piece, found.await?))
+    }
+
+    fn upload(&self, columns: &[PieceColumn<'_>]) -> crate::error::Result<Option<Found>> {
+        let (on, store) = (self.device.as_ref(), &self.store);
+        let for_scan = match self.scan.host {
+            None => None,
+            Some(_) => Some(self.for_scan()?),
+        };
+        step::shared(on, OnRefusal::Defer, |_| {
+            store.load(on, for_scan, &self.scan, columns)
+        })
+    }
+
+    fn for_scan(&self) -> crate::error::Result<&dyn Device> {
+        if let Some(open) = self.for_scan.get() {
+            return Ok(open.as_ref());
+        }
+        let budget = self.device.budget().child();
+        let open = self
+            .device
+            .attach(budget, Arc::new(AtomicBool::new(false)))?;
+        Ok(self.for_scan.get_or_init(|| open).as_ref())
     }
 
     /// The columns of a piece on the device; `None` if there is no room for them in the store.

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Statistics;
 use datafusion::error::Result;
+use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
@@ -25,15 +26,18 @@ use crate::exec::transfer::chunk_limits::Role;
 use crate::exec::transfer::chunker::has_small_dictionary;
 use crate::exec::transfer::upload::UploadOperator;
 use crate::options::BowtieOptions;
+use crate::runtime::host_memory::host_cache_bytes;
 use crate::runtime::planned_device::PlannedDevice;
 use crate::spec::join::SideInput;
+use crate::store::scan::HostShare;
 
 /// Reads a table piece by piece.
 ///
 /// ```text
 /// piece ─► stored in whole ───────────────────────────────────────────────► resident
 ///          └─ room for its missing columns ─► read (files), upload, store ─► resident
-///             └─ no room ─► staged on the host, after the others (`exec/transfer/upload.rs`)
+///             └─ room in host memory ─► the same, but for this scan alone ──► resident
+///                └─ no room ─► staged on the host, after the others (`exec/transfer/upload.rs`)
 /// ```
 #[derive(Debug)]
 pub(crate) struct ScanOperator {
@@ -94,9 +98,10 @@ impl DeviceOperator for ScanOperator {
         let metrics = ScanMetrics::new(execution.metrics);
         let loader = Loader {
             upload_time: metrics.upload_time.clone(),
-            scan: store.begin_scan(cache),
+            scan: store.begin_scan(cache, host_share(&options, &execution)),
             store,
             device: Arc::clone(device),
+            for_scan: Arc::new(OnceLock::new()),
             context: Arc::clone(&execution.context),
             metrics: match self.table.files() {
                 Some(_) => ReadMetrics::new(execution.metrics),
@@ -163,6 +168,7 @@ impl Run {
             };
             self.metrics.resident_bytes.add(found.hit_bytes as usize);
             self.metrics.uploaded_bytes.add(found.sent_bytes as usize);
+            self.metrics.host_cache_bytes.add(found.host_bytes as usize);
             self.metrics.baseline.record_output(piece.rows());
             let columns = found.columns.into_iter().map(|kept| match kept.encoding {
                 None => BatchColumn::Values(kept.column),
@@ -236,6 +242,18 @@ pub(crate) fn cache_bytes(
     options
         .cache
         .bytes(planned.is_gpu(), opened.budget().limit())
+}
+
+/// Host memory for columns without room on the device; `None` if nothing stays.
+fn host_share(options: &BowtieOptions, execution: &Execution<'_>) -> Option<HostShare> {
+    let pool = execution.context.memory_pool();
+    let is_bounded = matches!(pool.memory_limit(), MemoryLimit::Finite(_));
+    let is_gpu = execution.planned.is_gpu();
+    let limit = host_cache_bytes(options, is_gpu, is_bounded);
+    (limit > 0).then(|| HostShare {
+        limit,
+        pool: Arc::clone(pool),
+    })
 }
 
 /// The scan on the device that stands for `plan`; `None` for a node whose columns cannot stay, or have more than `most` bytes.

@@ -126,12 +126,12 @@ impl Table {
         }
     }
 
-    /// Whether the first values of a column repeat, as far as that is known without reading a file.
+    /// Whether the values of a column of text repeat: the first ones in memory, those of files by their statistics.
     pub(crate) fn repeats(&self, column: usize) -> bool {
         match self {
             Self::Memory(table) => table.repeats(column),
             #[cfg(feature = "parquet")]
-            Self::Parquet(_) => false,
+            Self::Parquet(table) => table.repeats(column),
         }
     }
 

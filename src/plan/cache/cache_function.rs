@@ -48,6 +48,7 @@ fn schema() -> SchemaRef {
         Field::new("column", DataType::Utf8, false),
         number("rows"),
         number("bytes"),
+        number("host_bytes"),
         Field::new("encoding", DataType::Utf8, true),
         number("hits"),
         Field::new("idle_seconds", DataType::Float64, false),
@@ -62,6 +63,7 @@ struct Row {
     column: String,
     rows: u64,
     bytes: u64,
+    host_bytes: u64,
     /// That of its pieces, if they have the same.
     encoding: Option<String>,
     hits: u64,
@@ -78,6 +80,7 @@ impl Row {
         }
         self.rows += piece.rows as u64;
         self.bytes += piece.bytes;
+        self.host_bytes += piece.host_bytes;
         self.hits += piece.hits;
         self.idle_seconds = self.idle_seconds.min(piece.idle.as_secs_f64());
         self.pinned &= piece.pinned;
@@ -103,6 +106,7 @@ fn rows(runtime: &BowtieRuntime, tables: &SessionTables) -> Vec<Row> {
                         column: piece.name.to_string(),
                         rows: 0,
                         bytes: 0,
+                        host_bytes: 0,
                         encoding: None,
                         hits: 0,
                         idle_seconds: f64::INFINITY,
@@ -137,6 +141,7 @@ fn to_batch(rows: &[Row]) -> Result<RecordBatch> {
         text(|row| Some(&row.column)),
         numbers(|row| row.rows),
         numbers(|row| row.bytes),
+        numbers(|row| row.host_bytes),
         text(|row| row.encoding.as_deref()),
         numbers(|row| row.hits),
         Arc::new(idle),

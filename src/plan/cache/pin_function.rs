@@ -234,8 +234,12 @@ impl Work {
         }
         let loader = Loader {
             store: Arc::clone(&self.store),
-            scan: self.store.begin_scan(self.limit).pinning(self.pin.clone()),
+            scan: self
+                .store
+                .begin_scan(self.limit, None)
+                .pinning(self.pin.clone()),
             device: Arc::clone(&self.device),
+            for_scan: Arc::default(),
             context,
             metrics: ReadMetrics::new(&ExecutionPlanMetricsSet::new()),
             upload_time: Time::new(),

@@ -69,7 +69,7 @@ impl NodeCosts<'_> {
     fn reads_stored_tables(&self, node: NodeId) -> bool {
         let node = self.plan.node(node);
         match &node.candidate {
-            Candidate::Other => self.cache > 0.0 && Table::of(&node.plan).is_some(),
+            Candidate::Other => self.cache.on_device > 0.0 && Table::of(&node.plan).is_some(),
             _ => node.inputs.iter().all(|i| self.reads_stored_tables(*i)),
         }
     }

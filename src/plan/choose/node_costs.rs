@@ -21,13 +21,32 @@ pub(crate) const MANY_ROWS: f64 = (1 << 22) as f64;
 /// The share of one query in the upload of a column that stays on the device: it is likely to serve some others.
 const SHARE_OF_A_QUERY: f64 = 0.25;
 
+/// Bytes of codes, of the bytes of their values.
+const SHARE_OF_CODES: f64 = 0.5;
+
+/// The most bytes of tables that stay between queries.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cache {
+    pub on_device: f64,
+    /// In the form in which the device stores them.
+    pub on_host: f64,
+}
+
+impl Cache {
+    /// The times that a query uploads these bytes, on average; `None` if they do not stay.
+    fn times(self, bytes: f64) -> Option<f64> {
+        let stays = self.on_device > 0.0 && bytes <= self.on_device + self.on_host;
+        let sent = (bytes - self.on_device).max(0.0) / bytes.max(1.0);
+        stays.then_some(SHARE_OF_A_QUERY * (1.0 - sent) + SHARE_OF_CODES * sent)
+    }
+}
+
 /// The costs of a plan's nodes, by their numbers.
 pub(crate) struct NodeCosts<'a> {
     pub(crate) plan: &'a RecognisedPlan,
     pub(crate) gpu: Gpu,
     pub(crate) host: Host,
-    /// Bytes of tables that may stay on the device.
-    pub(crate) cache: f64,
+    pub(crate) cache: Cache,
     pub(crate) cardinalities: Cardinalities<'a>,
     pub(crate) nodes: Vec<NodeCost>,
     /// Of each node the share of rows that filters below it kept; of a join, of both sides.
@@ -49,7 +68,7 @@ impl<'a> NodeCosts<'a> {
         statistics: &'a StatisticsCache,
         gpu: Gpu,
         host: Host,
-        cache: f64,
+        cache: Cache,
     ) -> Self {
         let mut costs = Self {
             plan,
@@ -261,9 +280,15 @@ impl<'a> NodeCosts<'a> {
         let flow = cost
             .rows
             .map(|rows| self.cardinalities.output(&node.plan, rows));
-        if let Some(flow) = flow.filter(|flow| flow.bytes <= self.cache) {
+        let is_in_files = Table::of(&node.plan).is_some_and(|table| table.is_in_files());
+        let reading = flow.filter(|_| is_in_files);
+        let reading = reading.map_or(0.0, |flow| self.host.decode(flow));
+        cost.host = Some(reading);
+        let stored = flow.and_then(|flow| Some((flow, self.cache.times(flow.bytes)?)));
+        if let Some((flow, times)) = stored {
             cost.alternatives.push(Alternative {
-                seconds: self.gpu.up(flow, SHARE_OF_A_QUERY, self.host),
+                // What stays is read once.
+                seconds: self.gpu.up(flow, times, self.host) + SHARE_OF_A_QUERY * reading,
                 ..Alternative::default()
             });
             // Its rows are read by another device node alone.
@@ -301,9 +326,8 @@ impl<'a> NodeCosts<'a> {
             fused: None,
             inputs: cost.inputs.iter().map(|input| (*input, None)).collect(),
         });
-        // Its rows are read by another device node alone.
+        // Its rows are read by another device node alone, piece by piece.
         cost.download.seconds = f64::INFINITY;
-        cost.resident = self.gpu.output_on_device(output, self.host);
         cost
     }
 }

@@ -4,12 +4,13 @@ use crate::error::Decline;
 use crate::options::{BowtieOptions, Offload};
 use crate::plan::choose::cost::{Gpu, Host};
 use crate::plan::choose::gain::Gain;
-use crate::plan::choose::node_costs::NodeCosts;
+use crate::plan::choose::node_costs::{Cache, NodeCosts};
 use crate::plan::choose::placement::{Estimate, place};
 use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::recognise::candidate::{AggregateCandidate, JoinCandidate, NodeId};
 use crate::plan::recognise::recognised_plan::{OWN_AGGREGATION, RecognisedPlan};
 use crate::plan::recognise::refusal::Refusal;
+use crate::runtime::host_memory::host_cache_bytes;
 use crate::spec::aggregate::GroupSpec;
 use crate::spec::join::JoinSpec;
 
@@ -38,7 +39,10 @@ impl<'a> Policy<'a> {
     ) -> Self {
         let mut placed = vec![None; plan.nodes().len()];
         if let (Offload::Auto, Some(gpu)) = (options.offload, gpu) {
-            let cache = options.cache.bytes(true, gpu.memory) as f64;
+            let cache = Cache {
+                on_device: options.cache.bytes(true, gpu.memory) as f64,
+                on_host: host_cache_bytes(options, true, false) as f64,
+            };
             let costs = NodeCosts::of(plan, statistics, gpu, host, cache);
             let nodes = place(&costs.nodes);
             for optional in &costs.optional {

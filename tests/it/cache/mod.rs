@@ -14,6 +14,7 @@ use crate::support::pool::greedy;
 use crate::support::session::{device, session_on, set};
 
 mod functions;
+mod host_cache;
 #[cfg(feature = "parquet")]
 pub(crate) mod parquet;
 mod results;

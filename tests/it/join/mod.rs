@@ -19,6 +19,7 @@
 
 mod equi;
 mod output;
+mod reduction;
 mod semi;
 mod sets;
 mod source;

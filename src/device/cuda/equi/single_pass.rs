@@ -175,6 +175,25 @@ impl CudaDevice {
         }
     }
 
+    /// Whether a sample of `build` shows duplicate keys, and one of `probe` none.
+    pub(crate) fn repeat_in_samples(
+        &self,
+        build: &[&Column],
+        probe: &[&Column],
+        null_equal: bool,
+    ) -> Result<bool> {
+        let (build, keying) = self.equi_keys(build, null_equal)?;
+        if !matches!(keying, KeyEncoding::Values(_)) {
+            return Ok(false);
+        }
+        let probe = self.equi_keys_in(&keying, probe)?;
+        let repeats = |of, other| {
+            let sampled = self.stream.sample_keys(of, other)?;
+            Ok::<_, BowtieError>(sampled.is_some_and(has_duplicates))
+        };
+        Ok(repeats(&build, &probe)? && !repeats(&probe, &build)?)
+    }
+
     /// Joins one probe batch: all matches with their columns. [`Paired::SharedKeys`] if build keys turn out to have
     /// duplicates, [`Paired::TooMany`] if there are too many matches for one pass.
     pub(crate) fn join_single_pass(

@@ -13,7 +13,7 @@ use crate::device::data::results::{Joined, Paired};
 use crate::device::data::structures::EquiBuild;
 use crate::device::presorted::PresortedKeys;
 use crate::device::primitives::device::Device;
-use crate::error::Result;
+use crate::error::{BowtieError, Result};
 use crate::exec::memory::step::Step;
 use crate::exec::metrics::DeviceMetrics;
 use crate::ir::strategies::{EquiStrategy, Materialization, Strategy};
@@ -56,6 +56,8 @@ const MOST_SWAPPED: u32 = 4;
 
 /// The sides are swapped from the first chunk on if the build side has at least this multiple of its rows.
 const MUCH_LARGER: usize = 4;
+/// The same if a sample shows that only the keys of the build side repeat.
+const LARGER: usize = 2;
 
 impl SinglePassJoin {
     /// `None` if the join has conditions beside equal keys, a limit, or other output than columns of its matches.
@@ -138,8 +140,13 @@ impl SinglePassJoin {
                 *prepared = PreparedBuild::Walked;
                 return Ok(Some(self.put_out(joined, &columns_of)));
             }
-            let is_much_larger = build.rows() / MUCH_LARGER >= probe.rows();
-            if !known && is_much_larger && self.strategy.is_none() {
+            let is_better_swapped = || {
+                let times = build.rows() / probe.rows().max(1);
+                let repeats =
+                    || device.only_build_repeats(keys[0], keys[1], spec.theta.null_equal());
+                Ok::<_, BowtieError>(times >= MUCH_LARGER || times >= LARGER && repeats()?)
+            };
+            if !known && self.strategy.is_none() && is_better_swapped()? {
                 *prepared = PreparedBuild::Swapped(0);
             } else {
                 *prepared = prepare(self.strategy)?;

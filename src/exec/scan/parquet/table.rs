@@ -22,6 +22,8 @@ use crate::store::file_key::FilePlace;
 const SHOWN_FILES: usize = 3;
 /// Bytes of text that a byte of a file may hold, and of other values, where nothing is known of them.
 const EXPANSION: u64 = 3;
+/// Bytes of the length of a value of text in a file, without a dictionary.
+const LENGTH_BYTES: usize = 4;
 
 /// A scan of Parquet files.
 #[derive(Debug)]
@@ -150,6 +152,20 @@ impl ParquetTable {
         Some(length(&known.min_value)?.max(length(&known.max_value)?))
     }
 
+    /// Whether the values of a column of text repeat, as the statistics of the files tell: with their codes in a dictionary they take fewer bytes
+    /// than their lengths do without one.
+    pub(crate) fn repeats(&self, column: usize) -> bool {
+        let statistics = &self.source.statistics;
+        let known = statistics.column_statistics.get(column);
+        let (Some(known), Some(rows)) = (known, statistics.num_rows.get_value()) else {
+            return false;
+        };
+        let nulls = known.null_count.get_value().copied().unwrap_or(0);
+        let values = rows.saturating_sub(nulls);
+        let bytes = known.byte_size.get_value();
+        is_text(&self.schema, column) && bytes.is_some_and(|bytes| *bytes < LENGTH_BYTES * values)
+    }
+
     /// Its first files, and the number of the others.
     pub(crate) fn shown_files(&self) -> String {
         let files = &self.source.files;
@@ -180,6 +196,11 @@ impl ParquetTable {
     }
 }
 
+fn is_text(schema: &Schema, column: usize) -> bool {
+    let data_type = schema.field(column).data_type();
+    data_type.is_string() || data_type.is_binary()
+}
+
 /// A predicate over the table's schema, over these columns of it.
 fn over(predicate: &Arc<dyn PhysicalExpr>, columns: &[usize]) -> Result<Arc<dyn PhysicalExpr>> {
     let moved = Arc::clone(predicate).transform(|node| {
@@ -192,4 +213,36 @@ fn over(predicate: &Arc<dyn PhysicalExpr>, columns: &[usize]) -> Result<Arc<dyn 
         Ok(Transformed::yes(Arc::new(column) as Arc<dyn PhysicalExpr>))
     });
     moved.data()
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::prelude::SessionContext;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn text_that_repeats() {
+        let ctx = SessionContext::new();
+        let name = format!("bowtie-{}-repeats.parquet", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let rows = "SELECT value AS n, CASE WHEN value % 3 = 0 THEN 'a longer name' WHEN value % 3 = 1 THEN 'b' END AS few,
+            CAST(value % 5000 AS VARCHAR) || ' of many' AS many, CAST(value * 7919 AS VARCHAR) AS own
+            FROM generate_series(1, 200000)";
+        for sql in [
+            format!("COPY ({rows}) TO '{}' STORED AS PARQUET", path.display()),
+            format!(
+                "CREATE EXTERNAL TABLE r STORED AS PARQUET LOCATION '{}'",
+                path.display()
+            ),
+        ] {
+            ctx.sql(&sql).await.unwrap().collect().await.unwrap();
+        }
+        let query = ctx.sql("SELECT own, few, n, many FROM r").await.unwrap();
+        let plan = query.create_physical_plan().await.unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let table = ParquetTable::of(&plan).unwrap();
+        let repeats = (0..4).map(|column| table.repeats(column));
+        assert_eq!(repeats.collect::<Vec<_>>(), [false, true, false, true]);
+    }
 }

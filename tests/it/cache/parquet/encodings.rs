@@ -8,6 +8,7 @@ use arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::SessionContext;
 use tempfile::{TempDir, tempdir};
 
+use crate::cache::parquet::host_cache::fill_the_device;
 use crate::cache::parquet::{create, write};
 use crate::cache::{lines, measured, session, stock_lines};
 use crate::support::answer::analyzed;
@@ -159,6 +160,22 @@ async fn every_type_in_pieces_of_different_codes() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn every_type_in_host_memory() {
+    let (ctx, _directory) = table(&[(150, 0), (90, 60), (130, 1)], "128").await;
+    set(&ctx, "bowtie.host_cache", "32MB");
+    fill_the_device(&ctx).await;
+    for c in COLUMNS {
+        for sql in queries(c) {
+            let expected = stock_lines(&ctx, &sql).await;
+            assert_eq!(lines(&ctx, &sql).await, expected, "{sql}");
+        }
+    }
+    let stored = "SELECT sum(bytes) AS b, count(*) FILTER (WHERE host_bytes > 0) AS n FROM bowtie_cache() WHERE \"table\" = 'r'";
+    let columns = COLUMNS.len() + 1;
+    assert_eq!(lines(&ctx, stored).await, [format!("| 0 | {columns} |")]);
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ use crate::cache::{lines, session};
 
 mod blocks;
 mod encodings;
+mod host_cache;
 mod pins;
 mod predicates;
 mod reuse;
