@@ -32,6 +32,10 @@ pub(crate) fn flow(rows: usize, row_bytes: usize) -> Flow {
 
 /// Seconds in DataFusion and on the device, of `SELECT s.k, r.x, s.y` as `benches/equi` has it.
 fn equi(build: usize) -> (f64, f64) {
+    equi_on(build, HOST)
+}
+
+fn equi_on(build: usize, host: Host) -> (f64, f64) {
     let (left, right) = (flow(build, 8), flow(2 * build, 8));
     let output = flow(2 * build, 12);
     let work = Work::Join {
@@ -40,9 +44,9 @@ fn equi(build: usize) -> (f64, f64) {
         output,
         collected: false,
     };
-    let up = H200.up(left, 1.0, HOST) + H200.up(right, 1.0, HOST);
+    let up = H200.up(left, 1.0, host) + H200.up(right, 1.0, host);
     let device = up + H200.seconds(&work) + H200.down(output);
-    (HOST.seconds(&work), device)
+    (host.seconds(&work), device)
 }
 
 #[test]
@@ -192,7 +196,7 @@ fn rates_scale_costs() {
         copied_byte: 8.0 * host.copied_byte,
         ..host
     };
-    is_near(slower(card, of_copies), [1.0, 1.0, 2.8, 1.0, 1.0, 1.0]);
+    is_near(slower(card, of_copies), [1.0, 1.0, 2.78, 1.0, 1.0, 1.0]);
     let of_bus = CardRates {
         uploaded_byte: 4.0 * card.uploaded_byte,
         downloaded_byte: 3.0 * card.downloaded_byte,
@@ -218,4 +222,24 @@ fn rates_scale_costs() {
         panic!("six ratios")
     };
     assert!((start - 3.0).abs() < 1e-6, "{start}");
+}
+
+/// A join that takes DataFusion less time than a GPU, and more if its cores are half as fast.
+#[test]
+fn cores_of_half_the_speed_leave_more_joins_to_a_gpu() {
+    let slow = HostRates {
+        probed_key: 2.0 * HostRates::REFERENCE.probed_key,
+        ..HostRates::REFERENCE
+    };
+    let slow = Host {
+        rates: slow,
+        ..HOST
+    };
+    let gains = |host, build| {
+        let (host, device) = equi_on(build, host);
+        device < 0.8 * host
+    };
+    let of = |host| [1 << 15, 150_000, 1 << 20].map(|build| gains(host, build));
+    assert_eq!(of(HOST), [false, false, true]);
+    assert_eq!(of(slow), [false, true, true]);
 }
