@@ -8,10 +8,9 @@ use crate::device::cuda::runtime::stream::Stream;
 use crate::device::machine_rates::CardRates;
 use crate::error::{IfItFits as _, Result};
 
-/// Values that are gathered first, and the most time for it: a hundred times what the slowest card needs. Beyond that the card has other
-/// work, or is emulated.
+/// Values that are gathered first, and the most time for it: ten times what a slow card needs. Beyond that the card has other work.
 const FIRST_VALUES: usize = 1 << 16;
-const FIRST_MOST: Duration = Duration::from_millis(2);
+const FIRST_MOST: Duration = Duration::from_micros(500);
 
 const LAUNCHES: usize = 16;
 

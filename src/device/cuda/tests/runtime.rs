@@ -15,7 +15,7 @@ fn rates_of_memory() {
     assert_eq!(gpu.stream.memory_rates().unwrap(), rates);
 }
 
-/// Whatever else the card does meanwhile. An emulated one is not measured.
+/// Whatever else the card does meanwhile.
 #[test]
 fn rates_of_the_card() {
     let Some((_, gpu)) = reference_and_gpu() else {
