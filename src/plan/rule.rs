@@ -11,6 +11,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
+use crate::device::machine_rates::{HostRates, MachineRates};
 use crate::error::Decline;
 use crate::exec::scan::table::Table;
 use crate::options::{BowtieOptions, Offload};
@@ -29,7 +30,7 @@ use crate::runtime::process::BowtieRuntime;
 use crate::runtime::session_devices::SessionDevices;
 
 /// Replaces joins and aggregations by device nodes. It scans no rows, opens no device, and waits for nothing but the start of the NVIDIA
-/// driver, once in the process.
+/// driver, once in the process, and a measurement of the host, once on a machine.
 ///
 /// It stands before `EnsureRequirements`: join sides are chosen by then, Partial and Final aggregates stand one above the
 /// other, and the distribution that our nodes declare is honoured.
@@ -38,9 +39,9 @@ pub(crate) struct BowtieRule {
     devices: Arc<SessionDevices>,
     /// Decisions, for `bowtie_explain`.
     decisions: Decisions,
-    /// The GPU that it decides for, in place of the one of this machine.
+    /// The GPU that it decides for, in place of the one of this machine, and the rates of its host.
     #[cfg(test)]
-    gpu: Option<Gpu>,
+    machine: Option<(Gpu, HostRates)>,
 }
 
 impl BowtieRule {
@@ -53,7 +54,7 @@ impl BowtieRule {
             devices,
             decisions: Decisions::default(),
             #[cfg(test)]
-            gpu: None,
+            machine: None,
         }
     }
 
@@ -68,27 +69,43 @@ impl BowtieRule {
             devices: Arc::clone(&self.devices),
             decisions,
             #[cfg(test)]
-            gpu: self.gpu,
+            machine: self.machine,
         }
     }
 
     /// The same rule, which decides as for a GPU, whatever device it plans for.
     #[cfg(test)]
     pub(crate) fn deciding_for(self, gpu: Gpu) -> Self {
+        self.deciding_on(gpu, HostRates::REFERENCE)
+    }
+
+    /// The same, of a host with these rates.
+    #[cfg(test)]
+    pub(crate) fn deciding_on(self, gpu: Gpu, host: HostRates) -> Self {
         Self {
-            gpu: Some(gpu),
+            machine: Some((gpu, host)),
             ..self
         }
     }
 
-    /// The GPU that offloaded nodes would run on; `None` for the host.
-    fn gpu(&self, options: &BowtieOptions) -> Option<Gpu> {
+    /// The GPU that offloaded nodes would run on, `None` for the host; and the rates of the host.
+    fn machine(&self, options: &BowtieOptions) -> (Option<Gpu>, HostRates) {
         #[cfg(test)]
-        if self.gpu.is_some() {
-            return self.gpu;
+        if let Some((gpu, host)) = self.machine {
+            return (Some(gpu), host);
         }
         let memory = SessionDevices::gpu_memory(options.device, options.device_memory.0);
-        memory.map(|memory| Gpu { memory })
+        // Only what is estimated needs them.
+        let rates = match (options.offload, memory) {
+            (Offload::Auto, Some(_)) => SessionDevices::rates(options.device),
+            _ => None,
+        };
+        let MachineRates { host, card } = rates.unwrap_or(MachineRates::REFERENCE);
+        let gpu = memory.map(|memory| Gpu {
+            memory,
+            rates: card,
+        });
+        (gpu, host)
     }
 
     /// Records every join and aggregation as declined: `bowtie.offload` is off.
@@ -130,9 +147,10 @@ impl BowtieRule {
         if !can_be_offloaded(&plan, &options)? {
             return Ok(plan);
         }
-        let gpu = self.gpu(&options);
+        let (gpu, rates) = self.machine(&options);
         let host = Host {
             cores: config.execution.target_partitions,
+            rates,
         };
         let statistics = StatisticsCache::default();
         let scope = Scope {

@@ -6,8 +6,10 @@ use crate::device::budget::Budget;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::gpu::Gpu;
 use crate::device::cuda::runtime::kernels::KERNEL_BUILD;
+use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::runtime::{driver, sticky_error};
 use crate::device::gpu_info::GpuInfo;
+use crate::device::machine_rates::{CardRates, MemoryRates};
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 
@@ -44,4 +46,22 @@ pub(crate) fn open(
     let gpu = Gpu::open(ordinal)?;
     let budget = budget(&gpu.budget);
     Ok(Arc::new(CudaDevice::under(gpu, ordinal, budget)?))
+}
+
+/// Measures GPU `ordinal`, which is open; `None` where its memory is in use, or where it takes implausibly long.
+///
+/// # Errors
+/// When a call of the driver fails.
+pub(crate) fn measure(ordinal: u32) -> Result<Option<CardRates>> {
+    let gpu = Gpu::open(ordinal)?;
+    // A budget of its own: the peaks that users see are those of their queries.
+    let budget = Budget::new(gpu.budget.available());
+    Stream::new(gpu, budget)?.card_rates()
+}
+
+/// Has GPU `ordinal`, which is open, use rates of its memory that are known.
+pub(crate) fn use_memory_rates(ordinal: u32, rates: MemoryRates) {
+    if let Ok(gpu) = Gpu::open(ordinal) {
+        gpu.memory_rates.get_or_init(|| rates);
+    }
 }

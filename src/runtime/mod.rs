@@ -6,7 +6,10 @@ pub(crate) mod gpus;
 #[path = "no_gpus.rs"]
 pub(crate) mod gpus;
 pub(crate) mod host_memory;
+pub(crate) mod host_rates;
+pub(crate) mod kept_rates;
 pub(crate) mod list;
 pub(crate) mod planned_device;
 pub(crate) mod process;
+pub(crate) mod rates;
 pub(crate) mod session_devices;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::device::budget::Budget;
 use crate::device::gpu_info::GpuInfo;
+use crate::device::machine_rates::{CardRates, MemoryRates};
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 
@@ -35,6 +36,15 @@ pub(crate) fn open(
 ) -> Result<Arc<dyn Device>> {
     Err(not_built())
 }
+
+/// # Errors
+/// Always.
+pub(crate) fn measure(_ordinal: u32) -> Result<Option<CardRates>> {
+    Err(not_built())
+}
+
+/// There is none.
+pub(crate) fn use_memory_rates(_ordinal: u32, _rates: MemoryRates) {}
 
 fn not_built() -> BowtieError {
     BowtieError::Device(

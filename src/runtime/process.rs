@@ -11,8 +11,8 @@ use crate::device::faults::Faults;
 use crate::device::host::device::HostDevice;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
-use crate::runtime::gpus;
 use crate::runtime::host_memory::{default_host_budget, host_memory};
+use crate::runtime::{gpus, rates};
 use crate::store::column_store::ColumnStore;
 use crate::store::snapshots::Snapshots;
 
@@ -144,9 +144,11 @@ impl BowtieRuntime {
             }
             DeviceId::Cuda(ordinal) => {
                 let limit = limit.unwrap_or(u64::MAX);
-                gpus::open(ordinal, |card| {
+                let opened = gpus::open(ordinal, |card| {
                     self.budget(device, || Arc::clone(card)).child_of(limit)
-                })
+                })?;
+                rates::opened(ordinal);
+                Ok(opened)
             }
         }
     }

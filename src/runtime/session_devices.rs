@@ -6,11 +6,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::device::gpu_info::GpuInfo;
+use crate::device::machine_rates::MachineRates;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::options::DeviceChoice;
 use crate::runtime::gpus::{check_not_lost, gpu, gpus};
 use crate::runtime::process::{BowtieRuntime, DeviceId};
+use crate::runtime::rates;
 
 /// A device under each limit that was asked for.
 type Opened = HashMap<(DeviceId, Option<u64>), Arc<dyn Device>>;
@@ -100,17 +102,27 @@ impl SessionDevices {
         }
     }
 
-    /// The memory that work may take of the GPU which the choice stands for; `None` where that is the host, or no GPU that can be used.
-    /// No device is opened.
-    pub(crate) fn gpu_memory(choice: DeviceChoice, limit: Option<u64>) -> Option<u64> {
+    /// The GPU which the choice stands for; `None` where that is the host, or no GPU that can be used.
+    fn planned_gpu(choice: DeviceChoice) -> Option<&'static GpuInfo> {
         let gpu = match choice {
             DeviceChoice::Host => return None,
             DeviceChoice::Auto => first_usable_gpu().ok()?,
             DeviceChoice::Cuda(ordinal) => gpu(ordinal).ok()?,
         };
         check_usable(gpu).ok()?;
-        let all = gpu.total_bytes / 10 * 9;
+        Some(gpu)
+    }
+
+    /// The memory that work may take of the GPU which the choice stands for; `None` where that is the host, or no GPU that can be used.
+    /// No device is opened.
+    pub(crate) fn gpu_memory(choice: DeviceChoice, limit: Option<u64>) -> Option<u64> {
+        let all = Self::planned_gpu(choice)?.total_bytes / 10 * 9;
         Some(limit.map_or(all, |limit| limit.min(all)))
+    }
+
+    /// The rates of that GPU and of the host, to plan with. The first call in a process may measure the host. No device is opened.
+    pub(crate) fn rates(choice: DeviceChoice) -> Option<MachineRates> {
+        Self::planned_gpu(choice).map(rates::planned)
     }
 
     fn opened(&self, device: DeviceId, limit: Option<u64>) -> Result<Arc<dyn Device>> {

@@ -109,7 +109,7 @@ impl NodeCosts<'_> {
         let groups = known.unwrap_or((rows / ROWS_OF_A_GROUP).max(1.0));
         let aggregates = source.bottom.aggr_expr().len();
         let mut alternatives = vec![];
-        let (mut finish, mut resident) = (self.gpu.finish(groups, aggregates), f64::INFINITY);
+        let (mut finish, mut resident) = (self.host.finish(groups, aggregates), f64::INFINITY);
         let output = self.cardinalities.output(&node.plan, groups);
         let keys = source.bottom.group_expr().expr().iter();
         let are_stored = self.reads_stored_tables(input);
@@ -140,7 +140,7 @@ impl NodeCosts<'_> {
             });
             let lists = spec.aggregates.iter();
             let lists = lists.filter(|a| a.state != GroupState::Folds);
-            finish += self.gpu.finish(rows, 1) * lists.count() as f64;
+            finish += self.host.finish(rows, 1) * lists.count() as f64;
             let spec = GroupSpec {
                 views_are_text: self.reads_stored_tables(input),
                 ..spec.clone()

@@ -4,7 +4,7 @@ use crate::device::profile::DeviceProfile;
 use crate::exec::partition::grace_aggregate::ROWS_OF_FEW_GROUPS;
 use crate::exec::partition::grace_join::{Oversized, ROUND};
 use crate::exec::partition::partitioner::LEAST_CHUNKS;
-use crate::plan::choose::cost::{Flow, Gpu, Host, NODE, NS};
+use crate::plan::choose::cost::{Flow, Gpu, Host};
 
 /// The columns of a chunk take at most the memory divided by `CHUNK_SHARE`, and a row of it is counted as `CHUNK_ROW_BYTES` of the memory
 /// (`ChunkLimits`).
@@ -41,7 +41,7 @@ impl Gpu {
 
     /// Seconds to start a node, and each of its chunks on a small device: 0.3 to 1 ms under 256 MB.
     pub(crate) fn node(&self, flow: Flow) -> f64 {
-        NODE * (flow.rows / self.chunk_rows()).max(1.0)
+        self.start() * (flow.rows / self.chunk_rows()).max(1.0)
     }
 
     fn has_many_chunks(&self, flow: Flow) -> bool {
@@ -101,7 +101,10 @@ impl Gpu {
         let of_chunk = groups.min(self.chunk_rows());
         match of_chunk * ROWS_OF_FEW_GROUPS as f64 > self.chunk_rows() {
             true => host.partitioning(input),
-            false => (input.rows / self.chunk_rows()).ceil() * of_chunk * MERGED_GROUP * NS,
+            false => {
+                let merged = (input.rows / self.chunk_rows()).ceil() * of_chunk;
+                host.one_core(merged * MERGED_GROUP)
+            }
         }
     }
 }
@@ -109,11 +112,9 @@ impl Gpu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::choose::cost::tests::flow;
+    use crate::plan::choose::cost::tests::{H200, HOST, card, flow};
 
-    const H200: Gpu = Gpu { memory: 120 << 30 };
-    const SMALL: Gpu = Gpu { memory: 256 << 20 };
-    const HOST: Host = Host { cores: 16 };
+    const SMALL: Gpu = card(256 << 20);
 
     #[test]
     fn a_left_side_larger_than_the_device_is_partitioned() {

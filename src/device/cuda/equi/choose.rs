@@ -20,7 +20,7 @@
 use crate::device::cuda::equi::key_words::Addresses;
 use crate::device::cuda::equi::sample::Sampled;
 use crate::device::cuda::keys::key_width::Width;
-use crate::device::cuda::runtime::memory_rates::MemoryRates;
+use crate::device::machine_rates::MemoryRates;
 use crate::ir::strategies::{EquiStrategy, Materialization};
 
 /// The build side of an equi-join, as far as the choice of a strategy depends on it.
@@ -124,7 +124,7 @@ pub(crate) struct Payload {
 /// Measured on an H200 with 2^25 ⋈ 2^26 rows and 0 to 8 columns of 4 bytes a side. Both take 1.8 ms without columns.
 /// GFTR takes 0.7 ms more for each column a side if few rows match: 1.75 ps for each byte of a row. GFUR takes 0.7 ms
 /// more for the row ids, and 2.5 ms for each column a side if all probe rows match: 19 ps for each value (sweep
-/// `columns` of `docs/benchmarks/cuda/equi-device.csv`). `runtime/rates.rs` measures 0.51 ps for a copied byte and 23.7
+/// `columns` of `docs/benchmarks/cuda/equi-device.csv`). `runtime/memory_rates.rs` measures 0.51 ps for a copied byte and 23.7
 /// ps for a gathered value on it.
 const PASSES: f64 = 3.43;
 const GATHERS: f64 = 0.8;
@@ -156,7 +156,6 @@ pub(crate) fn materialization(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::cuda::runtime::memory_rates::H200;
 
     #[test]
     fn few_pairs_are_gathered() {
@@ -169,7 +168,7 @@ mod tests {
         };
         let chosen = |columns, matches| {
             let (build, probe) = (payload(1 << 25, columns), payload(1 << 26, columns));
-            materialization(build, probe, matches, H200)
+            materialization(build, probe, matches, MemoryRates::REFERENCE)
         };
         assert_eq!(chosen(2, 0.03), Gfur);
         assert_eq!(chosen(2, 0.25), Gftr);
@@ -181,7 +180,7 @@ mod tests {
         let (build, probe) = (payload(1 << 25, 2), payload(1 << 26, 2));
         let flat = MemoryRates {
             gathered_value: 1.0,
-            ..H200
+            ..MemoryRates::REFERENCE
         };
         assert_eq!(materialization(build, probe, 1.0, flat), Gfur);
         let again = |again| Sampled {

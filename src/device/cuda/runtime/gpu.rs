@@ -15,10 +15,10 @@ use crate::device::budget::Budget;
 use crate::device::cuda::codegen::kernel_cache::Compiled;
 use crate::device::cuda::runtime::driver::{self, LEAST_CAPABILITY, failed, text};
 use crate::device::cuda::runtime::kernels::{ENTRIES, Entry, FAMILIES, Family, machine_code};
-use crate::device::cuda::runtime::memory_rates::MemoryRates;
 use crate::device::cuda::runtime::staging::ring::Ring;
 use crate::device::cuda::runtime::staging::word::Words;
 use crate::device::cuda::runtime::sticky_error;
+use crate::device::machine_rates::MemoryRates;
 use crate::error::{BowtieError, Result};
 
 /// A card, and what all queries on it share.

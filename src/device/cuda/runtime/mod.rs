@@ -3,6 +3,7 @@
 pub(crate) mod access;
 pub(crate) mod arguments;
 pub(crate) mod cancellable;
+pub(crate) mod card_rates;
 pub(crate) mod clusters;
 pub(crate) mod driver;
 pub(crate) mod gpu;
@@ -11,7 +12,6 @@ pub(crate) mod launch;
 pub(crate) mod memory;
 pub(crate) mod memory_rates;
 pub(crate) mod ptx_entries;
-pub(crate) mod rates;
 pub(crate) mod staging;
 pub(crate) mod sticky_error;
 pub(crate) mod stream;

@@ -1,4 +1,4 @@
-//! Rates of the device's memory.
+//! Rates of the card.
 
 use crate::device::cuda::tests::*;
 
@@ -13,4 +13,16 @@ fn rates_of_memory() {
     assert!((0.12..=7.7).contains(&rates.copied_byte), "{rates:?}");
     assert!((6.8..=437.0).contains(&rates.gathered_value), "{rates:?}");
     assert_eq!(gpu.stream.memory_rates().unwrap(), rates);
+}
+
+/// Whatever else the card does meanwhile.
+#[test]
+fn rates_of_the_card() {
+    let Some((_, gpu)) = reference_and_gpu() else {
+        return;
+    };
+    let rates = gpu.stream.card_rates().unwrap();
+    println!("{rates:?}");
+    assert!(rates.is_none_or(|rates| rates.bounded().is_plausible()));
+    assert_eq!(gpu.budget().in_use(), 0);
 }

@@ -13,17 +13,24 @@ use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::physical_plan::{EmptyRecordBatchStream, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
+use crate::device::machine_rates::{CardRates, HostRates};
 use crate::options::DeviceChoice;
+pub(crate) use crate::plan::choose::cost::tests::H200;
+use crate::plan::choose::cost::tests::card;
 use crate::plan::choose::policy::*;
 use crate::plan::explain::explain_function::ExplainFunction;
 use crate::plan::rule::BowtieRule;
 use crate::runtime::session_devices::SessionDevices;
 
-pub(crate) const H200: Gpu = Gpu { memory: 120 << 30 };
 const ROWS: i32 = 1 << 20;
 
 /// `r(k, x)` and `s(k, y)` of 2^20 and 2^21 rows; `few(k, z)` of 1000; `wide(k, t)` with long text.
 pub(crate) fn session(gpu: Gpu) -> SessionContext {
+    session_of(gpu, HostRates::REFERENCE)
+}
+
+/// The same on a host with these rates.
+pub(crate) fn session_of(gpu: Gpu, host: HostRates) -> SessionContext {
     let options = BowtieOptions {
         device: DeviceChoice::Host,
         ..BowtieOptions::default()
@@ -31,7 +38,8 @@ pub(crate) fn session(gpu: Gpu) -> SessionContext {
     let config = SessionConfig::new()
         .with_target_partitions(16)
         .with_option_extension(options);
-    let rule = Arc::new(BowtieRule::new(Arc::new(SessionDevices::default())).deciding_for(gpu));
+    let rule = BowtieRule::new(Arc::new(SessionDevices::default()));
+    let rule = Arc::new(rule.deciding_on(gpu, host));
     let explain = Arc::new(ExplainFunction::new(Arc::clone(&rule)));
     let mut state = SessionStateBuilder::new()
         .with_config(config)
@@ -232,7 +240,7 @@ async fn explain_shows_estimates() {
 /// Without room for it, the left side crosses the bus for each chunk of the right one.
 #[tokio::test]
 async fn a_device_that_is_too_small_is_left_alone() {
-    let context = session(Gpu { memory: 1 << 20 });
+    let context = session(card(1 << 20));
     let three = "SELECT r.x, t.y, s.y AS z FROM r JOIN s ON r.k = s.k JOIN s t ON t.k = s.k";
     assert_eq!(offloaded(&context, three).await, [""; 0]);
     assert!(!offloaded(&session(H200), three).await.is_empty());
@@ -279,5 +287,38 @@ async fn sorts_follow_their_rows() {
         let expected = rows(&context, &format!("SELECT count(*) FROM ({sql})")).await;
         context.sql("SET bowtie.offload = 'auto'").await.unwrap();
         assert_eq!(given, expected, "{sql}");
+    }
+}
+
+/// A join that gains on the reference. On a bus of an eighth it gains nothing.
+#[tokio::test]
+async fn a_slow_bus_leaves_joins_to_datafusion() {
+    let on = |times: f64| {
+        let rates = CardRates {
+            uploaded_byte: times * CardRates::REFERENCE.uploaded_byte,
+            downloaded_byte: times * CardRates::REFERENCE.downloaded_byte,
+            ..CardRates::REFERENCE
+        };
+        session(Gpu { rates, ..H200 })
+    };
+    assert_eq!(offloaded(&on(1.0), JOIN).await.len(), 4);
+    assert_eq!(offloaded(&on(1.2), JOIN).await.len(), 4);
+    assert_eq!(offloaded(&on(8.0), JOIN).await, [""; 0]);
+}
+
+/// The same join, of which fast cores leave nothing to a GPU.
+#[tokio::test]
+async fn slow_cores_leave_more_to_a_gpu() {
+    let on = |times: f64| {
+        let probed_key = times * HostRates::REFERENCE.probed_key;
+        let host = HostRates {
+            probed_key,
+            ..HostRates::REFERENCE
+        };
+        session_of(H200, host)
+    };
+    assert_eq!(offloaded(&on(0.3), JOIN).await, [""; 0]);
+    for times in [0.8, 1.0, 2.0] {
+        assert_eq!(offloaded(&on(times), JOIN).await.len(), 4, "{times}");
     }
 }
