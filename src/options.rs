@@ -22,7 +22,7 @@ extensions_options! {
         pub device_memory: Bytes, default = Bytes(None)
         /// Columns of tables that stay on the device between queries. off: none; auto: as many as fit three quarters of a GPU's memory, none on the CPU backend; a size such as 8GB: at most as many. Queries that need memory evict those that were used longest ago.
         pub cache: CacheSize, default = CacheSize::Auto
-        /// Columns of tables that stay in host memory, in the form in which the device stores them, where it has no room. off: none; auto: as many as fit a quarter of the machine's memory, none on the CPU backend or where DataFusion's memory pool is bounded; a size such as 32GB: at most as many, reserved in the memory pool.
+        /// Columns of tables that stay in host memory, in the form in which the device stores them, where it has no room. off: none; auto: as many as fit a quarter of the machine's memory, none on the CPU backend or where DataFusion's memory pool is bounded; a size such as 32GB: at most as many, reserved in the memory pool, of a bounded one a quarter at most.
         pub host_cache: CacheSize, default = CacheSize::Auto
         /// Most rows of a chunk; auto: as many as fit the device's memory.
         pub chunk_rows: ChunkRows, default = ChunkRows(None)

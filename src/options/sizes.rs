@@ -99,7 +99,7 @@ impl FromStr for CacheSize {
         match size(value) {
             Some(bytes) => Ok(Self::Bytes(bytes)),
             None => config_err!(
-                "a cache cannot be '{value}': use off, auto, or a size of at least 1MB such as 512MB, 8GB or 1.5GiB"
+                "bowtie.cache or bowtie.host_cache cannot be '{value}': use off, auto, or a size of at least 1MB such as 512MB, 8GB or 1.5GiB"
             ),
         }
     }

@@ -22,7 +22,7 @@ use crate::plan::recognise::candidate::{
 };
 use crate::plan::recognise::recognised_plan::RecognisedPlan;
 use crate::plan::transfers::{HostStep, Transfers};
-use crate::runtime::host_memory::host_cache_bytes;
+use crate::runtime::host_memory::{host_cache_bytes, pool_of_plan};
 use crate::runtime::planned_device::PlannedDevice;
 use crate::spec::aggregate::GroupSpec;
 use crate::spec::join::{JoinSpec, SideInput};
@@ -104,8 +104,8 @@ impl Rewrite<'_> {
                 // Of a table that is larger than the store a part stays.
                 _ if self.policy.options.offload == Offload::Force => u64::MAX,
                 bytes => {
-                    // Whether the memory pool is bounded is not known here.
-                    let on_host = host_cache_bytes(self.policy.options, device.is_gpu(), false);
+                    let on_host =
+                        host_cache_bytes(self.policy.options, device.is_gpu(), pool_of_plan());
                     bytes.saturating_add(on_host)
                 }
             },

@@ -1,8 +1,12 @@
 //! The size of the host's memory.
 
+use std::future::Future;
 use std::sync::LazyLock;
 
+use datafusion::execution::memory_pool::MemoryLimit;
+
 use crate::options::{BowtieOptions, CacheSize};
+use crate::runtime::gpus;
 
 /// Half of the machine's memory, or 4 GiB if it cannot be read.
 pub(crate) fn default_host_budget() -> u64 {
@@ -10,16 +14,43 @@ pub(crate) fn default_host_budget() -> u64 {
     host_memory().unwrap_or(FALLBACK) / 2
 }
 
-/// The most bytes of columns that stay in host memory for a device that is a GPU or not. `in_bounds`: whether DataFusion's memory pool is
-/// bounded.
-pub(crate) fn host_cache_bytes(options: &BowtieOptions, is_gpu: bool, in_bounds: bool) -> u64 {
-    static QUARTER: LazyLock<u64> = LazyLock::new(|| default_host_budget() / 2);
-    match (options.cache, options.host_cache) {
-        (CacheSize::Off, _) | (_, CacheSize::Off) => 0,
-        (_, CacheSize::Bytes(bytes)) => bytes,
-        (_, CacheSize::Auto) if is_gpu && !in_bounds => *QUARTER,
-        (_, CacheSize::Auto) => 0,
+/// Of a bounded memory pool, the part that columns in host memory may take: other operators need the rest.
+const SHARE_OF_POOL: u64 = 4;
+
+/// The most bytes of columns that stay in host memory for a device that is a GPU or not. `pool`: the limit of DataFusion's memory pool.
+pub(crate) fn host_cache_bytes(options: &BowtieOptions, is_gpu: bool, pool: MemoryLimit) -> u64 {
+    static OF_A_CARD: LazyLock<u64> = LazyLock::new(|| {
+        let cards = gpus::gpus().map_or(1, |cards| cards.len().max(1));
+        default_host_budget() / 2 / cards as u64
+    });
+    match (options.cache, options.host_cache, pool) {
+        (CacheSize::Off, _, _) | (_, CacheSize::Off, _) => 0,
+        (_, CacheSize::Bytes(bytes), MemoryLimit::Finite(limit)) => {
+            bytes.min(limit as u64 / SHARE_OF_POOL)
+        }
+        (_, CacheSize::Bytes(bytes), _) => bytes,
+        (_, CacheSize::Auto, MemoryLimit::Infinite) if is_gpu => *OF_A_CARD,
+        (_, CacheSize::Auto, _) => 0,
     }
+}
+
+tokio::task_local! {
+    static POOL: MemoryLimit;
+}
+
+/// Plans a query of a session whose memory pool has a limit.
+pub(crate) async fn planned_within<T>(pool: MemoryLimit, planning: impl Future<Output = T>) -> T {
+    POOL.scope(pool, planning).await
+}
+
+/// The limit of the memory pool of the session whose query is planned. Where another planner is in use it is unknown.
+pub(crate) fn pool_of_plan() -> MemoryLimit {
+    let known = POOL.try_with(|pool| match pool {
+        MemoryLimit::Infinite => MemoryLimit::Infinite,
+        MemoryLimit::Finite(limit) => MemoryLimit::Finite(*limit),
+        MemoryLimit::Unknown => MemoryLimit::Unknown,
+    });
+    known.unwrap_or(MemoryLimit::Unknown)
 }
 
 /// The machine's memory, or the container's limit if that is lower; `None` if it cannot be read.

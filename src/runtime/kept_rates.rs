@@ -16,9 +16,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use crate::device::gpu_info::GpuInfo;
 use crate::device::machine_rates::{CardRates, HostRates};
@@ -55,8 +57,11 @@ pub(crate) enum KeptRates {
 
 impl Machine {
     pub(crate) fn of(gpu: &GpuInfo) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self::new(gpu, &cpu(), cores)
+        static HOST: LazyLock<(String, usize)> = LazyLock::new(|| {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            (cpu(), cores)
+        });
+        Self::new(gpu, &HOST.0, HOST.1)
     }
 
     pub(crate) fn new(gpu: &GpuInfo, cpu: &str, cores: usize) -> Self {
@@ -161,8 +166,15 @@ fn replace(directory: &Path, path: &Path, text: &str) -> io::Result<()> {
     static FILES: AtomicU64 = AtomicU64::new(0);
     fs::create_dir_all(directory)?;
     let number = FILES.fetch_add(1, Ordering::Relaxed);
-    let temporary = directory.join(format!(".{}-{number}.new", std::process::id()));
-    let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, path));
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let nanos = since.map_or(0, |since| since.as_nanos());
+    let name = format!(".{}-{number}-{nanos}.new", std::process::id());
+    let temporary = directory.join(name);
+    // It is nobody else's file, nor a link to one.
+    let mut file = File::create_new(&temporary)?;
+    let written = file.write_all(text.as_bytes());
+    drop(file);
+    let written = written.and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
         let _ = fs::remove_file(&temporary);
     }

@@ -4,8 +4,8 @@
 //! scan asks for a column ─► on the device ──────────────────────────────────────────────► hit
 //!                           └─ prepared in host memory, or made now of the table's rows
 //!                              ├─ room on the device, or columns used longer ago ─► upload, store
-//!                              ├─ a share of host memory ─► keep it there, upload it for this scan alone
-//!                              └─ neither ─► the caller uploads rows for itself
+//!                              ├─ with a share of host memory ─► keep it there if it has room, upload it for this scan alone
+//!                              └─ without one ─► the caller uploads rows for itself
 //! ```
 //!
 //! A query's reservation that exceeds the device's budget evicts stored columns before it is refused (`device/budget.rs`). Columns that
@@ -25,7 +25,7 @@ use crate::store::dictionaries::Dictionaries;
 use crate::store::found::Found;
 use crate::store::kept_column::KeptColumn;
 use crate::store::prepared_column::HostColumn;
-use crate::store::scan::{HostShare, Scan, WantedColumn};
+use crate::store::scan::{ForScan, HostShare, Scan, WantedColumn};
 use crate::store::shelf::{Shelf, Shelved as _};
 
 /// The columns for one device.
@@ -132,7 +132,7 @@ impl ColumnStore {
     pub(crate) fn load<W: WantedColumn>(
         &self,
         on: &dyn Device,
-        for_scan: Option<&dyn Device>,
+        for_scan: Option<ForScan<'_>>,
         scan: &Scan,
         wanted: &[W],
     ) -> Result<Option<Found>> {
@@ -246,7 +246,10 @@ impl ColumnStore {
                 rows: prepared.rows(),
                 bytes: 0,
                 host_bytes: 0,
-                encoding: prepared.encoding.as_ref().map(Encoding::name),
+                encoding: prepared
+                    .codes
+                    .as_ref()
+                    .map(|codes| codes.values.name(codes.kind)),
                 hits: 0,
                 idle,
                 pinned: false,

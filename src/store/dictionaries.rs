@@ -49,9 +49,10 @@ impl Dictionaries {
         };
         let is_same = |held: &Dictionary| {
             let known = &held.on_host;
-            known.len() == values.len()
-                && known.data_type() == values.data_type()
-                && **known == *values
+            Arc::ptr_eq(known, &values)
+                || known.len() == values.len()
+                    && known.data_type() == values.data_type()
+                    && **known == *values
         };
         if let Some(same) = held.into_iter().find(is_same) {
             return Ok(same);

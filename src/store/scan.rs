@@ -5,6 +5,8 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use datafusion::execution::memory_pool::MemoryPool;
 
+use crate::device::primitives::device::Device;
+use crate::error::Result;
 use crate::store::column_key::{ColumnHandle, ColumnKey};
 use crate::store::pin::Pin;
 
@@ -29,6 +31,9 @@ pub(crate) struct HostShare {
     /// They are reserved in it, too.
     pub(crate) pool: Arc<dyn MemoryPool>,
 }
+
+/// Opens the handle that uploads columns for one scan alone.
+pub(crate) type ForScan<'a> = &'a dyn Fn() -> Result<Arc<dyn Device>>;
 
 impl Scan {
     /// The same scan, whose columns stay until they are unpinned, or `pin` is gone.

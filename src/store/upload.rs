@@ -3,42 +3,56 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::DataType;
 use datafusion::execution::memory_pool::MemoryConsumer;
 
 use crate::device::data::column::Column;
 use crate::device::data::encoding::{ArrayValues, CodedValues, Encoding};
-use crate::device::primitives::device::Device;
 use crate::device::row_width::mean_bytes;
-use crate::error::Result;
+use crate::error::{IfItFits as _, Result};
 use crate::store::column_store::ColumnStore;
 use crate::store::kept_column::KeptColumn;
-use crate::store::prepared_column::{HostColumn, PreparedColumn};
-use crate::store::scan::{HostShare, Scan, WantedColumn};
+use crate::store::prepared_column::{Codes, HostColumn, PreparedColumn};
+use crate::store::scan::{ForScan, HostShare, Scan, WantedColumn};
 
 impl ColumnStore {
     /// Uploads a column that is not stored on the device, and perhaps `on_host`. It stays where there is room, or where columns that were
-    /// used longer ago make it. Otherwise it is kept in host memory, and the handle `for_scan` uploads it for this scan alone.
+    /// used longer ago make it. Otherwise it is kept in host memory, if that has room, and the handle `for_scan` uploads it for this scan alone.
     pub(crate) fn upload(
         &self,
-        for_scan: Option<&dyn Device>,
+        for_scan: Option<ForScan<'_>>,
         scan: &Scan,
         wanted: &impl WantedColumn,
         on_host: Option<HostColumn>,
     ) -> Result<Option<KeptColumn>> {
         let (mut prepared, is_kept) = match on_host {
             Some(known) => (known.prepared, true),
-            None => match self.prepare(scan, wanted, for_scan.is_some())? {
+            None => match self.prepare(scan, wanted)? {
                 Some(prepared) => (Arc::new(prepared), false),
                 None => return Ok(None),
             },
+        };
+        let encoding = match &prepared.codes {
+            None => None,
+            // A dictionary without room on the device: the caller uploads values.
+            Some(codes) => match self.encoding(codes) {
+                Err(error) if error.is_divisible() || error.is_of_expressions() => return Ok(None),
+                encoding => Some(encoding?),
+            },
+        };
+        let blocks = prepared.codes.as_ref();
+        let blocks = blocks.and_then(|codes| codes.blocks.clone());
+        let kept = |column| KeptColumn {
+            column: Arc::new(column),
+            encoding: encoding.clone(),
+            blocks: blocks.clone(),
         };
         if let Some(column) = self.upload_in_room(scan, &prepared.parts)? {
             if !is_kept && self.is_contended.load(Ordering::Relaxed) {
                 self.keep_on_host(scan, wanted, &prepared)?;
             }
-            let kept = prepared.uploaded(column);
-            return Ok(Some(self.on_device.put(scan, wanted, kept)));
+            return Ok(Some(self.on_device.put(scan, wanted, kept(column))));
         }
         let Some(for_scan) = for_scan else {
             return Ok(None);
@@ -46,67 +60,67 @@ impl ColumnStore {
         if !is_kept && let Some(kept) = self.keep_on_host(scan, wanted, &prepared)? {
             prepared = kept.prepared;
         }
-        match for_scan.upload_kept(&prepared.parts) {
+        match for_scan()?.upload_kept(&prepared.parts) {
             // The caller uploads smaller chunks.
             Err(error) if error.is_divisible() || error.is_of_expressions() => Ok(None),
-            column => Ok(Some(prepared.uploaded(column?))),
+            column => Ok(Some(kept(column?))),
         }
     }
 
-    /// Makes codes of a column where these are narrower. `None` for a column that was not read, or that has no room on the device, unless it
-    /// is uploaded `anyway`.
-    fn prepare(
-        &self,
-        scan: &Scan,
-        wanted: &impl WantedColumn,
-        anyway: bool,
-    ) -> Result<Option<PreparedColumn>> {
+    /// A column in the form in which the device stores it. `None` if it was not read, or is one of a table in memory that has no room anywhere:
+    /// its codes would be made for each query.
+    fn prepare(&self, scan: &Scan, wanted: &impl WantedColumn) -> Result<Option<PreparedColumn>> {
         let Some(parts) = wanted.arrays() else {
             return Ok(None);
         };
         let Some(first) = parts.first() else {
             return Ok(None);
         };
-        // A value has at least one bit. A column without room is not encoded.
+        // A value has at least one bit.
         let rows: usize = parts.iter().map(|part| part.len()).sum();
-        if !anyway && !self.may_add(scan, rows.div_ceil(8) as u64) {
+        let least_bytes = rows.div_ceil(8) as u64;
+        let has_room = self.may_add(scan, least_bytes) || self.may_add_on_host(scan, least_bytes);
+        if !has_room && !wanted.is_in_files() {
             return Ok(None);
         }
         let encodes = self.device.copies_uploads(first.data_type()) || wanted.is_in_files();
-        let encoded = match encodes {
+        let encoded = match has_room && encodes {
             true => self.device.encode(&parts)?,
             false => None,
         };
-        let Some(encoded) = encoded else {
-            return Ok(Some(PreparedColumn {
-                parts,
-                encoding: None,
-                blocks: None,
-            }));
-        };
-        let values = match encoded.values {
-            ArrayValues::Offset { data_type, least } => CodedValues::Offset { data_type, least },
+        Ok(Some(match encoded {
+            None => PreparedColumn { parts, codes: None },
+            Some(encoded) => PreparedColumn {
+                parts: encoded.codes,
+                codes: Some(Codes {
+                    kind: encoded.code,
+                    bound: encoded.bound,
+                    nullable: parts.iter().any(|part| part.null_count() > 0),
+                    values: encoded.values,
+                    blocks: encoded.blocks.map(Arc::new),
+                }),
+            },
+        }))
+    }
+
+    /// The encoding of codes, with its dictionary on the device.
+    fn encoding(&self, codes: &Codes) -> Result<Encoding> {
+        let values = match &codes.values {
+            ArrayValues::Offset { data_type, least } => CodedValues::Offset {
+                data_type: data_type.clone(),
+                least: *least,
+            },
             ArrayValues::Dictionary(values) => {
-                let of = self.dictionaries.of(self.device.as_ref(), values);
-                match of {
-                    Err(error) if error.is_divisible() || error.is_of_expressions() => {
-                        return Ok(None);
-                    }
-                    of => CodedValues::Dictionary(of?),
-                }
+                let values = Arc::clone(values);
+                CodedValues::Dictionary(self.dictionaries.of(self.device.as_ref(), values)?)
             }
         };
-        let encoding = Encoding {
-            code: encoded.code,
-            bound: encoded.bound,
-            nullable: parts.iter().any(|part| part.null_count() > 0),
+        Ok(Encoding {
+            code: codes.kind,
+            bound: codes.bound,
+            nullable: codes.nullable,
             values,
-        };
-        Ok(Some(PreparedColumn {
-            parts: encoded.codes,
-            encoding: Some(encoding),
-            blocks: encoded.blocks.map(Arc::new),
-        }))
+        })
     }
 
     /// Uploads the parts of a column if there is room for it, or can be made.
@@ -153,26 +167,29 @@ impl ColumnStore {
         prepared: &PreparedColumn,
     ) -> Result<Option<HostColumn>> {
         // The values of a table in memory are there in any case.
-        let is_there = prepared.encoding.is_none() && !wanted.is_in_files();
+        let is_there = prepared.codes.is_none() && !wanted.is_in_files();
         let Some(share) = scan.host.as_ref().filter(|_| !is_there) else {
             return Ok(None);
         };
-        let bytes = mean_bytes_of(&prepared.parts)?;
+        let bytes = mean_bytes_of(&prepared.parts)? + text_of_views(&prepared.parts);
         if !self.make_room_on_host(scan, share, bytes) {
             return Ok(None);
         }
         let reservation = MemoryConsumer::new("bowtie.host_cache").register(&share.pool);
         while reservation.try_grow(bytes as usize).is_err() {
             // The pool is full, perhaps with columns that were used longer ago.
-            if self.on_host.evict(bytes, |of| of.last_scan < scan.number) == 0 {
+            let evicted = self.on_host.evict(bytes, |entry| {
+                entry.last_scan < scan.number && Arc::ptr_eq(&entry.column.pool, &share.pool)
+            });
+            if evicted == 0 {
                 return Ok(None);
             }
         }
         // Offsets of 32 bits address no more than 2 GiB of text.
-        let Ok(compact) = prepared.compact() else {
+        let Some(compact) = prepared.compact().if_it_fits()? else {
             return Ok(None);
         };
-        // Text may be longer than was estimated.
+        // Text may be longer than was estimated, and a dictionary has values.
         let bytes = compact.bytes();
         let has_room = self.make_room_on_host(scan, share, bytes);
         if !has_room || reservation.try_resize(bytes as usize).is_err() {
@@ -181,8 +198,15 @@ impl ColumnStore {
         let column = HostColumn {
             prepared: Arc::new(compact),
             reservation: Arc::new(reservation),
+            pool: Arc::clone(&share.pool),
         };
-        Ok(Some(self.on_host.put(scan, wanted, column)))
+        let kept = self.on_host.put(scan, wanted, column);
+        // Another scan may have added a column at the same time.
+        let beyond = self.on_host.bytes().saturating_sub(share.limit);
+        if beyond > 0 {
+            self.on_host.evict(beyond, |of| of.last_scan <= scan.number);
+        }
+        Ok(Some(kept))
     }
 
     /// Evicts columns that were used longer ago from host memory until the share has room for `bytes`. Whether it has.
@@ -202,4 +226,14 @@ fn mean_bytes_of(parts: &[ArrayRef]) -> Result<u64> {
         .iter()
         .map(|part| Ok(mean_bytes(part)? * part.len() as u64));
     each.sum()
+}
+
+/// Bytes of text that views refer to.
+fn text_of_views(parts: &[ArrayRef]) -> u64 {
+    let bytes = parts.iter().map(|part| match part.data_type() {
+        DataType::Utf8View => part.as_string_view().total_buffer_bytes_used(),
+        DataType::BinaryView => part.as_binary_view().total_buffer_bytes_used(),
+        _ => 0,
+    });
+    bytes.sum::<usize>() as u64
 }

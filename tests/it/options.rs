@@ -262,6 +262,7 @@ async fn all_options_are_listed_by_their_names() {
             "bowtie.device",
             "bowtie.device_memory",
             "bowtie.group_strategy",
+            "bowtie.host_cache",
             "bowtie.join_strategy",
             "bowtie.materialization",
             "bowtie.offload",

@@ -58,7 +58,7 @@ pub(crate) struct EncodedArrays {
 }
 
 /// [`CodedValues`] in host memory.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum ArrayValues {
     Offset { data_type: DataType, least: i128 },
     Dictionary(ArrayRef),
@@ -106,23 +106,39 @@ impl Encoding {
 
     /// Its name in `bowtie_cache()`.
     pub(crate) fn name(&self) -> String {
-        let bits = 8 * self.code_bytes();
-        match &self.values {
-            CodedValues::Offset { .. } => format!("offset of {bits} bits"),
-            CodedValues::Dictionary(dictionary) => {
-                let values = dictionary.on_host.len();
-                format!("{values} values, codes of {bits} bits")
-            }
-        }
+        named(
+            self.code,
+            match &self.values {
+                CodedValues::Offset { .. } => None,
+                CodedValues::Dictionary(dictionary) => Some(dictionary.on_host.len()),
+            },
+        )
     }
+}
 
-    /// Bytes of a code.
-    pub(crate) fn code_bytes(&self) -> u64 {
-        match self.code {
-            Kind::U8 => 1,
-            Kind::U16 => 2,
-            Kind::U32 => 4,
-            _ => 8,
-        }
+impl ArrayValues {
+    /// As [`Encoding::name`], for codes of this kind.
+    pub(crate) fn name(&self, code: Kind) -> String {
+        named(
+            code,
+            match self {
+                Self::Offset { .. } => None,
+                Self::Dictionary(values) => Some(values.len()),
+            },
+        )
+    }
+}
+
+/// `values`: the number of a dictionary's values; `None` of offsets.
+fn named(code: Kind, values: Option<usize>) -> String {
+    let bits = match code {
+        Kind::U8 => 8,
+        Kind::U16 => 16,
+        Kind::U32 => 32,
+        _ => 64,
+    };
+    match values {
+        None => format!("offset of {bits} bits"),
+        Some(values) => format!("{values} values, codes of {bits} bits"),
     }
 }

@@ -19,7 +19,6 @@ use futures::stream::BoxStream;
 use parking_lot::Mutex;
 
 use crate::device::data::batch::DeviceBatch;
-use crate::device::data::batch_column::BatchColumn;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
@@ -96,10 +95,10 @@ impl ResidentChunk {
         Ok(array)
     }
 
-    /// Some rows of it, with their columns.
-    pub(crate) fn of_rows(&self, rows: usize, columns: Vec<Option<BatchColumn>>) -> Self {
+    /// A chunk of a part of its rows.
+    pub(crate) fn of_batch(&self, batch: DeviceBatch) -> Self {
         Self {
-            batch: DeviceBatch::new(rows, columns),
+            batch,
             device: Arc::clone(&self.device),
             schema: Arc::clone(&self.schema),
             on_host: Mutex::new(vec![None; self.schema.fields().len()]),

@@ -6,8 +6,10 @@
 
 use std::sync::Arc;
 
+use crate::device::data::batch::DeviceBatch;
 use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::{KeyBitmap, KeyRange, are_addresses};
+use crate::device::primitives::device::Device;
 use crate::error::{IfItFits as _, Result};
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::join::tiles::matrix::Matrix;
@@ -20,6 +22,8 @@ use crate::spec::join::JoinSpec;
 const MUCH_LONGER: usize = 2;
 /// Chunks of fewer rows are joined faster than they are reduced.
 const LEAST_ROWS: usize = 1 << 13;
+/// After a chunk of which fewer than this part were dropped no other one is reduced.
+const LEAST_SHARE: usize = 8;
 
 /// The reduction of a join's right chunks.
 #[derive(Debug)]
@@ -78,34 +82,50 @@ impl Reduction {
             return Ok(None);
         }
         if matches!(self.bits, Bits::NotYet) {
-            let made = self.made(step, matrix, rows as u64).if_it_fits()?;
-            self.bits = made.flatten().map_or(Bits::None, Bits::Of);
+            self.bits = match self.made(step, matrix, rows as u64) {
+                Err(error) if error.is_divisible() || error.is_out_of_host_memory() => Bits::None,
+                made => made?.map_or(Bits::None, Bits::Of),
+            };
         }
         let Bits::Of(bits) = &self.bits else {
             return Ok(None);
         };
-        let device = Arc::clone(&matrix.device);
-        let batch = &resident.batch;
+        let device = matrix.device.as_ref();
+        let selected = self.selected(device, bits, &resident.batch).if_it_fits()?;
+        let Some(reduced) = selected.flatten() else {
+            // The join needs the bitmap's memory.
+            self.bits = Bits::None;
+            return Ok(None);
+        };
+        let dropped = rows - reduced.rows();
+        metrics.reduced(dropped);
+        if dropped < rows / LEAST_SHARE {
+            self.bits = Bits::None;
+        }
+        Ok(Some(InputChunk::Resident(resident.of_batch(reduced))))
+    }
+
+    /// The rows of a batch whose key's bit is set, with all of its columns; `None` if it has all of them.
+    fn selected(
+        &self,
+        device: &dyn Device,
+        bits: &KeyBitmap,
+        batch: &DeviceBatch,
+    ) -> Result<Option<DeviceBatch>> {
         let keys = self.right.iter().map(|key| batch.column(*key));
         let keys = keys.collect::<Result<Vec<_>>>()?;
         let keys: Vec<&Column> = keys.iter().map(|key| key.as_ref()).collect();
-        let needs = matrix.needed_right();
-        let needed: Vec<usize> = (0..needs.len())
-            .filter(|column| needs[*column].is_any())
-            .collect();
-        let columns = needed.iter().map(|column| batch.any(*column));
-        let columns = columns.collect::<Result<Vec<_>>>()?;
-        let moved: Vec<&Column> = columns.iter().map(|column| column.moved()).collect();
-        let selected = device.select_keys(bits, &keys, true, &moved).if_it_fits()?;
-        let Some((kept_rows, kept)) = selected.flatten() else {
+        let columns: Vec<_> = (0..batch.columns()).map(|i| batch.any(i).ok()).collect();
+        let moved: Vec<&Column> = columns.iter().flatten().map(|c| c.moved()).collect();
+        let Some((rows, kept)) = device.select_keys(bits, &keys, true, &moved)? else {
             return Ok(None);
         };
-        metrics.reduced(rows - kept_rows);
-        let mut all = vec![None; needs.len()];
-        for ((place, column), kept) in needed.iter().zip(&columns).zip(kept) {
-            all[*place] = Some(column.of_moved(kept));
-        }
-        Ok(Some(InputChunk::Resident(resident.of_rows(kept_rows, all))))
+        let mut kept = kept.into_iter();
+        let columns = columns.into_iter().map(|column| {
+            let (column, kept) = (column?, kept.next()?);
+            Some(column.of_moved(kept))
+        });
+        Ok(Some(DeviceBatch::new(rows, columns.collect())))
     }
 
     /// The bits of all left keys, if their range is narrow for `rows` rows.

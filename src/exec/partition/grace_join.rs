@@ -169,6 +169,10 @@ impl Grace {
     /// Whether a few left chunks are on the device and leave room there for the work on right ones. They are several because of the most rows or
     /// text of a chunk. To partition them would take all rows to the host and back.
     fn fits_device(&self, left: &[InputChunk]) -> Result<bool> {
+        // Rows of the CPU backend are on the host.
+        if !self.memory_limits.device.profile().prefetches {
+            return Ok(false);
+        }
         let mut bytes = 0;
         for chunk in left {
             if chunk.resident().is_none() {

@@ -17,7 +17,7 @@ use crate::exec::scan::read_columns::ReadColumns;
 use crate::exec::scan::table::{Piece, PieceColumn};
 use crate::store::column_store::{ColumnStore, Held};
 use crate::store::found::Found;
-use crate::store::scan::Scan;
+use crate::store::scan::{ForScan, Scan};
 
 /// The most pieces that are read at the same time. One of them is uploaded meanwhile.
 pub(crate) const READ_AHEAD: usize = 2;
@@ -139,24 +139,25 @@ impl Loader {
 
     fn upload(&self, columns: &[PieceColumn<'_>]) -> crate::error::Result<Option<Found>> {
         let (on, store) = (self.device.as_ref(), &self.store);
-        let for_scan = match self.scan.host {
+        let open = || self.open_for_scan();
+        let for_scan: Option<ForScan<'_>> = match self.scan.host {
             None => None,
-            Some(_) => Some(self.for_scan()?),
+            Some(_) => Some(&open),
         };
         step::shared(on, OnRefusal::Defer, |_| {
             store.load(on, for_scan, &self.scan, columns)
         })
     }
 
-    fn for_scan(&self) -> crate::error::Result<&dyn Device> {
+    fn open_for_scan(&self) -> crate::error::Result<Arc<dyn Device>> {
         if let Some(open) = self.for_scan.get() {
-            return Ok(open.as_ref());
+            return Ok(Arc::clone(open));
         }
         let budget = self.device.budget().child();
         let open = self
             .device
             .attach(budget, Arc::new(AtomicBool::new(false)))?;
-        Ok(self.for_scan.get_or_init(|| open).as_ref())
+        Ok(Arc::clone(self.for_scan.get_or_init(|| open)))
     }
 
     /// The columns of a piece on the device; `None` if there is no room for them in the store.

@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Statistics;
 use datafusion::error::Result;
-use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
@@ -247,9 +246,8 @@ pub(crate) fn cache_bytes(
 /// Host memory for columns without room on the device; `None` if nothing stays.
 fn host_share(options: &BowtieOptions, execution: &Execution<'_>) -> Option<HostShare> {
     let pool = execution.context.memory_pool();
-    let is_bounded = matches!(pool.memory_limit(), MemoryLimit::Finite(_));
     let is_gpu = execution.planned.is_gpu();
-    let limit = host_cache_bytes(options, is_gpu, is_bounded);
+    let limit = host_cache_bytes(options, is_gpu, pool.memory_limit());
     (limit > 0).then(|| HostShare {
         limit,
         pool: Arc::clone(pool),

@@ -10,7 +10,7 @@ use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::recognise::candidate::{AggregateCandidate, JoinCandidate, NodeId};
 use crate::plan::recognise::recognised_plan::{OWN_AGGREGATION, RecognisedPlan};
 use crate::plan::recognise::refusal::Refusal;
-use crate::runtime::host_memory::host_cache_bytes;
+use crate::runtime::host_memory::{host_cache_bytes, pool_of_plan};
 use crate::spec::aggregate::GroupSpec;
 use crate::spec::join::JoinSpec;
 
@@ -41,7 +41,7 @@ impl<'a> Policy<'a> {
         if let (Offload::Auto, Some(gpu)) = (options.offload, gpu) {
             let cache = Cache {
                 on_device: options.cache.bytes(true, gpu.memory) as f64,
-                on_host: host_cache_bytes(options, true, false) as f64,
+                on_host: host_cache_bytes(options, true, pool_of_plan()) as f64,
             };
             let costs = NodeCosts::of(plan, statistics, gpu, host, cache);
             let nodes = place(&costs.nodes);

@@ -32,7 +32,7 @@ fn text_length(plan: &Plan, column: usize) -> Option<u64> {
     table.text_length(column)
 }
 
-/// Whether the text of `key` comes from a table in memory whose first values repeat, so that a store keeps codes of it.
+/// Whether the text of `key` comes from a table whose values repeat, as far as is known, so that a store keeps codes of it.
 pub(crate) fn has_few_values(plan: &Plan, key: &Arc<dyn PhysicalExpr>) -> bool {
     let column = key.downcast_ref::<Column>();
     let source = column.and_then(|column| source(plan, column.index()));

@@ -12,6 +12,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner as _}
 
 use crate::options::{BowtieOptions, CacheSize, Offload};
 use crate::plan::snapshots::scans::with_snapshots;
+use crate::runtime::host_memory::planned_within;
 use crate::runtime::process::BowtieRuntime;
 
 #[derive(Debug)]
@@ -53,6 +54,7 @@ impl QueryPlanner for BowtieQueryPlanner {
             _ => with_snapshots(plan, self.runtime.snapshots())?,
         };
         let plan = snapshots.as_ref().unwrap_or(plan);
-        self.planned(plan, session).await
+        let pool = session.runtime_env().memory_pool.memory_limit();
+        planned_within(pool, self.planned(plan, session)).await
     }
 }

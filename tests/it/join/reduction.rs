@@ -29,7 +29,7 @@ fn batch(rows: i64, step: i64, salt: i64) -> RecordBatch {
         .unwrap()
 }
 
-/// Tables `l` and `r`, which stay on the device; `many` has more rows than fit its chunks.
+/// Tables `l` and `r`, which stay on the device.
 fn tables(chunk_rows: &str) -> SessionContext {
     let runtime = BowtieRuntime::with_device_memory(256 << 20);
     let ctx = session_on(greedy(512 << 20), runtime);
@@ -65,7 +65,7 @@ async fn right_rows_without_a_key_are_dropped() {
             "l.k = r.k AND l.x <> r.x",
             "l.k = r.k AND l.x < r.x AND l.d >= r.d",
             "l.k = r.k AND l.d = r.d AND l.x <> r.x",
-            "l.k IS NOT DISTINCT FROM r.k AND l.x > r.x",
+            "(l.k IS NOT DISTINCT FROM r.k) AND l.x > r.x",
             "l.k = r.k AND (l.x + r.x > 40 OR l.id < r.id - 100)",
             "l.d = r.d AND l.x = 3 AND l.id < r.x",
         ] {
@@ -102,10 +102,26 @@ async fn right_rows_without_a_key_are_dropped() {
                 condition.replace("r.", "o.")
             );
             reduces(&ctx, &none).await;
+            // Group columns of the right side.
+            let grouped = format!(
+                "SELECT r.d, count(*), sum(l.x) FROM l JOIN r ON {condition} GROUP BY r.d ORDER BY 1"
+            );
+            reduces(&ctx, &grouped).await;
         }
         let not_in =
             "SELECT id FROM l WHERE k NOT IN (SELECT k FROM r WHERE r.x <> l.x) ORDER BY 1";
-        reduces(&ctx, not_in).await;
+        assert!(!reduces(&ctx, not_in).await, "{not_in}");
+        for (condition, reduced) in [
+            // A band whose columns are casts, and a right side of which most rows stay.
+            ("l.k = r.k AND l.id - r.x < 5", true),
+            ("l.k = r.k AND l.id - r.x BETWEEN -3 AND 400", true),
+            ("l.d = r.d AND l.id < r.x", false),
+        ] {
+            let sql =
+                format!("SELECT l.id, r.id, r.d FROM l JOIN r ON {condition} ORDER BY 1, 2, 3");
+            let is_reduced = reduces(&ctx, &sql).await;
+            assert!(is_reduced || !reduced, "{sql}");
+        }
     }
 }
 

@@ -6,8 +6,9 @@ use crate::partition::check::{SHORT, check, hashing, run_partitioned};
 use crate::support::answer::{Answer, plan_of, shown, stock};
 use crate::support::compare::same_rows;
 use crate::support::join_types::KINDS;
-use crate::support::session::{session, set};
+use crate::support::session::{device, session, set};
 use crate::support::tables::{mixed_table, register};
+use crate::support::tuning::Tuning;
 
 #[tokio::test]
 async fn joins_of_all_types() {
@@ -28,6 +29,35 @@ async fn joins_of_all_types() {
         for kind in KINDS {
             let sql = kind.sql("r", "s", &["id", "t", "c"], condition);
             check(&ctx, &sql, SHORT).await;
+        }
+    }
+}
+
+/// A few chunks that are on the device are joined there, tile by tile.
+#[tokio::test]
+async fn few_chunks_on_the_device() {
+    let ctx = hashing();
+    set(&ctx, "bowtie.cache", "32MB");
+    register(&ctx, "r", &mixed_table(60, 0.15, 5));
+    register(&ctx, "s", &mixed_table(45, 0.15, 6));
+    for (chunk_rows, is_partitioned) in [("15", false), ("7", true)] {
+        let tuning = Tuning {
+            chunk_rows,
+            ..Tuning::PLAIN
+        };
+        for condition in ["r.a = s.b", "r.a = s.a AND r.b + s.b > 9"] {
+            for kind in KINDS {
+                let sql = kind.sql("r", "s", &["id", "t", "c"], condition);
+                let stock = stock(&ctx, &sql).await.unwrap();
+                tuning.apply(&ctx);
+                let (given, parts) = run_partitioned(&ctx, &sql).await;
+                // The CPU backend copies no rows to the host.
+                let is_partitioned = is_partitioned || device() == "host";
+                assert_eq!(parts > 0, is_partitioned, "{sql}\n{}", given.plan);
+                if let Err(difference) = same_rows(&stock, &given) {
+                    panic!("{sql}\n{}\n{difference}", given.plan);
+                }
+            }
         }
     }
 }

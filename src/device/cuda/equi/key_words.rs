@@ -93,6 +93,11 @@ pub(crate) struct Addresses {
 
 /// The values of a single key column, if they are the words. They are not if NULLs are equal and the column has some,
 /// nor if they are floats.
+/// Whether the values of the key columns are key words as they are.
+pub(crate) fn are_values(columns: &[&Column], null_equal: bool) -> bool {
+    value_keys(columns, null_equal).is_some()
+}
+
 fn value_keys<'a>(columns: &[&'a Column], null_equal: bool) -> Option<(&'a Values, Width)> {
     let [column] = columns else {
         return None;

@@ -27,7 +27,7 @@ const LEAST_KEYS: f64 = 1024.0;
 const TILE: usize = 1024;
 
 /// Build rows below which a sample would take a tenth of the time of the join.
-const LEAST_ROWS: usize = 1 << 22;
+pub(crate) const LEAST_ROWS: usize = 1 << 22;
 
 /// The estimates of a sample, as shares from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]

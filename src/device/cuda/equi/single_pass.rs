@@ -11,9 +11,10 @@ use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::equi::choose::{has_duplicates, materialization};
-use crate::device::cuda::equi::key_words::{Addresses, EquiKeys, KeyEncoding};
+use crate::device::cuda::equi::key_words::{Addresses, EquiKeys, KeyEncoding, are_values};
 use crate::device::cuda::equi::materialize::{ColumnSource, ColumnSources, Output, sources};
 use crate::device::cuda::equi::partition::{Depth, Partitioned, partition_bits};
+use crate::device::cuda::equi::sample::LEAST_ROWS;
 use crate::device::cuda::equi::tables::{DirectTable, HashTable};
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::arguments::{U32, U64};
@@ -182,15 +183,15 @@ impl CudaDevice {
         probe: &[&Column],
         null_equal: bool,
     ) -> Result<bool> {
-        let (build, keying) = self.equi_keys(build, null_equal)?;
-        if !matches!(keying, KeyEncoding::Values(_)) {
+        if build.first().is_none_or(|keys| keys.rows() < LEAST_ROWS)
+            || !are_values(build, null_equal)
+        {
             return Ok(false);
         }
+        let (build, keying) = self.equi_keys(build, null_equal)?;
         let probe = self.equi_keys_in(&keying, probe)?;
-        let repeats = |of, other| {
-            let sampled = self.stream.sample_keys(of, other)?;
-            Ok::<_, BowtieError>(sampled.is_some_and(has_duplicates))
-        };
+        let repeats =
+            |of, other| Ok::<_, BowtieError>(has_duplicates(self.stream.sampled(of, other)?));
         Ok(repeats(&build, &probe)? && !repeats(&probe, &build)?)
     }
 

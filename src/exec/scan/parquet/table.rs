@@ -153,7 +153,7 @@ impl ParquetTable {
     }
 
     /// Whether the values of a column of text repeat, as the statistics of the files tell: with their codes in a dictionary they take fewer bytes
-    /// than their lengths do without one.
+    /// than their lengths do without one. Files with another encoding of text (of differences) may look the same, which costs time at most.
     pub(crate) fn repeats(&self, column: usize) -> bool {
         let statistics = &self.source.statistics;
         let known = statistics.column_statistics.get(column);

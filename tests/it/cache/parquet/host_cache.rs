@@ -111,7 +111,7 @@ async fn little_host_memory() {
     let directory = files(3, 20_000);
     // Of a share a part of the table stays, and of a pool what it has left.
     let sums = "SELECT count(*), sum(v), max(t), min(k) FROM r WHERE t LIKE '%1%'";
-    for (pool, share, sql) in [(64 << 20, "1MB", GROUPED), (2500 << 10, "32MB", sums)] {
+    for (pool, share, sql) in [(64 << 20, "1MB", GROUPED), (4 << 20, "32MB", sums)] {
         let runtime = BowtieRuntime::with_device_memory(64 << 20);
         let ctx = session_on(greedy(pool), runtime);
         for (option, value) in [
