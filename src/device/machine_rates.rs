@@ -80,10 +80,10 @@ impl MachineRates {
 }
 
 impl HostRates {
-    /// One of 16 cores of an Intel Xeon.
+    /// One of 16 cores of an Intel Xeon, the host of an H100 or H200 (`docs/performance/log.md`).
     pub(crate) const REFERENCE: Self = Self {
-        probed_key: 18_000.0,
-        copied_byte: 70.0,
+        probed_key: 13_300.0,
+        copied_byte: 53.0,
     };
 
     /// The times by name, as a file has them.
@@ -121,10 +121,11 @@ impl HostRates {
 }
 
 impl CardRates {
-    /// An H200: staged copies of 32 MiB, whose threads take 0.2 ms to begin; a launch (`docs/performance/log.md`).
+    /// An H200, whose bus and host are those of an H100: staged copies of 32 MiB, and a launch, as measured on the latter
+    /// (`docs/performance/log.md`).
     pub(crate) const REFERENCE: Self = Self {
-        uploaded_byte: 26.0,
-        downloaded_byte: 26.0,
+        uploaded_byte: 46.0,
+        downloaded_byte: 28.5,
         launch: 9e6,
         memory: MemoryRates::REFERENCE,
     };
@@ -222,10 +223,10 @@ mod tests {
         assert!(!nonsense.is_plausible());
         let bounded = nonsense.bounded();
         assert!(bounded.is_plausible());
-        assert_eq!(bounded.times(), [6.5, 832.0, 288e6, 0.51, 5.925]);
+        assert_eq!(bounded.times(), [11.5, 912.0, 288e6, 0.51, 5.925]);
         assert!(CardRates::REFERENCE.is_plausible() && HostRates::REFERENCE.is_plausible());
-        assert!(!HostRates::of([f64::NAN, 70.0]).is_plausible());
-        assert!(!HostRates::of([-1.0, 70.0]).is_plausible());
+        assert!(!HostRates::of([f64::NAN, 53.0]).is_plausible());
+        assert!(!HostRates::of([-1.0, 53.0]).is_plausible());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! datafusion-bowtie rates 1
 //! card = NVIDIA H200, compute capability 9.0, CUDA 13.0
 //! host = Intel(R) Xeon(R) Processor, 16 cores
-//! host.probed_key = 18000
+//! host.probed_key = 13300
 //! …
 //! card.launch = 9000000
 //! …
