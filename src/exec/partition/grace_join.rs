@@ -47,6 +47,8 @@ pub(crate) const ROUND: usize = 4;
 /// Left chunks on the device that are joined tile by tile, at most, and their share of its memory.
 const MOST_CHUNKS_ON_DEVICE: usize = 8;
 const SHARE_ON_DEVICE: u64 = 4;
+/// A chunk of this part of the device's memory is as long as that allows.
+const CHUNKS_OF_MEMORY: u64 = 8;
 
 /// How a join is done whose left side exceeds the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,11 +168,14 @@ impl Grace {
         Ok((left, right.into_stream()))
     }
 
-    /// Whether a few left chunks are on the device and leave room there for the work on right ones. They are several because of the most rows or
-    /// text of a chunk. To partition them would take all rows to the host and back.
+    /// Whether a few left chunks are on the device and leave room there for the work on right ones. They are several because of the most text of a
+    /// chunk. To partition them would take all rows to the host and back.
     fn fits_device(&self, left: &[InputChunk]) -> Result<bool> {
-        // Rows of the CPU backend are on the host.
-        if !self.memory_limits.device.profile().prefetches {
+        let device = &self.memory_limits.device;
+        let limit = device.budget().limit();
+        // Rows of the CPU backend are on the host, and chunks that the device's memory makes short are too many for it.
+        let is_short_of_memory = self.limits[0].bytes as u64 >= limit / CHUNKS_OF_MEMORY;
+        if !device.profile().prefetches || is_short_of_memory {
             return Ok(false);
         }
         let mut bytes = 0;
@@ -180,8 +185,7 @@ impl Grace {
             }
             bytes += chunk.bytes()?;
         }
-        let share = self.memory_limits.device.budget().limit() / SHARE_ON_DEVICE;
-        Ok(left.len() <= MOST_CHUNKS_ON_DEVICE && bytes <= share)
+        Ok(left.len() <= MOST_CHUNKS_ON_DEVICE && bytes <= limit / SHARE_ON_DEVICE)
     }
 
     /// Whether the sides are partitioned. They are not if the left keys are narrow enough for a key bitmap.
