@@ -14,7 +14,7 @@ use crate::support::answer::analyzed;
 use crate::support::pool::greedy;
 use crate::support::session::{session_on, set};
 
-/// Files of table `r` with so many rows each.
+/// `count` files of table `r`, each of `rows` rows.
 fn files(count: i64, rows: i64) -> TempDir {
     let directory = tempdir().unwrap();
     for n in 0..count {
