@@ -166,7 +166,7 @@ mod finished {
 const SHARE_OF_A_SIDE: f64 = 0.25;
 
 impl Host {
-    /// Seconds of work on one core that takes so many nanoseconds on one of the reference's.
+    /// Seconds of one core for work that takes `ns` nanoseconds of a core of the reference.
     pub(crate) fn one_core(self, ns: f64) -> f64 {
         ns * NS * self.rates.operators()
     }

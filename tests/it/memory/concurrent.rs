@@ -43,8 +43,8 @@ async fn queries_on_one_device() {
 
 const SESSIONS: usize = 16;
 
-/// The root budget, and limits of sessions: below, at and above it. On a GPU it is larger: rows that lie on the device between two steps of a
-/// query are not taken off it for another query.
+/// The root budget, and limits of sessions: below, at and above it. On a GPU it is larger: with 2 MB a step may find no
+/// memory in ten seconds, beside rows that other queries keep on the device between their steps.
 fn memory() -> (u64, [&'static str; 4]) {
     match device() == "host" {
         true => (2 << 20, ["auto", "1MB", "2MB", "1GB"]),
