@@ -236,6 +236,11 @@ impl Budget {
         self.shared.work.try_write_for(wait)
     }
 
+    /// Whether a step waits for memory that others give back.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.shared.waiting.load(Ordering::Relaxed) > 0
+    }
+
     /// Waits until less than `in_use` bytes of the limit are [in use by all](Self::in_use_by_all), for `wait` at most. Whether they are.
     pub(crate) fn wait_for_release(&self, in_use: u64, wait: Duration) -> bool {
         let shared = &self.shared;

@@ -27,6 +27,7 @@ use crate::store::kept_column::KeptColumn;
 use crate::store::prepared_column::HostColumn;
 use crate::store::scan::{ForScan, HostShare, Scan, WantedColumn};
 use crate::store::shelf::{Shelf, Shelved as _};
+use crate::store::upload::Sent;
 
 /// The columns for one device.
 #[derive(Debug)]
@@ -137,23 +138,41 @@ impl ColumnStore {
         wanted: &[W],
     ) -> Result<Option<Found>> {
         let mut found = Found::default();
-        for wanted in wanted {
+        // Of each column that is sent: its place, and the upload. All of them are waited for together.
+        let mut underway: Vec<(usize, Sent)> = vec![];
+        for (i, column) in wanted.iter().enumerate() {
             on.check_cancelled()?;
-            if let Some(kept) = self.on_device.hit(scan, wanted) {
+            if let Some(kept) = self.on_device.hit(scan, column) {
                 found.hit_bytes += kept.column.bytes();
                 found.columns.push(kept);
                 continue;
             }
-            let on_host = self.on_host.hit(&scan.unpinned(), wanted);
+            let on_host = self.on_host.hit(&scan.unpinned(), column);
             let was_on_host = on_host.is_some();
-            let Some(kept) = self.upload(for_scan, scan, wanted, on_host)? else {
-                return Ok(None);
+            let may_stay = underway.iter().filter(|(_, sent)| sent.may_stay);
+            let bytes = may_stay.map(|(_, sent)| sent.kept.column.bytes()).sum();
+            let Some(sent) = self.upload(for_scan, scan, column, on_host, bytes)? else {
+                break;
             };
+            let kept = sent.kept.clone();
             found.sent_bytes += kept.column.bytes();
             if was_on_host {
                 found.host_bytes += kept.column.bytes();
             }
             found.columns.push(kept);
+            underway.push((i, sent));
+        }
+        for may_stay in [true, false] {
+            let mut of_handle = underway.iter().map(|(_, sent)| sent);
+            if let Some(last) = of_handle.rfind(|sent| sent.may_stay == may_stay) {
+                last.by.settle()?;
+            }
+        }
+        for (i, sent) in underway.into_iter().filter(|(_, sent)| sent.may_stay) {
+            found.columns[i] = self.on_device.put(scan, &wanted[i], sent.kept);
+        }
+        if found.columns.len() < wanted.len() {
+            return Ok(None);
         }
         found.columns = KeptColumn::borrow(on, std::mem::take(&mut found.columns))?;
         Ok(Some(found))

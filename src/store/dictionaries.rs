@@ -58,6 +58,8 @@ impl Dictionaries {
             return Ok(same);
         }
         let on_device = Arc::new(device.upload_kept(std::slice::from_ref(&values))?);
+        // Another query may find it at once.
+        device.settle()?;
         let made = Dictionary {
             on_host: values,
             on_device,

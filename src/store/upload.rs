@@ -9,6 +9,7 @@ use datafusion::execution::memory_pool::MemoryConsumer;
 
 use crate::device::data::column::Column;
 use crate::device::data::encoding::{ArrayValues, CodedValues, Encoding};
+use crate::device::primitives::device::Device;
 use crate::device::row_width::mean_bytes;
 use crate::error::{IfItFits as _, Result};
 use crate::store::column_store::ColumnStore;
@@ -16,16 +17,27 @@ use crate::store::kept_column::KeptColumn;
 use crate::store::prepared_column::{Codes, HostColumn, PreparedColumn};
 use crate::store::scan::{ForScan, HostShare, Scan, WantedColumn};
 
+/// A column whose upload has begun.
+pub(super) struct Sent {
+    pub(super) kept: KeptColumn,
+    /// The handle that uploads it.
+    pub(super) by: Arc<dyn Device>,
+    /// Whether there is room for it in the store.
+    pub(super) may_stay: bool,
+}
+
 impl ColumnStore {
-    /// Uploads a column that is not stored on the device, and perhaps `on_host`. It stays where there is room, or where columns that were
-    /// used longer ago make it. Otherwise it is kept in host memory, if that has room, and the handle `for_scan` uploads it for this scan alone.
-    pub(crate) fn upload(
+    /// Begins to upload a column that is not stored on the device, and perhaps `on_host`. It may stay where there is room beside what is
+    /// stored and `underway`, or where columns that were used longer ago make it. Otherwise it is kept in host memory, if that has room, and
+    /// the handle `for_scan` uploads it for this scan alone.
+    pub(super) fn upload(
         &self,
         for_scan: Option<ForScan<'_>>,
         scan: &Scan,
         wanted: &impl WantedColumn,
         on_host: Option<HostColumn>,
-    ) -> Result<Option<KeptColumn>> {
+        underway: u64,
+    ) -> Result<Option<Sent>> {
         let (mut prepared, is_kept) = match on_host {
             Some(known) => (known.prepared, true),
             None => match self.prepare(scan, wanted)? {
@@ -48,11 +60,15 @@ impl ColumnStore {
             encoding: encoding.clone(),
             blocks: blocks.clone(),
         };
-        if let Some(column) = self.upload_in_room(scan, &prepared.parts)? {
+        if let Some(column) = self.upload_in_room(scan, &prepared.parts, underway)? {
             if !is_kept && self.is_contended.load(Ordering::Relaxed) {
                 self.keep_on_host(scan, wanted, &prepared)?;
             }
-            return Ok(Some(self.on_device.put(scan, wanted, kept(column))));
+            return Ok(Some(Sent {
+                kept: kept(column),
+                by: Arc::clone(&self.device),
+                may_stay: true,
+            }));
         }
         let Some(for_scan) = for_scan else {
             return Ok(None);
@@ -60,10 +76,15 @@ impl ColumnStore {
         if !is_kept && let Some(kept) = self.keep_on_host(scan, wanted, &prepared)? {
             prepared = kept.prepared;
         }
-        match for_scan()?.upload_kept(&prepared.parts) {
+        let by = for_scan()?;
+        match by.upload_kept(&prepared.parts) {
             // The caller uploads smaller chunks.
             Err(error) if error.is_divisible() || error.is_of_expressions() => Ok(None),
-            column => Ok(Some(kept(column?))),
+            column => Ok(Some(Sent {
+                kept: kept(column?),
+                by,
+                may_stay: false,
+            })),
         }
     }
 
@@ -123,24 +144,26 @@ impl ColumnStore {
         })
     }
 
-    /// Uploads the parts of a column if there is room for it, or can be made.
-    fn upload_in_room(&self, scan: &Scan, parts: &[ArrayRef]) -> Result<Option<Column>> {
+    /// Uploads the parts of a column if there is room for it beside what is stored and `underway`, or can be made.
+    fn upload_in_room(
+        &self,
+        scan: &Scan,
+        parts: &[ArrayRef],
+        underway: u64,
+    ) -> Result<Option<Column>> {
         let bytes = mean_bytes_of(parts)?;
+        let bytes_beside = |bytes: u64| self.bytes().saturating_add(underway).saturating_add(bytes);
         loop {
             // Another session's columns may be more than this one's limit: they are not its to evict.
             if bytes > scan.limit || self.bytes() > scan.limit.saturating_mul(2) {
                 return Ok(None);
             }
-            let beyond = self
-                .bytes()
-                .saturating_add(bytes)
-                .saturating_sub(scan.limit);
+            let beyond = bytes_beside(bytes).saturating_sub(scan.limit);
             let uploaded = (beyond == 0).then(|| self.device.upload_kept(parts));
             let missing = match uploaded {
                 Some(Ok(column)) => {
                     // Text may be longer than was estimated.
-                    let beyond = self.bytes().saturating_add(column.bytes());
-                    let beyond = beyond.saturating_sub(scan.limit);
+                    let beyond = bytes_beside(column.bytes()).saturating_sub(scan.limit);
                     if beyond > 0 {
                         self.evict(beyond, scan.number);
                     }

@@ -39,8 +39,11 @@ pub(crate) trait TransferPrimitives {
     fn encode(&self, parts: &[ArrayRef]) -> Result<Option<EncodedArrays>>;
 
     /// As `upload`, for a column of a type that the device [keeps](TransferPrimitives::keeps), which outlives the query: it does not keep the
-    /// arrays alive. It is complete for all handles of the device when this returns.
+    /// arrays alive. It may be used after [`TransferPrimitives::settle`].
     fn upload_kept(&self, parts: &[ArrayRef]) -> Result<Column>;
+
+    /// Waits for all uploads of this handle: their columns are complete for all handles of the device when this returns.
+    fn settle(&self) -> Result<()>;
 
     /// The same columns, which another handle of the device owns, for work of this one. When the last of them is dropped, the owner frees
     /// them after the work that was submitted until then.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::device::data::batch::DeviceBatch;
 use crate::device::data::column::Column;
+use crate::device::data::key_bitmap::{KeyBitmap, KeyRange};
 use crate::device::lazy_column::Need;
 use crate::error::{BowtieError, Result};
 use crate::exec::input::chunk::InputChunk;
@@ -102,6 +103,48 @@ impl Matrix {
         self.chunk_of_keys(side, left_chunk, keys)?;
         let whole = self.whole(side, left_chunk);
         Ok(whole.filter(|batch| keys.iter().all(|key| batch.column(*key).is_ok())))
+    }
+
+    /// The range of all left keys, in the columns `keys`; `None` if it is not `narrow`, or there is no left chunk.
+    pub(crate) fn range_of_left(
+        &mut self,
+        step: &Step<'_>,
+        keys: &[usize],
+        narrow: &dyn Fn(&KeyRange) -> bool,
+    ) -> Result<Option<KeyRange>> {
+        let device = Arc::clone(&self.device);
+        let mut all: Option<KeyRange> = None;
+        for chunk in 0..self.left.len() {
+            self.each_keys(step, Side::Left, chunk, keys, &mut |_, keys| {
+                let range = device.key_range(keys)?;
+                all = Some(match all.take() {
+                    Some(others) => others.with(&range),
+                    None => range,
+                });
+                Ok(())
+            })?;
+            // Further chunks can only widen the range.
+            if !all.as_ref().is_some_and(narrow) {
+                return Ok(None);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Sets the bits of all left keys, in the columns `keys`.
+    pub(crate) fn set_bits_of_left(
+        &mut self,
+        step: &Step<'_>,
+        keys: &[usize],
+        bits: &KeyBitmap,
+    ) -> Result<()> {
+        let device = Arc::clone(&self.device);
+        for chunk in 0..self.left.len() {
+            self.each_keys(step, Side::Left, chunk, keys, &mut |_, keys| {
+                device.set_key_bits(bits, keys)
+            })?;
+        }
+        Ok(())
     }
 
     /// All rows of a chunk, if they are resident with the output columns.

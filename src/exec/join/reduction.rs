@@ -4,8 +4,6 @@
 //! It pays where the left side is much shorter and equal keys are not the whole condition: such a join sorts what it indexes. One pass with a
 //! bit for each key of the left side's range costs a small part of that.
 
-use std::sync::Arc;
-
 use crate::device::data::batch::DeviceBatch;
 use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::{KeyBitmap, KeyRange, are_addresses};
@@ -130,30 +128,13 @@ impl Reduction {
 
     /// The bits of all left keys, if their range is narrow for `rows` rows.
     fn made(&self, step: &Step<'_>, matrix: &mut Matrix, rows: u64) -> Result<Option<KeyBitmap>> {
-        let device = Arc::clone(&matrix.device);
-        let device = device.as_ref();
-        let mut range: Option<KeyRange> = None;
-        for chunk in 0..matrix.left().len() {
-            matrix.each_keys(step, Side::Left, chunk, &self.left, &mut |_, keys| {
-                let of_part = device.key_range(keys)?;
-                range = Some(match range.take() {
-                    Some(others) => others.with(&of_part),
-                    None => of_part,
-                });
-                Ok(())
-            })?;
-        }
         let is_narrow = |range: &KeyRange| range.is_narrow(self.null_equal, rows, None);
-        let Some(range) = range.filter(is_narrow) else {
+        let Some(range) = matrix.range_of_left(step, &self.left, &is_narrow)? else {
             return Ok(None);
         };
-        let bits = KeyBitmap::new(device, &range, self.null_equal)?;
+        let bits = KeyBitmap::new(matrix.device.as_ref(), &range, self.null_equal)?;
         if let Some(bits) = &bits {
-            for chunk in 0..matrix.left().len() {
-                matrix.each_keys(step, Side::Left, chunk, &self.left, &mut |_, keys| {
-                    device.set_key_bits(bits, keys)
-                })?;
-            }
+            matrix.set_bits_of_left(step, &self.left, bits)?;
         }
         Ok(bits)
     }

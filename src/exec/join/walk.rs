@@ -21,11 +21,15 @@ use crate::exec::join::piece_size::PieceSize;
 use crate::exec::join::reduction::Reduction;
 use crate::exec::join::tiles::matrix::Matrix;
 use crate::exec::join::tiles::probed_tile::ProbedTile;
+use crate::exec::join::tiles::tile::Tile;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::memory::step::{self, OnRefusal, Step};
 use crate::exec::metrics::DeviceMetrics;
 use crate::ir::side::Side;
 use crate::spec::join::JoinSpec;
+
+/// The part of the budget that a tile leaves free for pieces of its matches, as a divisor.
+const ROOM_FOR_PIECES: u64 = 8;
 
 /// The state of a walk. `P` is a tile whose matches are expanded piece by piece.
 #[derive(Debug)]
@@ -254,6 +258,11 @@ impl<S: MatchSink> JoinWalk<S> {
     /// Does a bounded amount of work and returns its output, if any.
     pub(crate) fn step(&mut self) -> Result<Vec<DeviceChunk>> {
         let device = Arc::clone(&self.device);
+        if device.budget().is_waited_for() {
+            step::shared(device.as_ref(), OnRefusal::Shrink, |_| {
+                Ok(self.matrix.evict())
+            })?;
+        }
         let made = step::retried(device.as_ref(), self, Self::try_step, |walk| {
             !walk.is_done()
         });
@@ -320,6 +329,18 @@ impl<S: MatchSink> JoinWalk<S> {
         self.right_flags = None;
         self.matrix.end_right();
         self.state = State::NextRight;
+    }
+
+    /// Fails unless pieces of the tile's matches find room beside the tile itself, whose index and counts stay on the device between
+    /// steps. Otherwise joins at the same time could fill the device with their tiles, and each would wait for the others' memory. A
+    /// tile that cannot be halved is taken as it is.
+    pub(crate) fn leaves_room(&self, tile: &Tile) -> Result<()> {
+        let budget = self.device.budget();
+        let room = budget.limit() / ROOM_FOR_PIECES;
+        match budget.available() < room && self.matrix.can_halve(tile) {
+            true => Err(budget.refused(room, "room for output pieces")),
+            false => Ok(()),
+        }
     }
 
     /// The flags of the tile's chunk of `side`, and the index of the flag of the tile's first row.

@@ -43,19 +43,15 @@ async fn queries_on_one_device() {
 
 const SESSIONS: usize = 16;
 
-/// The root budget, and limits of sessions: below, at and above it. On a GPU it is larger: with 2 MB a step may find no
-/// memory in ten seconds, beside rows that other queries keep on the device between their steps.
-fn memory() -> (u64, [&'static str; 4]) {
-    match device() == "host" {
-        true => (2 << 20, ["auto", "1MB", "2MB", "1GB"]),
-        false => (8 << 20, ["auto", "4MB", "8MB", "1GB"]),
-    }
-}
+/// The root budget.
+const MEMORY: u64 = 2 << 20;
+
+/// Limits of sessions: below, at and above the root budget.
+const SESSION_LIMITS: [&str; 4] = ["auto", "1MB", "2MB", "1GB"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sixteen_sessions_on_one_device() {
-    let (memory_limit, session_limits) = memory();
-    let runtime = BowtieRuntime::with_device_memory(memory_limit);
+    let runtime = BowtieRuntime::with_device_memory(MEMORY);
     let new = |n: usize| {
         let state = SessionStateBuilder::new()
             .with_default_features()
@@ -66,7 +62,7 @@ async fn sixteen_sessions_on_one_device() {
         set(&ctx, "bowtie.device", &device());
         Tuning::PLAIN.apply(&ctx);
         set(&ctx, "datafusion.optimizer.join_reordering", "false");
-        set(&ctx, "bowtie.device_memory", session_limits[n % 4]);
+        set(&ctx, "bowtie.device_memory", SESSION_LIMITS[n % 4]);
         register(&ctx, "t", ROWS);
         register(&ctx, "few", 2_000);
         ctx
@@ -116,10 +112,10 @@ async fn sixteen_sessions_on_one_device() {
     let [memory] = &runtime.device_memory()[..] else {
         panic!("one device was used: {:?}", runtime.device_memory())
     };
-    assert_eq!(memory.limit, memory_limit);
-    assert!(memory.peak <= memory_limit, "{memory:?}");
+    assert_eq!(memory.limit, MEMORY);
+    assert!(memory.peak <= MEMORY, "{memory:?}");
     assert!(
-        memory.peak > memory_limit / 2,
+        memory.peak > MEMORY / 2,
         "they were not in each other's way: {memory:?}"
     );
     assert_eq!(memory.in_use, 0, "{memory:?}");

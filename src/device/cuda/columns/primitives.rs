@@ -63,6 +63,10 @@ impl TransferPrimitives for CudaDevice {
         self.stream.upload_kept(parts)
     }
 
+    fn settle(&self) -> Result<()> {
+        self.stream.wait()
+    }
+
     fn borrow(&self, columns: Vec<Arc<Column>>) -> Result<Vec<Arc<Column>>> {
         Ok(borrowed::borrow(&self.stream, columns))
     }

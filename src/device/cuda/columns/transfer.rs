@@ -71,8 +71,7 @@ impl Stream {
         }
     }
 
-    /// Uploads `parts` as a column that outlives its arrays, and waits until it is there. Views become text, whose bytes are on the GPU
-    /// too.
+    /// Uploads `parts` asynchronously as a column that outlives its arrays. Views become text, whose bytes are on the GPU too.
     pub(crate) fn upload_kept(self: &Arc<Self>, parts: &[ArrayRef]) -> Result<Column> {
         let data_type = parts[0].data_type();
         let column = match is_view(data_type) {
@@ -93,7 +92,6 @@ impl Stream {
             unit: "rows",
         })?;
         kept.receive()?;
-        self.wait()?;
         Ok(Column::cuda(kept, rows))
     }
 

@@ -130,45 +130,15 @@ impl BitmapSemiJoin {
                 return Ok(bits);
             }
         }
-        let Some(range) = self.range(step, matrix, device, &is_narrow)? else {
+        let Some(range) = matrix.range_of_left(step, &self.left, &is_narrow)? else {
             return Ok(None);
         };
         let bits = KeyBitmap::new(device, &range, self.null_equal)?;
         if let (Some(bits), Side::Right) = (&bits, self.side) {
-            for chunk in 0..matrix.left().len() {
-                matrix.each_keys(step, Side::Left, chunk, &self.left, &mut |_, keys| {
-                    device.set_key_bits(bits, keys)
-                })?;
-            }
+            matrix.set_bits_of_left(step, &self.left, bits)?;
             matrix.forget_left();
         }
         Ok(bits)
-    }
-
-    /// The range of all left keys; `None` if it is too wide.
-    fn range(
-        &self,
-        step: &Step<'_>,
-        matrix: &mut Matrix,
-        device: &dyn Device,
-        is_narrow: &dyn Fn(&KeyRange) -> bool,
-    ) -> Result<Option<KeyRange>> {
-        let mut all: Option<KeyRange> = None;
-        for chunk in 0..matrix.left().len() {
-            matrix.each_keys(step, Side::Left, chunk, &self.left, &mut |_, keys| {
-                let range = device.key_range(keys)?;
-                all = Some(match all.take() {
-                    Some(others) => others.with(&range),
-                    None => range,
-                });
-                Ok(())
-            })?;
-            // Further chunks can only widen the range.
-            if !all.as_ref().is_some_and(is_narrow) {
-                return Ok(None);
-            }
-        }
-        Ok(all)
     }
 
     /// The side whose rows are emitted.

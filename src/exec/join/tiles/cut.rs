@@ -68,6 +68,11 @@ impl Matrix {
         }
     }
 
+    /// Whether [`Self::halve`] would halve the tile.
+    pub(crate) fn can_halve(&self, tile: &Tile) -> bool {
+        tile.halves(self.least_rows()).is_some()
+    }
+
     /// Puts back the two halves of a tile; false if it is too small. No rows of it stay resident, so that a query that
     /// waits for the memory of others holds as little as possible.
     pub(crate) fn halve(&mut self, tile: &Tile) -> bool {

@@ -52,6 +52,7 @@ fn kept_columns_are_read_on_other_streams() {
             ];
             let expected = concat_arrays(&parts).unwrap();
             let kept = Arc::new(gpu.upload_kept(&parts).unwrap());
+            gpu.settle().unwrap();
             let weak = Arc::downgrade(&array);
             drop((parts, array));
             assert_eq!(weak.strong_count(), 0, "{data_type} keeps its array");
