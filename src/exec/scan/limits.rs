@@ -13,6 +13,10 @@ pub(crate) const LEAST_ROWS_OF_TEXT: u64 = 1 << 10;
 /// Rows are not stored if fewer of them fit a chunk.
 const LEAST_ROWS: u64 = 8;
 
+/// All columns of a piece take at most this part of the device's memory as values, as a divisor: as codes they take about half of it, and few
+/// scans read them all. Shorter pieces cost more for each row: upload, filter and projection of one take some 0.6 ms, however short it is.
+const SHARE_OF_MEMORY: u64 = 4;
+
 /// The rows and bytes of a piece. They are the same for all scans of a table: what one has stored, another finds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PieceLimits {
@@ -34,8 +38,7 @@ impl PieceLimits {
         Self {
             rows: rows(options.chunk_rows.0).min(device.profile().stored_rows),
             uncut_rows: rows(None),
-            // As of other chunks, so that eight of them fit.
-            bytes: device.budget().limit() / 8,
+            bytes: bytes_of(device.budget().limit()),
         }
     }
 
@@ -44,4 +47,16 @@ impl PieceLimits {
         let rows = self.bytes / row_bytes.max(1);
         (rows >= LEAST_ROWS).then_some(rows as usize)
     }
+}
+
+/// The most bytes of a piece on a device of `memory` bytes.
+fn bytes_of(memory: u64) -> u64 {
+    memory / SHARE_OF_MEMORY
+}
+
+/// The number of pieces of `rows` rows of `row_bytes` bytes, as far as a device's memory of `memory` bytes decides it.
+pub(crate) fn pieces_in(memory: u64, rows: u64, row_bytes: u64) -> u64 {
+    rows.saturating_mul(row_bytes)
+        .div_ceil(bytes_of(memory).max(1))
+        .max(1)
 }

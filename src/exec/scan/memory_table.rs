@@ -178,7 +178,7 @@ impl MemoryTable {
     }
 
     /// Bytes of a row of the table: a power of two.
-    fn row_bytes(&self) -> Result<u64> {
+    pub(crate) fn row_bytes(&self) -> Result<u64> {
         let means = self.means(|array| Ok(mean_bytes(array)?.max(text_bytes(array))))?;
         Ok(means.into_iter().sum::<u64>().max(1).next_power_of_two())
     }

@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Statistics;
-use datafusion::error::Result;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
@@ -28,6 +29,7 @@ use crate::options::BowtieOptions;
 use crate::runtime::host_memory::host_cache_bytes;
 use crate::runtime::planned_device::PlannedDevice;
 use crate::spec::join::SideInput;
+use crate::store::found::Found;
 use crate::store::scan::HostShare;
 
 /// Reads a table piece by piece.
@@ -116,6 +118,7 @@ impl DeviceOperator for ScanOperator {
             of_uploads: execution.metrics.clone(),
             pieces: VecDeque::new(),
             begun: VecDeque::new(),
+            ahead: None,
             rest: vec![],
             behind: None,
         };
@@ -137,6 +140,8 @@ struct Run {
     pieces: VecDeque<Piece>,
     /// The next ones, which are being read.
     begun: VecDeque<Begun>,
+    /// The next one, which is being uploaded.
+    ahead: Option<SpawnedTask<Result<(Piece, Option<Found>)>>>,
     /// Those without room in the store.
     rest: Vec<Piece>,
     /// A piece in memory that comes behind them.
@@ -159,12 +164,14 @@ impl Run {
         if let Some(batch) = self.behind.take() {
             return Ok(Some((resident(batch), self)));
         }
-        while let Some(begun) = self.begin() {
-            let (piece, found) = self.loader.finish(begun).await?;
+        while let Some((piece, found)) = self.next_piece().await? {
             let Some(found) = found else {
                 self.rest.push(piece);
                 continue;
             };
+            if found.sent_bytes > 0 {
+                self.load_ahead();
+            }
             self.metrics.resident_bytes.add(found.hit_bytes as usize);
             self.metrics.uploaded_bytes.add(found.sent_bytes as usize);
             self.metrics.host_cache_bytes.add(found.host_bytes as usize);
@@ -194,6 +201,34 @@ impl Run {
             rest if rest.is_empty() => Ok(None),
             rest => Ok(Some((self.staged(&rest)?, self))),
         }
+    }
+
+    /// The next piece with its columns on the device, if there is room for them.
+    async fn next_piece(&mut self) -> Result<Option<(Piece, Option<Found>)>> {
+        if let Some(task) = self.ahead.take() {
+            let loaded = task.join_unwind().await;
+            return match loaded.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?? {
+                // The piece before it is given back by now.
+                (piece, None) => self.loader.load(piece).await.map(Some),
+                (piece, found) => Ok(Some((piece, found))),
+            };
+        }
+        match self.begin() {
+            Some(begun) => self.loader.finish(begun).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Uploads the next piece while the reader works on this one, unless the device has little room.
+    fn load_ahead(&mut self) {
+        let budget = self.loader.device.budget();
+        if budget.available() < budget.limit() / 2 {
+            return;
+        }
+        self.ahead = self.begin().map(|begun| {
+            let loader = self.loader.clone();
+            SpawnedTask::spawn(async move { loader.finish(begun).await })
+        });
     }
 
     /// The next piece. Those behind it are read meanwhile.

@@ -14,7 +14,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::device::primitives::device::Device;
 use crate::exec::metrics::ReadMetrics;
-use crate::exec::scan::limits::PieceLimits;
+use crate::exec::scan::limits::{PieceLimits, pieces_in};
 use crate::exec::scan::memory_table::{MemoryColumn, MemoryPiece, MemoryTable};
 #[cfg(feature = "parquet")]
 use crate::exec::scan::parquet::{
@@ -109,6 +109,16 @@ impl Table {
             Self::Memory(table) => table.bytes(),
             #[cfg(feature = "parquet")]
             Self::Parquet(table) => Ok(table.bytes()),
+        }
+    }
+
+    /// The number of its pieces on a device of `memory` bytes, approximately.
+    pub(crate) fn pieces_on(&self, memory: u64) -> Result<u64> {
+        match self {
+            Self::Memory(table) => Ok(pieces_in(memory, table.rows() as u64, table.row_bytes()?)),
+            // Of the columns that are read: no statistic tells the others' length.
+            #[cfg(feature = "parquet")]
+            Self::Parquet(table) => Ok(pieces_in(memory, 1, table.bytes())),
         }
     }
 

@@ -286,9 +286,11 @@ impl<'a> NodeCosts<'a> {
         cost.host = Some(reading);
         let stored = flow.and_then(|flow| Some((flow, self.cache.times(flow.bytes)?)));
         if let Some((flow, times)) = stored {
+            let pieces = Table::of(&node.plan).and_then(|t| t.pieces_on(self.gpu.memory).ok());
+            let pieces = self.gpu.pieces(pieces.unwrap_or(1));
             cost.alternatives.push(Alternative {
                 // What stays is read once.
-                seconds: self.gpu.up(flow, times, self.host) + SHARE_OF_A_QUERY * reading,
+                seconds: self.gpu.up(flow, times, self.host) + pieces + SHARE_OF_A_QUERY * reading,
                 ..Alternative::default()
             });
             // Its rows are read by another device node alone.
