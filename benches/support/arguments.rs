@@ -23,8 +23,9 @@ options:
   --analyze          after each cell of this crate: the time of each phase, and the plan with its metrics
   --piecewise        also measure DataFusion's experimental piecewise merge join
   --scale <factor>   tpch only: the scale factor                       [1; 0.1 with --quick, 10 with --large]
-  --parquet <dir>    tpch only: read the tables from Parquet files there, which are written if they are missing
-  --clients <n>      tpch only: also that many concurrent sessions, each of which runs all queries
+  --parquet <dir>    tpch and tpcds: read the tables from Parquet files there, which tpch writes if they are missing
+  --tables <dir>     tpcds only: load the tables into memory from Parquet files there (scripts/tpcds_tables.py)
+  --clients <n>      tpch and tpcds: also that many concurrent sessions, each of which runs all queries
   --export <dir>     write the tables as Parquet files and measure nothing";
 
 /// The parsed command line.
@@ -46,6 +47,7 @@ pub struct Arguments {
     pub piecewise: bool,
     pub scale: Option<f64>,
     pub parquet: Option<PathBuf>,
+    pub tables: Option<PathBuf>,
     pub clients: usize,
     pub export: Option<PathBuf>,
 }
@@ -73,6 +75,7 @@ impl Arguments {
             piecewise: false,
             scale: None,
             parquet: None,
+            tables: None,
             clients: 0,
             export: None,
         };
@@ -114,6 +117,7 @@ impl Arguments {
                 "--piecewise" => arguments.piecewise = true,
                 "--scale" => arguments.scale = Some(number(&flag, &value()?)?),
                 "--parquet" => arguments.parquet = Some(PathBuf::from(value()?)),
+                "--tables" => arguments.tables = Some(PathBuf::from(value()?)),
                 "--clients" => arguments.clients = number(&flag, &value()?)?,
                 "--export" => arguments.export = Some(PathBuf::from(value()?)),
                 "--help" | "-h" => {

@@ -23,6 +23,7 @@ pub mod machine;
 pub mod measure;
 pub mod plot;
 pub mod quantity;
+pub mod query_set;
 pub mod report;
 pub mod session;
 pub mod sweep;

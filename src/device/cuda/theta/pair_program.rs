@@ -3,8 +3,10 @@
 //!
 //! | candidates | counted | expanded |
 //! |---|---|---|
-//! | all of a range | `program_count` runs the filter on each | `program_expand` runs it again |
-//! | those that pass tests | the walk over zone maps expands them in batches, `program_filter` decides on each batch, and those that pass are counted by probe position | the same for the probe positions of a window, and the results of all batches are concatenated |
+//! | all of a long range | `program_count` runs the filter on each | `program_expand` runs it again |
+//! | all of short ranges, as of equal keys, or those that pass tests (the walk over zone maps finds them) | they are listed in batches, `program_filter` decides on each batch, and those that pass are counted by probe position | the same for the probe positions of a window, and the results of all batches are concatenated |
+//!
+//! A warp walks as many pairs at once as its lanes have bits: for ranges of a few rows nearly all of them are none.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,10 +23,12 @@ use crate::device::cuda::theta::pair_program_arg::ProgramArg;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::matches::{BoundProgram, Matches};
 use crate::device::data::ranges::{OrderedRows, Pairs, Ranges};
-use crate::error::{BowtieError, Result};
+use crate::error::{BowtieError, IfItFits as _, Result};
 
 /// Candidates of a batch among those that pass the tests.
 const CANDIDATES: u64 = 1 << 22;
+/// Ranges of up to this number of candidates, on average, are short: a lane of a warp walks as many at once.
+const SHORT: u64 = 32;
 /// Candidates of the first launch: some ten milliseconds.
 const FIRST_CANDIDATES: usize = 1 << 32;
 /// Launches take a multiple of this number of probe positions: whole blocks for each number of threads.
@@ -108,8 +112,21 @@ impl Stream {
             return Ok(Some(Buffer::cuda(counts, m)));
         }
         let fault = self.zeroed(4, "match counts")?;
-        if !matches.tests.is_empty() {
-            return self.count_tested(matches, &program, &fault, exists_only, check_cancelled);
+        let listed = match matches.tests.is_empty() {
+            true => {
+                let lengths = self.range_counts(matches.ranges, false)?;
+                self.short(&lengths, m).if_it_fits()?.flatten()
+            }
+            false => {
+                let Some(counts) = self.zones_count(matches, false, check_cancelled)? else {
+                    return Ok(None);
+                };
+                Some(self.scan_offsets(&counts)?)
+            }
+        };
+        if let Some(offsets) = listed {
+            let args = (&offsets, exists_only, check_cancelled);
+            return self.count_listed(matches, &program, &fault, args);
         }
         self.in_launches(
             m,
@@ -160,11 +177,24 @@ impl Stream {
             }));
         }
         let positions = self.window(offsets, from, len)?;
-        if !matches.tests.is_empty() {
-            return self.expand_tested(
+        let listed = match matches.tests.is_empty() {
+            true => {
+                let lengths = self.lengths_of(matches.ranges, positions.clone());
+                let short = lengths.and_then(|lengths| self.short(&lengths, positions.len()));
+                short.if_it_fits()?.flatten()
+            }
+            false => {
+                let Some(counts) = self.zones_count_of(matches, positions.clone())? else {
+                    return Ok(None);
+                };
+                Some(self.scan_offsets(&counts)?)
+            }
+        };
+        if let Some(candidates) = listed {
+            return self.expand_listed(
                 matches,
                 &program,
-                offsets,
+                (offsets, &candidates),
                 positions,
                 (from, len),
                 check_cancelled,
@@ -203,25 +233,28 @@ impl Stream {
         }))
     }
 
-    /// Counts with tests: in batches of the candidates that pass the tests.
-    fn count_tested(
+    /// The offsets of candidates, `lengths` of them by probe position, if the ranges of the `m` positions that have some are short on
+    /// average.
+    fn short(self: &Arc<Self>, lengths: &Buffer<u32>, m: usize) -> Result<Option<Buffer<u64>>> {
+        let offsets = self.scan_offsets(lengths)?;
+        let candidates = self.read_word(memory(&offsets)?, offsets.len() - 1)?;
+        Ok((candidates <= SHORT * m as u64).then_some(offsets))
+    }
+
+    /// Counts in batches of listed candidates: those of all ranges, or those that pass the tests. `offsets` number them by probe position.
+    fn count_listed(
         self: &Arc<Self>,
         matches: Matches<'_>,
         program: &ProgramArg,
         fault: &Memory,
-        exists_only: bool,
-        check_cancelled: &dyn Fn() -> Result<()>,
+        (offsets, exists_only, check_cancelled): (&Buffer<u64>, bool, &dyn Fn() -> Result<()>),
     ) -> Result<Option<Buffer<u32>>> {
         let m = matches.ranges.rows();
-        let Some(counts) = self.zones_count(matches, false, check_cancelled)? else {
-            return Ok(None);
-        };
-        let offsets = self.scan_offsets(&counts)?;
         // One is added at the position of each match, and subtracted behind it: the prefix sums of these steps are the
         // counts by position.
         let steps = self.zeroed((m + 1) * 4, "match counts")?;
         let behind = self.sequence(1, m)?;
-        self.each_passing(matches, program, &offsets, fault, |_, probe| {
+        self.each_passing(matches, program, offsets, fault, |_, probe| {
             check_cancelled()?;
             let k = probe.len();
             let ends = self.gather_values(memory(&behind)?, memory(&probe)?, k, 4)?;
@@ -247,21 +280,17 @@ impl Stream {
         self.range_counts(&from_zero, true).map(Some)
     }
 
-    /// Expands matches number `from .. from + len` with tests; `positions` are the probe positions that have some of
-    /// them.
-    fn expand_tested(
+    /// Expands matches number `from .. from + len`, by batches of listed candidates; `positions` are the probe positions that have some of
+    /// them, `offsets` those of the matches and of the candidates.
+    fn expand_listed(
         self: &Arc<Self>,
         matches: Matches<'_>,
         program: &ProgramArg,
-        offsets: &Buffer<u64>,
+        (offsets, candidates): (&Buffer<u64>, &Buffer<u64>),
         positions: Range<usize>,
         (from, len): (u64, usize),
         check_cancelled: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Pairs>> {
-        let Some(counts) = self.zones_count_of(matches, positions.clone())? else {
-            return Ok(None);
-        };
-        let candidates = self.scan_offsets(&counts)?;
         let before = self.read_word(memory(offsets)?, positions.start)?;
         // Positions of the matches from number `before` on, to the end of the window.
         let most = (from - before) as usize + len;
@@ -270,7 +299,7 @@ impl Stream {
         let mut at = 0;
         // The counting pass decided on each candidate, so none needs the host.
         let fault = self.zeroed(4, "join output rows")?;
-        self.each_passing(matches, program, &candidates, &fault, |s, p| {
+        self.each_passing(matches, program, candidates, &fault, |s, p| {
             check_cancelled()?;
             let words = s.len().min(most - at);
             memory(&s)?.copy_to(words * 4, &build, at * 4)?;
@@ -296,7 +325,7 @@ impl Stream {
     }
 
     /// Calls `with` with the build and the probe positions of the candidates that pass the filter, in their order, once
-    /// per batch. `offsets` number the candidates that pass the tests.
+    /// per batch. `offsets` number the candidates.
     fn each_passing(
         self: &Arc<Self>,
         matches: Matches<'_>,
@@ -326,9 +355,11 @@ impl Stream {
         let mut from = 0;
         while from < total {
             let len = (total - from).min(CANDIDATES) as usize;
-            let Some(pairs) = self.zones_expand(by_position, offsets, from, len, &|| Ok(()))?
-            else {
-                return Err(BowtieError::Internal("tests that were counted".into()));
+            let pairs = match matches.tests.is_empty() {
+                true => self.expand_ranges(&build, &probe, matches.ranges, offsets, from, len)?,
+                false => self
+                    .zones_expand(by_position, offsets, from, len, &|| Ok(()))?
+                    .ok_or_else(|| BowtieError::Internal("tests that were counted".into()))?,
             };
             let keep = self.zeroed(bitmap_bytes(len), "join output rows")?;
             let args = (

@@ -1,6 +1,7 @@
 //! Range joins without tests: keys of both sides enter; the range of build positions of each probe position, counts and
 //! coverage (`kernels/theta/range.cu`), and the row ids of matches (`kernels/theta/expand.cu`) leave.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::device::cuda::columns::scan::INCLUSIVE_U32;
@@ -113,6 +114,26 @@ impl Stream {
         );
         // SAFETY: all hold m words.
         unsafe { self.launch(kernels::RANGE_COUNTS, Shape::rows(m), &args)? };
+        Ok(Buffer::cuda(counts, m))
+    }
+
+    /// The length of the range of each probe position of a window; 0 for others.
+    pub(crate) fn lengths_of(
+        self: &Arc<Self>,
+        ranges: &Ranges,
+        window: Range<usize>,
+    ) -> Result<Buffer<u32>> {
+        let m = ranges.rows();
+        let counts = self.zeroed(m * 4, "match counts")?;
+        let args = (
+            memory(&ranges.lo)?.word(window.start)?.into(),
+            memory(&ranges.hi)?.word(window.start)?.into(),
+            counts.word(window.start)?.into(),
+            0u32.into(),
+            (window.len() as u32).into(),
+        );
+        // SAFETY: all hold m words, and the window is inside of them.
+        unsafe { self.launch(kernels::RANGE_COUNTS, Shape::rows(window.len()), &args)? };
         Ok(Buffer::cuda(counts, m))
     }
 

@@ -251,7 +251,8 @@ fn programs_decide_as_the_hosts() {
         .take(200)
         .enumerate()
     {
-        let groups = (turn % 3 == 0).then_some(5);
+        // Long ranges, and short ones, whose candidates are listed.
+        let groups = (turn % 3 == 0).then_some([5, 500][turn / 6 % 2]);
         let sides = sides(&host, &gpu, &mut random, sizes, [0, 4, 5][turn % 3], groups);
         let program = program(&mut random, turn % 4 == 0);
         let build_side = [Side::Left, Side::Right][turn % 2];
