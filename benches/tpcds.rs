@@ -69,6 +69,9 @@ async fn main() {
 
 async fn run() -> Result<()> {
     let arguments = Arguments::from_command_line()?;
+    if arguments.export.is_some() {
+        return Err("scripts/tpcds_tables.py writes the tables of TPC-DS, no --export".into());
+    }
     let (from, dir, in_memory) = match (&arguments.tables, &arguments.parquet) {
         (Some(dir), None) => ("tables in memory", dir, true),
         (None, Some(dir)) => ("Parquet files", dir, false),

@@ -28,6 +28,8 @@ def main():
 
     import duckdb
 
+    # What an interrupted run leaves has no scale factor.
+    (arguments.out / "scale").unlink(missing_ok=True)
     connection = duckdb.connect()
     connection.execute(f"LOAD '{extension()}'")
     connection.execute(f"CALL dsdgen(sf = {arguments.scale:g})")

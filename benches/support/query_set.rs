@@ -59,24 +59,33 @@ impl QuerySet {
         for session in &sessions {
             write!(text, " {:>14}", session.engine.label)?;
         }
-        println!("{text}    off/force");
-        let mut csv = String::from("query,scale,rows,engine,ms,runs,first_ms\n");
+        println!("{text}    off/force  device MB   GB/s");
+        let mut csv = String::from("query,scale,rows,engine,ms,runs,first_ms,device_bytes\n");
         let mut totals = vec![0.0; sessions.len()];
         let mut firsts = vec![0.0; sessions.len()];
         let mut all_times: Vec<Vec<f64>> = vec![];
         let mut slower = vec![];
+        // Queries that took an engine too long.
+        let mut left_out = vec![];
         for (name, sql) in &self.queries {
             if !arguments.selects(name) {
                 continue;
             }
             let (mut line, mut times, mut rows) = (String::new(), vec![], None);
-            for ((session, total), first) in sessions.iter().zip(&mut totals).zip(&mut firsts) {
+            // Of the last engine.
+            let mut bytes = 0;
+            for session in &sessions {
                 let look = Consume {
                     sum: None,
                     digest: false,
                 };
-                let measured = measure(&session.ctx, sql, look, look, arguments.repeat)
-                    .await
+                let runs = measure(&session.ctx, sql, look, look, arguments.repeat);
+                let most = arguments.limit * (arguments.repeat as u32 + 1);
+                let Ok(measured) = tokio::time::timeout(most, runs).await else {
+                    write!(line, " {:>14}", "too long")?;
+                    continue;
+                };
+                let measured = measured
                     .map_err(|error| format!("{name}, {}: {error}", session.engine.label))?;
                 let known = *rows.get_or_insert(measured.answer.rows);
                 if known != measured.answer.rows {
@@ -87,24 +96,33 @@ impl QuerySet {
                     .into());
                 }
                 write!(line, " {:>14}", digits(measured.ms))?;
+                bytes = session.device_bytes(sql).await?;
                 writeln!(
                     csv,
-                    "{name},{},{known},{},{:.3},{},{:.3}",
+                    "{name},{},{known},{},{:.3},{},{:.3},{bytes}",
                     self.scale, session.engine.label, measured.ms, measured.runs, measured.first_ms
                 )?;
-                *total += measured.ms;
-                *first += measured.first_ms;
-                times.push(measured.ms);
+                times.push((measured.ms, measured.first_ms));
             }
-            if times[1] > SLOWER * times[0] && times[1] > times[0] + SLOWER_MS {
-                slower.push(format!("{name} {:.2}", times[1] / times[0]));
+            let mut line = format!("  {name}    {:>4}{line}", short(rows.unwrap_or(0) as f64));
+            match times.len() == sessions.len() {
+                true => {
+                    for (n, (ms, first_ms)) in times.iter().enumerate() {
+                        totals[n] += ms;
+                        firsts[n] += first_ms;
+                    }
+                    let times: Vec<f64> = times.iter().map(|(ms, _)| *ms).collect();
+                    if times[1] > SLOWER * times[0] && times[1] > times[0] + SLOWER_MS {
+                        slower.push(format!("{name} {:.2}", times[1] / times[0]));
+                    }
+                    let forced = times[times.len() - 1];
+                    let rate = bytes as f64 / 1e6 / forced;
+                    write!(line, "    {:>9.2}", times[0] / forced)?;
+                    write!(line, " {:>8.1} {rate:>6.1}", bytes as f64 / 1e6)?;
+                    all_times.push(times);
+                }
+                false => left_out.push(name.as_str()),
             }
-            all_times.push(times.clone());
-            let line = format!(
-                "  {name}    {:>4}{line}    {:.2}",
-                short(rows.unwrap_or(0) as f64),
-                times[0] / times[times.len() - 1]
-            );
             println!("{line}");
             text = format!("{text}\n{line}");
             if arguments.analyze {
@@ -131,6 +149,13 @@ impl QuerySet {
             slower.len(),
             slower.join(", ")
         );
+        let slower = match left_out.is_empty() {
+            true => slower,
+            false => format!(
+                "{slower}\nwithout those that took too long: {}",
+                left_out.join(", ")
+            ),
+        };
         println!("{slower}");
         text = format!("{text}\n{slower}");
         if arguments.clients > 0 {
@@ -151,7 +176,9 @@ impl QuerySet {
 
     /// Runs all queries in one session, then in several concurrent ones, each of which begins at another query. Returns both times as text.
     async fn clients(&self, arguments: &Arguments) -> Result<String> {
-        let queries = Arc::new(self.queries.clone());
+        let queries = self.queries.iter();
+        let queries = queries.filter(|(name, _)| arguments.selects(name)).cloned();
+        let queries: Arc<Vec<(String, &'static str)>> = Arc::new(queries.collect());
         let mut seconds = vec![];
         for clients in [1, arguments.clients] {
             let mut sessions = vec![];

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use datafusion::catalog::TableProvider;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::{displayable, execute_stream};
@@ -126,6 +127,28 @@ impl Session {
             "logical plan {logical:.1?}, physical plan {physical:.1?}, execution {executed:.1?}\n{}",
             metrics.indent(false)
         ))
+    }
+
+    /// Bytes of the columns that a run of the query reads on the device: those that were there, and those that were sent. 0 without a scan
+    /// there.
+    pub async fn device_bytes(&self, sql: &str) -> Result<usize> {
+        let plan = self.ctx.sql(sql).await?.create_physical_plan().await?;
+        let mut rows = execute_stream(Arc::clone(&plan), self.ctx.task_ctx())?;
+        while let Some(batch) = rows.next().await {
+            batch?;
+        }
+        let mut bytes = 0;
+        plan.apply(|node| {
+            let metrics = node.metrics().filter(|_| node.name() == "BowtieScanExec");
+            for name in ["resident_bytes", "uploaded_bytes"] {
+                let sum = metrics
+                    .as_ref()
+                    .and_then(|metrics| metrics.sum_by_name(name));
+                bytes += sum.map_or(0, |sum| sum.as_usize());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(bytes)
     }
 
     /// The physical plan as text: equal to the baseline's if this crate replaced nothing.

@@ -41,6 +41,8 @@ pub(crate) struct ColumnStore {
     pub(crate) dictionaries: Dictionaries,
     /// The number of scans so far.
     scans: AtomicU64,
+    /// Bytes of the columns that are being uploaded to stay.
+    pub(super) underway: Arc<AtomicU64>,
     /// Whether columns had to leave the device for others. From then on new ones are kept in host memory too.
     pub(crate) is_contended: AtomicBool,
 }
@@ -83,6 +85,7 @@ impl ColumnStore {
             on_host: Shelf::default(),
             dictionaries: Dictionaries::default(),
             scans: AtomicU64::new(0),
+            underway: Arc::default(),
             is_contended: AtomicBool::new(false),
         });
         let of_store: Weak<Self> = Arc::downgrade(&store);
@@ -149,9 +152,7 @@ impl ColumnStore {
             }
             let on_host = self.on_host.hit(&scan.unpinned(), column);
             let was_on_host = on_host.is_some();
-            let may_stay = underway.iter().filter(|(_, sent)| sent.may_stay);
-            let bytes = may_stay.map(|(_, sent)| sent.kept.column.bytes()).sum();
-            let Some(sent) = self.upload(for_scan, scan, column, on_host, bytes)? else {
+            let Some(sent) = self.upload(for_scan, scan, column, on_host)? else {
                 break;
             };
             let kept = sent.kept.clone();
@@ -162,14 +163,17 @@ impl ColumnStore {
             found.columns.push(kept);
             underway.push((i, sent));
         }
-        for may_stay in [true, false] {
-            let mut of_handle = underway.iter().map(|(_, sent)| sent);
-            if let Some(last) = of_handle.rfind(|sent| sent.may_stay == may_stay) {
-                last.by.settle()?;
-            }
+        if underway.iter().any(|(_, sent)| sent.staying.is_some()) {
+            self.device.settle()?;
         }
-        for (i, sent) in underway.into_iter().filter(|(_, sent)| sent.may_stay) {
-            found.columns[i] = self.on_device.put(scan, &wanted[i], sent.kept);
+        let for_this_scan = underway.iter().find(|(_, sent)| sent.staying.is_none());
+        if let (Some(_), Some(for_scan)) = (for_this_scan, for_scan) {
+            for_scan()?.settle()?;
+        }
+        for (i, sent) in underway {
+            if let Some(_counted_until_stored) = sent.staying {
+                found.columns[i] = self.on_device.put(scan, &wanted[i], sent.kept);
+            }
         }
         if found.columns.len() < wanted.len() {
             return Ok(None);
@@ -231,9 +235,10 @@ impl ColumnStore {
         evicted
     }
 
-    /// Bytes of all stored columns on the device.
+    /// Bytes of all stored columns on the device, and of those that are being uploaded to stay.
     pub(crate) fn bytes(&self) -> u64 {
-        self.on_device.bytes() + self.dictionaries.bytes()
+        let underway = self.underway.load(Ordering::Relaxed);
+        self.on_device.bytes() + self.dictionaries.bytes() + underway
     }
 
     /// All stored columns.

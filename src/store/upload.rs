@@ -1,7 +1,7 @@
 //! Uploads of columns by a [`ColumnStore`], as codes where these are narrower.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::DataType;
@@ -9,7 +9,6 @@ use datafusion::execution::memory_pool::MemoryConsumer;
 
 use crate::device::data::column::Column;
 use crate::device::data::encoding::{ArrayValues, CodedValues, Encoding};
-use crate::device::primitives::device::Device;
 use crate::device::row_width::mean_bytes;
 use crate::error::{IfItFits as _, Result};
 use crate::store::column_store::ColumnStore;
@@ -20,23 +19,42 @@ use crate::store::scan::{ForScan, HostShare, Scan, WantedColumn};
 /// A column whose upload has begun.
 pub(super) struct Sent {
     pub(super) kept: KeptColumn,
-    /// The handle that uploads it.
-    pub(super) by: Arc<dyn Device>,
-    /// Whether there is room for it in the store.
-    pub(super) may_stay: bool,
+    /// Set where there is room for it in the store, whose handle uploads it; otherwise the scan's own handle does.
+    pub(super) staying: Option<Staying>,
+}
+
+/// Bytes of a column that is being uploaded to stay. They count as stored until this is dropped.
+pub(super) struct Staying {
+    underway: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+impl Staying {
+    fn new(underway: &Arc<AtomicU64>, bytes: u64) -> Self {
+        underway.fetch_add(bytes, Ordering::Relaxed);
+        Self {
+            underway: Arc::clone(underway),
+            bytes,
+        }
+    }
+}
+
+impl Drop for Staying {
+    fn drop(&mut self) {
+        self.underway.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 impl ColumnStore {
-    /// Begins to upload a column that is not stored on the device, and perhaps `on_host`. It may stay where there is room beside what is
-    /// stored and `underway`, or where columns that were used longer ago make it. Otherwise it is kept in host memory, if that has room, and
-    /// the handle `for_scan` uploads it for this scan alone.
+    /// Begins to upload a column that is not stored on the device, and perhaps `on_host`. It may stay where there is room, or where columns
+    /// that were used longer ago make it. Otherwise it is kept in host memory, if that has room, and the handle `for_scan` uploads it for
+    /// this scan alone.
     pub(super) fn upload(
         &self,
         for_scan: Option<ForScan<'_>>,
         scan: &Scan,
         wanted: &impl WantedColumn,
         on_host: Option<HostColumn>,
-        underway: u64,
     ) -> Result<Option<Sent>> {
         let (mut prepared, is_kept) = match on_host {
             Some(known) => (known.prepared, true),
@@ -60,14 +78,13 @@ impl ColumnStore {
             encoding: encoding.clone(),
             blocks: blocks.clone(),
         };
-        if let Some(column) = self.upload_in_room(scan, &prepared.parts, underway)? {
+        if let Some(column) = self.upload_in_room(scan, &prepared.parts)? {
             if !is_kept && self.is_contended.load(Ordering::Relaxed) {
                 self.keep_on_host(scan, wanted, &prepared)?;
             }
             return Ok(Some(Sent {
+                staying: Some(Staying::new(&self.underway, column.bytes())),
                 kept: kept(column),
-                by: Arc::clone(&self.device),
-                may_stay: true,
             }));
         }
         let Some(for_scan) = for_scan else {
@@ -76,14 +93,12 @@ impl ColumnStore {
         if !is_kept && let Some(kept) = self.keep_on_host(scan, wanted, &prepared)? {
             prepared = kept.prepared;
         }
-        let by = for_scan()?;
-        match by.upload_kept(&prepared.parts) {
+        match for_scan()?.upload_kept(&prepared.parts) {
             // The caller uploads smaller chunks.
             Err(error) if error.is_divisible() || error.is_of_expressions() => Ok(None),
             column => Ok(Some(Sent {
                 kept: kept(column?),
-                by,
-                may_stay: false,
+                staying: None,
             })),
         }
     }
@@ -144,15 +159,10 @@ impl ColumnStore {
         })
     }
 
-    /// Uploads the parts of a column if there is room for it beside what is stored and `underway`, or can be made.
-    fn upload_in_room(
-        &self,
-        scan: &Scan,
-        parts: &[ArrayRef],
-        underway: u64,
-    ) -> Result<Option<Column>> {
+    /// Begins to upload the parts of a column if there is room for it, or can be made.
+    fn upload_in_room(&self, scan: &Scan, parts: &[ArrayRef]) -> Result<Option<Column>> {
         let bytes = mean_bytes_of(parts)?;
-        let bytes_beside = |bytes: u64| self.bytes().saturating_add(underway).saturating_add(bytes);
+        let bytes_beside = |bytes: u64| self.bytes().saturating_add(bytes);
         loop {
             // Another session's columns may be more than this one's limit: they are not its to evict.
             if bytes > scan.limit || self.bytes() > scan.limit.saturating_mul(2) {

@@ -39,7 +39,7 @@ pub(crate) trait TransferPrimitives {
     fn encode(&self, parts: &[ArrayRef]) -> Result<Option<EncodedArrays>>;
 
     /// As `upload`, for a column of a type that the device [keeps](TransferPrimitives::keeps), which outlives the query: it does not keep the
-    /// arrays alive. It may be used after [`TransferPrimitives::settle`].
+    /// arrays alive. Other handles may use it after [`TransferPrimitives::settle`].
     fn upload_kept(&self, parts: &[ArrayRef]) -> Result<Column>;
 
     /// Waits for all uploads of this handle: their columns are complete for all handles of the device when this returns.

@@ -13,6 +13,9 @@ const PIECE_BYTES: u64 = 64 << 20;
 /// The number of pieces that a step makes for each concurrent one.
 const PIECES_PER_STEP: usize = 4;
 
+/// The most bytes of the pieces of a step, if one is made at a time.
+pub(crate) const STEP_BYTES: u64 = PIECE_BYTES * PIECES_PER_STEP as u64;
+
 /// The most matches in a piece of a single probe row. Such a piece may be longer than others, since resuming within a
 /// row repeats the walk over its preceding matches.
 const LONG_PIECE: u64 = 1 << 17;

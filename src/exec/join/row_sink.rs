@@ -139,7 +139,7 @@ impl JoinRun {
         if !emits_pairs && !flag_left && !flag_right {
             return Ok(TileResult::Done);
         }
-        self.leaves_room(&tile.tile)?;
+        self.check_room(&tile.tile)?;
         let offsets = tile.search.offsets(device)?;
         let total = device.total(&offsets)?;
         self.metrics

@@ -17,7 +17,7 @@ use crate::error::{BowtieError, Result};
 use crate::exec::chunk::DeviceChunk;
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::join::needed_columns::NeededColumns;
-use crate::exec::join::piece_size::PieceSize;
+use crate::exec::join::piece_size::{PieceSize, STEP_BYTES};
 use crate::exec::join::reduction::Reduction;
 use crate::exec::join::tiles::matrix::Matrix;
 use crate::exec::join::tiles::probed_tile::ProbedTile;
@@ -28,7 +28,7 @@ use crate::exec::metrics::DeviceMetrics;
 use crate::ir::side::Side;
 use crate::spec::join::JoinSpec;
 
-/// The part of the budget that a tile leaves free for pieces of its matches, as a divisor.
+/// The part of the budget that a tile leaves free for pieces of its matches, as a divisor; and the part of these that a small tile takes.
 const ROOM_FOR_PIECES: u64 = 8;
 
 /// The state of a walk. `P` is a tile whose matches are expanded piece by piece.
@@ -258,7 +258,7 @@ impl<S: MatchSink> JoinWalk<S> {
     /// Does a bounded amount of work and returns its output, if any.
     pub(crate) fn step(&mut self) -> Result<Vec<DeviceChunk>> {
         let device = Arc::clone(&self.device);
-        if device.budget().is_waited_for() {
+        if self.is_in_the_way() {
             step::shared(device.as_ref(), OnRefusal::Shrink, |_| {
                 Ok(self.matrix.evict())
             })?;
@@ -331,16 +331,24 @@ impl<S: MatchSink> JoinWalk<S> {
         self.state = State::NextRight;
     }
 
-    /// Fails unless pieces of the tile's matches find room beside the tile itself, whose index and counts stay on the device between
-    /// steps. Otherwise joins at the same time could fill the device with their tiles, and each would wait for the others' memory. A
-    /// tile that cannot be halved is taken as it is.
-    pub(crate) fn leaves_room(&self, tile: &Tile) -> Result<()> {
+    /// Fails if pieces of the tile's matches find little room beside the tile itself, whose index and counts stay on the device between
+    /// steps. Otherwise joins at the same time could fill the device with their tiles, and each would make pieces of a few rows for long.
+    /// A tile that takes little itself is taken as it is, and so is one that cannot be halved.
+    pub(crate) fn check_room(&self, tile: &Tile) -> Result<()> {
         let budget = self.device.budget();
-        let room = budget.limit() / ROOM_FOR_PIECES;
-        match budget.available() < room && self.matrix.can_halve(tile) {
+        let room = (budget.limit() / ROOM_FOR_PIECES).min(STEP_BYTES);
+        let is_large = budget.in_use() > room / ROOM_FOR_PIECES;
+        match is_large && budget.available() < room && self.matrix.can_halve(tile) {
             true => Err(budget.refused(room, "room for output pieces")),
             false => Ok(()),
         }
+    }
+
+    /// Whether other steps wait for memory that this join's rows may be in the way of.
+    fn is_in_the_way(&self) -> bool {
+        let budget = self.device.budget();
+        let is_scarce = || budget.available() < budget.limit() / ROOM_FOR_PIECES;
+        !matches!(self.state, State::Pairs(_)) && budget.is_waited_for() && is_scarce()
     }
 
     /// The flags of the tile's chunk of `side`, and the index of the flag of the tile's first row.

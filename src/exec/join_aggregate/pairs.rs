@@ -32,7 +32,7 @@ impl AggregateRun {
         &self,
         tile: &ProbedTile,
     ) -> Result<Option<(Buffer<u64>, u64, Lease)>> {
-        self.leaves_room(&tile.tile)?;
+        self.check_room(&tile.tile)?;
         let offsets = tile.search.offsets(self.device.as_ref())?;
         let total = self.device.total(&offsets)?;
         let groups = self.grouped_rows(tile) * size_of::<Option<usize>>();

@@ -20,6 +20,7 @@ use crate::device::primitives::device::Device;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::metrics::{ReadMetrics, ScanMetrics};
 use crate::exec::node::{DeviceOperator, Execution};
+use crate::exec::scan::limits::most_bytes;
 use crate::exec::scan::loader::{Begun, Loader, READ_AHEAD};
 use crate::exec::scan::table::{Piece, Table};
 use crate::exec::transfer::chunk_limits::Role;
@@ -207,11 +208,8 @@ impl Run {
     async fn next_piece(&mut self) -> Result<Option<(Piece, Option<Found>)>> {
         if let Some(task) = self.ahead.take() {
             let loaded = task.join_unwind().await;
-            return match loaded.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?? {
-                // The piece before it is given back by now.
-                (piece, None) => self.loader.load(piece).await.map(Some),
-                (piece, found) => Ok(Some((piece, found))),
-            };
+            let loaded = loaded.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
+            return Ok(Some(loaded));
         }
         match self.begin() {
             Some(begun) => self.loader.finish(begun).await.map(Some),
@@ -219,10 +217,10 @@ impl Run {
         }
     }
 
-    /// Uploads the next piece while the reader works on this one, unless the device has little room.
+    /// Uploads the next piece while the reader works on this one, if that leaves half of the device to the reader, which cannot evict it.
     fn load_ahead(&mut self) {
         let budget = self.loader.device.budget();
-        if budget.available() < budget.limit() / 2 {
+        if budget.available() < budget.limit() / 2 + most_bytes(budget.limit()) {
             return;
         }
         self.ahead = self.begin().map(|begun| {

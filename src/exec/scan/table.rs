@@ -116,9 +116,8 @@ impl Table {
     pub(crate) fn pieces_on(&self, memory: u64) -> Result<u64> {
         match self {
             Self::Memory(table) => Ok(pieces_in(memory, table.rows() as u64, table.row_bytes()?)),
-            // Of the columns that are read: no statistic tells the others' length.
             #[cfg(feature = "parquet")]
-            Self::Parquet(table) => Ok(pieces_in(memory, 1, table.bytes())),
+            Self::Parquet(table) => Ok(pieces_in(memory, 1, table.bytes_of_files())),
         }
     }
 

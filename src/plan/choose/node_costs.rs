@@ -287,7 +287,7 @@ impl<'a> NodeCosts<'a> {
         let stored = flow.and_then(|flow| Some((flow, self.cache.times(flow.bytes)?)));
         if let Some((flow, times)) = stored {
             let pieces = Table::of(&node.plan).and_then(|t| t.pieces_on(self.gpu.memory).ok());
-            let pieces = self.gpu.pieces(pieces.unwrap_or(1));
+            let pieces = self.gpu.of_pieces(pieces.unwrap_or(1), flow);
             cost.alternatives.push(Alternative {
                 // What stays is read once.
                 seconds: self.gpu.up(flow, times, self.host) + pieces + SHARE_OF_A_QUERY * reading,

@@ -48,9 +48,12 @@ impl Gpu {
         self.start() * (flow.rows / self.chunk_rows()).max(1.0)
     }
 
-    /// Seconds beside its bytes that a scan of so many pieces takes with the filters and projections above it, where they are more than one.
-    pub(crate) fn pieces(&self, pieces: u64) -> f64 {
-        self.start() * STEPS_OF_A_PIECE * (pieces.max(1) - 1) as f64
+    /// Seconds that a scan takes, with the filters and projections above it, because its rows are in so many pieces: beside those of their
+    /// bytes and of a [node](Self::node).
+    pub(crate) fn of_pieces(&self, pieces: u64, flow: Flow) -> f64 {
+        let pieces = (pieces as f64).max(flow.rows / self.chunk_rows());
+        let of_pieces = self.start() * STEPS_OF_A_PIECE * (pieces - 1.0);
+        (of_pieces - (self.node(flow) - self.start())).max(0.0)
     }
 
     fn has_many_chunks(&self, flow: Flow) -> bool {
@@ -152,6 +155,17 @@ mod tests {
         assert_eq!(rounds.left_uploads, 8.0);
         let few = SMALL.oversized(Oversized::HashPartitions, left, flow(1 << 19, 8), HOST);
         assert!(few.left_uploads < 3.0 && few.seconds < parts.seconds);
+    }
+
+    #[test]
+    fn pieces_cost_where_there_are_several() {
+        let scan = flow(60_000_000, 24);
+        assert_eq!(H200.of_pieces(1, scan), 0.0);
+        // 464 pieces of TPC-H Q15 at SF 10 took 0.4 s.
+        let seconds = SMALL.node(scan) + SMALL.of_pieces(464, scan);
+        assert!((0.3..0.5).contains(&seconds), "{seconds}");
+        // Those of short rows are as many as the memory has chunks.
+        assert!(SMALL.of_pieces(1, scan) > 0.04);
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //! | all of a long range | `program_count` runs the filter on each | `program_expand` runs it again |
 //! | all of short ranges, as of equal keys, or those that pass tests (the walk over zone maps finds them) | they are listed in batches, `program_filter` decides on each batch, and those that pass are counted by probe position | the same for the probe positions of a window, and the results of all batches are concatenated |
 //!
-//! A warp walks as many pairs at once as its lanes have bits: for ranges of a few rows nearly all of them are none.
+//! Each lane of a warp walks 16 pairs at once: for ranges of a few rows most of them are none. Listed pairs need memory for both sides'
+//! positions; without it the ranges are walked. Both ways give the same matches in the same order.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,10 +26,12 @@ use crate::device::data::matches::{BoundProgram, Matches};
 use crate::device::data::ranges::{OrderedRows, Pairs, Ranges};
 use crate::error::{BowtieError, IfItFits as _, Result};
 
-/// Candidates of a batch among those that pass the tests.
+/// Listed candidates of a batch.
 const CANDIDATES: u64 = 1 << 22;
-/// Ranges of up to this number of candidates, on average, are short: a lane of a warp walks as many at once.
+/// Ranges of up to this number of candidates, on average over all positions, are short: a lane of a warp walks half as many at once.
 const SHORT: u64 = 32;
+/// Positions of both sides for each match from which a piece is too short to list them.
+const POSITIONS_OF_A_MATCH: usize = 1024;
 /// Candidates of the first launch: some ten milliseconds.
 const FIRST_CANDIDATES: usize = 1 << 32;
 /// Launches take a multiple of this number of probe positions: whole blocks for each number of threads.
@@ -107,27 +110,29 @@ impl Stream {
         let Some(program) = ProgramArg::of(bound, n, m) else {
             return Ok(None);
         };
-        let counts = self.zeroed(m * 4, "match counts")?;
         if n == 0 || m == 0 {
+            let counts = self.zeroed(m * 4, "match counts")?;
             return Ok(Some(Buffer::cuda(counts, m)));
         }
         let fault = self.zeroed(4, "match counts")?;
-        let listed = match matches.tests.is_empty() {
-            true => {
-                let lengths = self.range_counts(matches.ranges, false)?;
-                self.short(&lengths, m).if_it_fits()?.flatten()
-            }
-            false => {
-                let Some(counts) = self.zones_count(matches, false, check_cancelled)? else {
-                    return Ok(None);
-                };
-                Some(self.scan_offsets(&counts)?)
-            }
+        let count_listed = |offsets: &Buffer<u64>| {
+            let args = (offsets, exists_only, check_cancelled);
+            self.count_listed(matches, &program, &fault, args)
         };
-        if let Some(offsets) = listed {
-            let args = (&offsets, exists_only, check_cancelled);
-            return self.count_listed(matches, &program, &fault, args);
+        if !matches.tests.is_empty() {
+            let Some(counts) = self.zones_count(matches, false, check_cancelled)? else {
+                return Ok(None);
+            };
+            return count_listed(&self.scan_offsets(&counts)?).map(Some);
         }
+        let listed = || {
+            let offsets = self.short(&self.range_counts(matches.ranges, false)?, m)?;
+            offsets.map(|offsets| count_listed(&offsets)).transpose()
+        };
+        if let Some(counts) = listed().if_it_fits()?.flatten() {
+            return Ok(Some(counts));
+        }
+        let counts = self.zeroed(m * 4, "match counts")?;
         self.in_launches(
             m,
             TOGETHER,
@@ -177,28 +182,26 @@ impl Stream {
             }));
         }
         let positions = self.window(offsets, from, len)?;
-        let listed = match matches.tests.is_empty() {
-            true => {
-                let lengths = self.lengths_of(matches.ranges, positions.clone());
-                let short = lengths.and_then(|lengths| self.short(&lengths, positions.len()));
-                short.if_it_fits()?.flatten()
-            }
-            false => {
-                let Some(counts) = self.zones_count_of(matches, positions.clone())? else {
-                    return Ok(None);
-                };
-                Some(self.scan_offsets(&counts)?)
-            }
+        let expand_listed = |candidates: &Buffer<u64>| {
+            let offsets = (offsets, candidates);
+            let of = (positions.clone(), from, len);
+            self.expand_listed(matches, &program, offsets, of, check_cancelled)
         };
-        if let Some(candidates) = listed {
-            return self.expand_listed(
-                matches,
-                &program,
-                (offsets, &candidates),
-                positions,
-                (from, len),
-                check_cancelled,
-            );
+        if !matches.tests.is_empty() {
+            let Some(counts) = self.zones_count_of(matches, positions.clone())? else {
+                return Ok(None);
+            };
+            return expand_listed(&self.scan_offsets(&counts)?).map(Some);
+        }
+        if (n + m) / len <= POSITIONS_OF_A_MATCH {
+            let listed = || {
+                let lengths = self.lengths_of(matches.ranges, positions.clone())?;
+                let candidates = self.short(&lengths, positions.len())?;
+                candidates.map(|of| expand_listed(&of)).transpose()
+            };
+            if let Some(pairs) = listed().if_it_fits()?.flatten() {
+                return Ok(Some(pairs));
+            }
         }
         let out_build = self.alloc(len * 4, "join output rows")?;
         // The counting pass decided on each candidate, so none needs the host.
@@ -233,8 +236,8 @@ impl Stream {
         }))
     }
 
-    /// The offsets of candidates, `lengths` of them by probe position, if the ranges of the `m` positions that have some are short on
-    /// average.
+    /// The offsets of candidates, `lengths` of them by probe position, if the ranges of `m` positions are short on average. Others
+    /// have none.
     fn short(self: &Arc<Self>, lengths: &Buffer<u32>, m: usize) -> Result<Option<Buffer<u64>>> {
         let offsets = self.scan_offsets(lengths)?;
         let candidates = self.read_word(memory(&offsets)?, offsets.len() - 1)?;
@@ -248,7 +251,7 @@ impl Stream {
         program: &ProgramArg,
         fault: &Memory,
         (offsets, exists_only, check_cancelled): (&Buffer<u64>, bool, &dyn Fn() -> Result<()>),
-    ) -> Result<Option<Buffer<u32>>> {
+    ) -> Result<Buffer<u32>> {
         let m = matches.ranges.rows();
         // One is added at the position of each match, and subtracted behind it: the prefix sums of these steps are the
         // counts by position.
@@ -271,13 +274,13 @@ impl Stream {
         let counts = self.scan(INCLUSIVE_U32, &steps, m, "match counts")?;
         let counts = Buffer::cuda(counts, m);
         if !exists_only {
-            return Ok(Some(counts));
+            return Ok(counts);
         }
         let from_zero = Ranges {
             lo: Buffer::cuda(self.zeroed(m * 4, "match counts")?, m),
             hi: counts,
         };
-        self.range_counts(&from_zero, true).map(Some)
+        self.range_counts(&from_zero, true)
     }
 
     /// Expands matches number `from .. from + len`, by batches of listed candidates; `positions` are the probe positions that have some of
@@ -287,10 +290,9 @@ impl Stream {
         matches: Matches<'_>,
         program: &ProgramArg,
         (offsets, candidates): (&Buffer<u64>, &Buffer<u64>),
-        positions: Range<usize>,
-        (from, len): (u64, usize),
+        (positions, from, len): (Range<usize>, u64, usize),
         check_cancelled: &dyn Fn() -> Result<()>,
-    ) -> Result<Option<Pairs>> {
+    ) -> Result<Pairs> {
         let before = self.read_word(memory(offsets)?, positions.start)?;
         // Positions of the matches from number `before` on, to the end of the window.
         let most = (from - before) as usize + len;
@@ -318,10 +320,10 @@ impl Stream {
             let rows = self.gather_values(memory(rows)?, &within, len, 4)?;
             Ok(Buffer::cuda(rows, len))
         };
-        Ok(Some(Pairs {
+        Ok(Pairs {
             probe: rows(&probe, &matches.probe.rows)?,
             build: rows(&build, &matches.build.rows)?,
-        }))
+        })
     }
 
     /// Calls `with` with the build and the probe positions of the candidates that pass the filter, in their order, once

@@ -125,6 +125,9 @@ impl Stream {
     ) -> Result<Buffer<u32>> {
         let m = ranges.rows();
         let counts = self.zeroed(m * 4, "match counts")?;
+        if window.is_empty() {
+            return Ok(Buffer::cuda(counts, m));
+        }
         let args = (
             memory(&ranges.lo)?.word(window.start)?.into(),
             memory(&ranges.hi)?.word(window.start)?.into(),

@@ -116,12 +116,17 @@ impl ParquetTable {
         columns.iter().map(|column| self.columns[*column]).collect()
     }
 
-    /// Bytes of all columns, approximately: by the widths of their types, and for text by the lengths of the files.
-    pub(crate) fn bytes(&self) -> u64 {
+    /// Bytes of all values of the files, those that are not read too, approximately.
+    pub(crate) fn bytes_of_files(&self) -> u64 {
         let files = self.source.files.iter();
         let in_files: u64 = files.map(|file| file.object_meta.size).sum();
+        in_files.saturating_mul(EXPANSION)
+    }
+
+    /// Bytes of all columns, approximately: by the widths of their types, and for text by the lengths of the files.
+    pub(crate) fn bytes(&self) -> u64 {
         let columns = self.source.table().file_schema().fields().len().max(1) as u64;
-        let of_a_column = in_files.saturating_mul(EXPANSION) / columns;
+        let of_a_column = self.bytes_of_files() / columns;
         let rows = self
             .source
             .statistics
