@@ -26,8 +26,8 @@ use crate::store::found::Found;
 use crate::store::kept_column::KeptColumn;
 use crate::store::prepared_column::HostColumn;
 use crate::store::scan::{ForScan, HostShare, Scan, WantedColumn};
+use crate::store::sent::Sent;
 use crate::store::shelf::{Shelf, Shelved as _};
-use crate::store::upload::Sent;
 
 /// The columns for one device.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ pub(crate) mod kept_column;
 pub(crate) mod pin;
 pub(crate) mod prepared_column;
 pub(crate) mod scan;
+pub(crate) mod sent;
 pub(crate) mod shelf;
 pub(crate) mod snapshots;
 pub(crate) mod table_snapshot;

@@ -1,7 +1,7 @@
 //! Uploads of columns by a [`ColumnStore`], as codes where these are narrower.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::DataType;
@@ -15,35 +15,7 @@ use crate::store::column_store::ColumnStore;
 use crate::store::kept_column::KeptColumn;
 use crate::store::prepared_column::{Codes, HostColumn, PreparedColumn};
 use crate::store::scan::{ForScan, HostShare, Scan, WantedColumn};
-
-/// A column whose upload has begun.
-pub(super) struct Sent {
-    pub(super) kept: KeptColumn,
-    /// Set where there is room for it in the store, whose handle uploads it; otherwise the scan's own handle does.
-    pub(super) staying: Option<Staying>,
-}
-
-/// Bytes of a column that is being uploaded to stay. They count as stored until this is dropped.
-pub(super) struct Staying {
-    underway: Arc<AtomicU64>,
-    bytes: u64,
-}
-
-impl Staying {
-    fn new(underway: &Arc<AtomicU64>, bytes: u64) -> Self {
-        underway.fetch_add(bytes, Ordering::Relaxed);
-        Self {
-            underway: Arc::clone(underway),
-            bytes,
-        }
-    }
-}
-
-impl Drop for Staying {
-    fn drop(&mut self) {
-        self.underway.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
+use crate::store::sent::{Sent, Staying};
 
 impl ColumnStore {
     /// Begins to upload a column that is not stored on the device, and perhaps `on_host`. It may stay where there is room, or where columns

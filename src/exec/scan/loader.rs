@@ -37,6 +37,9 @@ pub(crate) struct Loader {
     pub(crate) upload_time: Time,
 }
 
+/// A piece with its columns on the device; `None` if there is no room for them in the store.
+pub(crate) type Loaded = (Piece, Option<Found>);
+
 /// A piece whose columns are being read.
 pub(crate) struct Begun {
     pub(crate) piece: Piece,
@@ -101,8 +104,8 @@ impl Loader {
         }
     }
 
-    /// The columns of a piece on the device; `None` if there is no room for them in the store.
-    pub(crate) async fn finish(&self, begun: Begun) -> Result<(Piece, Option<Found>)> {
+    /// Uploads what is missing of a piece.
+    pub(crate) async fn finish(&self, begun: Begun) -> Result<Loaded> {
         let Begun {
             piece,
             held,
@@ -160,8 +163,8 @@ impl Loader {
         Ok(Arc::clone(self.for_scan.get_or_init(|| open)))
     }
 
-    /// The columns of a piece on the device; `None` if there is no room for them in the store.
-    pub(crate) async fn load(&self, piece: Piece) -> Result<(Piece, Option<Found>)> {
+    /// Reads and uploads what is missing of a piece.
+    pub(crate) async fn load(&self, piece: Piece) -> Result<Loaded> {
         self.finish(self.begin(piece)).await
     }
 }

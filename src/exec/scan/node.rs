@@ -21,7 +21,7 @@ use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::metrics::{ReadMetrics, ScanMetrics};
 use crate::exec::node::{DeviceOperator, Execution};
 use crate::exec::scan::limits::most_bytes;
-use crate::exec::scan::loader::{Begun, Loader, READ_AHEAD};
+use crate::exec::scan::loader::{Begun, Loaded, Loader, READ_AHEAD};
 use crate::exec::scan::table::{Piece, Table};
 use crate::exec::transfer::chunk_limits::Role;
 use crate::exec::transfer::chunker::has_small_dictionary;
@@ -30,7 +30,6 @@ use crate::options::BowtieOptions;
 use crate::runtime::host_memory::host_cache_bytes;
 use crate::runtime::planned_device::PlannedDevice;
 use crate::spec::join::SideInput;
-use crate::store::found::Found;
 use crate::store::scan::HostShare;
 
 /// Reads a table piece by piece.
@@ -142,7 +141,7 @@ struct Run {
     /// The next ones, which are being read.
     begun: VecDeque<Begun>,
     /// The next one, which is being uploaded.
-    ahead: Option<SpawnedTask<Result<(Piece, Option<Found>)>>>,
+    ahead: Option<SpawnedTask<Result<Loaded>>>,
     /// Those without room in the store.
     rest: Vec<Piece>,
     /// A piece in memory that comes behind them.
@@ -205,7 +204,7 @@ impl Run {
     }
 
     /// The next piece with its columns on the device, if there is room for them.
-    async fn next_piece(&mut self) -> Result<Option<(Piece, Option<Found>)>> {
+    async fn next_piece(&mut self) -> Result<Option<Loaded>> {
         if let Some(task) = self.ahead.take() {
             let loaded = task.join_unwind().await;
             let loaded = loaded.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
