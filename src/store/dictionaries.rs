@@ -58,7 +58,7 @@ impl Dictionaries {
             return Ok(same);
         }
         let on_device = Arc::new(device.upload_kept(std::slice::from_ref(&values))?);
-        // Another query may find it at once.
+        // Other queries use the dictionary as soon as it is listed, so its upload must be complete.
         device.settle()?;
         let made = Dictionary {
             on_host: values,

@@ -344,7 +344,7 @@ impl<S: MatchSink> JoinWalk<S> {
         }
     }
 
-    /// Whether other steps wait for memory that this join's rows may be in the way of.
+    /// Whether device memory is scarce, a step waits for it, and the rows of this join can be evicted.
     fn is_in_the_way(&self) -> bool {
         let budget = self.device.budget();
         let is_scarce = || budget.available() < budget.limit() / ROOM_FOR_PIECES;

@@ -48,8 +48,8 @@ impl Gpu {
         self.start() * (flow.rows / self.chunk_rows()).max(1.0)
     }
 
-    /// Seconds that a scan takes, with the filters and projections above it, because its rows are in so many pieces: beside those of their
-    /// bytes and of a [node](Self::node).
+    /// Extra seconds of a scan, and of the filters and projections above it, for `pieces` pieces in place of one. [`Self::node`] counts a
+    /// part of them already.
     pub(crate) fn of_pieces(&self, pieces: u64, flow: Flow) -> f64 {
         let pieces = (pieces as f64).max(flow.rows / self.chunk_rows());
         let of_pieces = self.start() * STEPS_OF_A_PIECE * (pieces - 1.0);

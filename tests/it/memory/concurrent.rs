@@ -124,7 +124,7 @@ async fn sixteen_sessions_on_one_device() {
 /// Planning asks the driver for its devices, but opens none: no context, and no kernels.
 #[tokio::test]
 async fn planning_opens_no_device() {
-    let runtime = BowtieRuntime::with_device_memory(2 << 20);
+    let runtime = BowtieRuntime::with_device_memory(MEMORY);
     let state = SessionStateBuilder::new()
         .with_default_features()
         .with_bowtie_runtime(Arc::clone(&runtime))

@@ -6,8 +6,8 @@
 //! | all of a long range | `program_count` runs the filter on each | `program_expand` runs it again |
 //! | all of short ranges, as of equal keys, or those that pass tests (the walk over zone maps finds them) | they are listed in batches, `program_filter` decides on each batch, and those that pass are counted by probe position | the same for the probe positions of a window, and the results of all batches are concatenated |
 //!
-//! Each lane of a warp walks 16 pairs at once: for ranges of a few rows most of them are none. Listed pairs need memory for both sides'
-//! positions; without it the ranges are walked. Both ways give the same matches in the same order.
+//! A lane of a warp evaluates 16 candidates at once, so it wastes most of its work on a range of a few. A list needs memory for the
+//! positions of both sides; without that memory the ranges are walked. Both ways give the same matches in the same order.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,9 +28,10 @@ use crate::error::{BowtieError, IfItFits as _, Result};
 
 /// Listed candidates of a batch.
 const CANDIDATES: u64 = 1 << 22;
-/// Ranges of up to this number of candidates, on average over all positions, are short: a lane of a warp walks half as many at once.
+/// Ranges with at most this number of candidates, on average over all probe positions, are short: two steps of a lane.
 const SHORT: u64 = 32;
-/// Positions of both sides for each match from which a piece is too short to list them.
+/// Candidates are listed for a piece of output only if the two sides have at most this number of positions for each match of it: every
+/// piece pays for all positions.
 const POSITIONS_OF_A_MATCH: usize = 1024;
 /// Candidates of the first launch: some ten milliseconds.
 const FIRST_CANDIDATES: usize = 1 << 32;
