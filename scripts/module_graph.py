@@ -18,6 +18,7 @@ LAYERS = [
     ("crate", "crate"),
     ("rates", "crate::rates"),
     ("session", "crate::session"),
+    ("report", "crate::report"),
     ("plan", "crate::plan"),
     ("functions", "crate::functions"),
     ("exec", "crate::exec"),

@@ -26,7 +26,7 @@
 //! Imports go downwards only, and no two files import each other, directly or in a circle: `scripts/module_graph.py`
 //! checks it.
 //!
-//! Start with [`BowtieSessionExt`]; every option is a field of [`BowtieOptions`]. Comments cite papers by a letter and
+//! Start with [`BowtieContextExt`] or [`BowtieSessionExt`]; every option is a field of [`BowtieOptions`]. Comments cite papers by a letter and
 //! a section: **\[T\]** Bellas and Gounaris, *GPU processing of theta-joins* (2017); **\[D\]** Diamos, Wu, Lele, Wang
 //! and Yalamanchili, *Relational Algorithms for Multi-Bulk-Synchronous Processors* (2012); **\[W\]** Wu, Koutsoukos and
 //! Alonso, *Efficiently Processing Joins and Grouped Aggregations on GPUs* (2025); **\[B\]** Bellas, *Advanced Joins on
@@ -49,6 +49,7 @@ mod plan;
 #[cfg(feature = "measure")]
 #[doc(hidden)]
 pub mod rates;
+mod report;
 mod runtime;
 mod session;
 mod spec;
@@ -58,11 +59,15 @@ mod store;
 #[doc(hidden)]
 pub use device::faults::{Fault, Faults};
 pub use options::{
-    BowtieOptions, Bytes, CacheSize, ChunkRows, DeviceChoice, GroupStrategy, JoinStrategy,
-    MaterializationChoice, Offload, SetStrategy, ThetaStrategy,
+    BowtieOptions, Bytes, CacheSize, ChunkRows, DeviceChoice, EquiJoinStrategy, GroupStrategy,
+    MaterializationChoice, MinSpeedup, Offload, SetStrategy, ThetaStrategy,
 };
+pub use report::explain::explain;
+pub use report::plan_report::{NodeReport, PlanReport, PlanSummary, Verdict};
+pub use report::profile::run::{Profile, profile};
+pub use runtime::list::{DeviceInfo, devices};
 pub use runtime::process::{BowtieRuntime, DeviceMemory};
-pub use session::BowtieSessionExt;
+pub use session::{BowtieConfigExt, BowtieContextExt, BowtieSessionExt};
 
 /// The README's code compiles.
 #[cfg(doctest)]

@@ -4,38 +4,168 @@
 use std::fmt;
 use std::str::FromStr;
 
-use datafusion::common::config::{ConfigExtension, ConfigField, ConfigOptions, Visit};
-use datafusion::common::{config_err, extensions_options};
+use datafusion::common::config::{
+    ConfigEntry, ConfigExtension, ConfigField, ConfigOptions, ExtensionOptions, Visit,
+};
+use datafusion::common::config_err;
 use datafusion::error::{DataFusionError, Result};
 
-use crate::ir::set_predicate::SetTechnique;
-use crate::ir::strategies::{EquiStrategy, Materialization, Strategy};
+/// Declares the options: for each a field, its default, a builder, and what `SET` and `SHOW` do with it.
+macro_rules! options {
+    ($(
+        $(#[doc = $doc:tt])*
+        $name:ident / $with:ident: $type:ty = $default:expr
+    ),* $(,)?) => {
+        /// Options of datafusion-bowtie.
+        ///
+        /// ```
+        /// use datafusion::prelude::SessionConfig;
+        /// use datafusion_bowtie::{BowtieConfigExt, BowtieOptions, Bytes, DeviceChoice, Offload};
+        /// # fn main() -> datafusion::error::Result<()> {
+        /// let options = BowtieOptions::default()
+        ///     .with_offload(Offload::Force)
+        ///     .with_device(DeviceChoice::Host)
+        ///     .with_device_memory(Bytes::at_most(512 << 20)?);
+        /// let config = SessionConfig::new().with_bowtie_options(options);
+        /// # Ok(())
+        /// # }
+        /// ```
+        #[derive(Debug, Clone)]
+        #[non_exhaustive]
+        pub struct BowtieOptions {
+            $($(#[doc = $doc])* pub $name: $type,)*
+        }
 
-extensions_options! {
-    /// Options of datafusion-bowtie.
-    pub struct BowtieOptions {
-        /// Which operators bowtie replaces. off: none; auto: joins for which DataFusion has no good algorithm, with the aggregates above them, and on a GPU equi-joins and aggregations whose estimated gain exceeds their transfers; force: every operator that it supports.
-        pub offload: Offload, default = Offload::Auto
-        /// Where replaced operators run. auto: the first usable GPU, or the CPU; host: the CPU backend, on all cores; cuda or cuda:N: an NVIDIA GPU.
-        pub device: DeviceChoice, default = DeviceChoice::Auto
-        /// Most device memory that the session's queries reserve, such as 512MB or 8GB; auto: nine tenths of what a GPU has free, half of the machine's memory on the CPU backend. All sessions of a process together are bounded by the device's memory.
-        pub device_memory: Bytes, default = Bytes(None)
-        /// Columns of tables that stay on the device between queries. off: none; auto: as many as fit three quarters of a GPU's memory, none on the CPU backend; a size such as 8GB: at most as many. Queries that need memory evict those that were used longest ago.
-        pub cache: CacheSize, default = CacheSize::Auto
-        /// Columns of tables that stay in host memory, in the form in which the device stores them, where it has no room. off: none; auto: as many as fit a quarter of the machine's memory, none on the CPU backend or where DataFusion's memory pool is bounded; a size such as 32GB: at most as many, reserved in the memory pool, of a bounded one a quarter at most.
-        pub host_cache: CacheSize, default = CacheSize::Auto
-        /// Most rows of a chunk; auto: as many as fit the device's memory.
-        pub chunk_rows: ChunkRows, default = ChunkRows(None)
-        /// Algorithm of theta joins. auto: chosen by the condition; range: a range of one sorted column; dominance: a range of one sorted column, and tests of the other comparisons by zone maps; tiles: all pairs are tested.
-        pub theta_strategy: ThetaStrategy, default = ThetaStrategy(None)
-        /// Algorithm of equi-joins without inequalities. auto: chosen by the device for the keys; direct: the key is an array index, or a bit where only existence matters; hash: one hash table (NPHJ); partitioned_hash: a hash table for each partition of unique build keys, sorted partitions for duplicate keys (PHJ); sort_merge: both sides sorted (SMJ).
-        pub join_strategy: JoinStrategy, default = JoinStrategy(None)
-        /// Materialisation of an equi-join's output columns. auto: chosen by the device; gfur: gathered by row ids after the join; gftr: carried through the join, as far as their types allow.
-        pub materialization: MaterializationChoice, default = MaterializationChoice(None)
-        /// Technique of set joins. auto: chosen by the device for the sets; prefix: an inverted index on prefixes; inverted_index: an inverted index on all elements, with counts; signature: hashed signatures reject pairs; bitmap: a bit for each element; matrix: a product of binary matrices; rarest: candidates by the rarest element; intersect: pair by pair.
-        pub set_strategy: SetStrategy, default = SetStrategy(None)
-        /// GROUP BY algorithm. auto: chosen by the range of the keys and a sample of them; hash_shared: accumulators in each thread block's shared memory; hash_global: accumulators in global memory; partition: keys and values partitioned first; sort: rows in the order of their keys; sort_dict: rows in the order of numbers that hashing gave the keys.
-        pub group_strategy: GroupStrategy, default = GroupStrategy(None)
+        impl Default for BowtieOptions {
+            fn default() -> Self {
+                Self { $($name: $default),* }
+            }
+        }
+
+        impl BowtieOptions {
+            $(
+                #[doc = concat!("The same options with another value of `bowtie.", stringify!($name), "`.")]
+                #[must_use]
+                pub fn $with(self, $name: $type) -> Self {
+                    Self { $name, ..self }
+                }
+            )*
+
+            /// The names of all options, without `bowtie.`.
+            pub const NAMES: &[&str] = &[$(stringify!($name)),*];
+        }
+
+        impl ConfigField for BowtieOptions {
+            fn set(&mut self, key: &str, value: &str) -> Result<()> {
+                match current_name(key) {
+                    $(stringify!($name) => self.$name.take(stringify!($name), value),)*
+                    _ => unknown(key),
+                }
+            }
+
+            fn visit<V: Visit>(&self, v: &mut V, _: &str, _: &'static str) {
+                $(v.some(stringify!($name), &self.$name, concat!($($doc),*).trim());)*
+            }
+        }
+    };
+}
+
+options! {
+    /// Which operators bowtie replaces. off: none; auto: joins for which DataFusion has no good algorithm, with the aggregates above them, and on a GPU equi-joins and aggregations whose estimated gain exceeds their transfers; force: every operator that it supports.
+    offload / with_offload: Offload = Offload::Auto,
+    /// Where replaced operators run. auto: the first usable GPU, or the CPU; host: the CPU backend, on all cores; cuda or cuda:N: an NVIDIA GPU.
+    device / with_device: DeviceChoice = DeviceChoice::Auto,
+    /// Whether a query fails whose joins or aggregations cannot be offloaded, or whose GPU does not open, instead of running elsewhere. What auto leaves to DataFusion because it is no slower there is no failure. true or false.
+    strict / with_strict: bool = false,
+    /// How many times sooner than DataFusion an operator must be estimated to run on a GPU for auto to replace it, from 1 to 100.
+    min_speedup / with_min_speedup: MinSpeedup = MinSpeedup::DEFAULT,
+    /// Most device memory that the session's queries reserve, such as 512MB or 8GB; auto: nine tenths of what a GPU has free, half of the machine's memory on the CPU backend. All sessions of a process together are bounded by the device's memory.
+    device_memory / with_device_memory: Bytes = Bytes::AUTO,
+    /// Columns of tables that stay on the device between queries. off: none; auto: as many as fit three quarters of a GPU's memory, none on the CPU backend; a size such as 8GB: at most as many. Queries that need memory evict those that were used longest ago.
+    cache / with_cache: CacheSize = CacheSize::Auto,
+    /// Columns of tables that stay in host memory, in the form in which the device stores them, where it has no room. off: none; auto: as many as fit a quarter of the machine's memory, none on the CPU backend or where DataFusion's memory pool is bounded; a size such as 32GB: at most as many, reserved in the memory pool, of a bounded one a quarter at most.
+    host_cache / with_host_cache: CacheSize = CacheSize::Auto,
+    /// Most rows of a chunk; auto: as many as fit the device's memory.
+    chunk_rows / with_chunk_rows: ChunkRows = ChunkRows::AUTO,
+    /// Algorithm of theta joins. auto: chosen by the condition; range: a range of one sorted column; dominance: a range of one sorted column, and tests of the other comparisons by zone maps; tiles: all pairs are tested.
+    theta_strategy / with_theta_strategy: ThetaStrategy = ThetaStrategy::AUTO,
+    /// Algorithm of equi-joins without inequalities. auto: chosen by the device for the keys; direct: the key is an array index, or a bit where only existence matters; hash: one hash table (NPHJ); partitioned_hash: a hash table for each partition of unique build keys, sorted partitions for duplicate keys (PHJ); sort_merge: both sides sorted (SMJ).
+    equi_join_strategy / with_equi_join_strategy: EquiJoinStrategy = EquiJoinStrategy::AUTO,
+    /// Materialisation of an equi-join's output columns. auto: chosen by the device; late: gathered by row ids after the join (GFUR); early: carried through the join, as far as their types allow (GFTR).
+    materialization / with_materialization: MaterializationChoice = MaterializationChoice::AUTO,
+    /// Technique of set joins. auto: chosen by the device for the sets; prefix: an inverted index on prefixes; inverted_index: an inverted index on all elements, with counts; signature: hashed signatures reject pairs; bitmap: a bit for each element; matrix: a product of binary matrices; rarest: candidates by the rarest element; intersect: pair by pair.
+    set_strategy / with_set_strategy: SetStrategy = SetStrategy::AUTO,
+    /// GROUP BY algorithm. auto: chosen by the range of the keys and a sample of them; hash_shared: accumulators in each thread block's shared memory; hash_global: accumulators in global memory; partition: keys and values partitioned first; sort: rows in the order of their keys; sort_dict: rows in the order of numbers that hashing gave the keys.
+    group_strategy / with_group_strategy: GroupStrategy = GroupStrategy::AUTO,
+}
+
+/// Names that options had before, which `SET` still takes, and those of today.
+const FORMER_NAMES: [(&str, &str); 1] = [("join_strategy", "equi_join_strategy")];
+
+/// The name of today of the option that `SET` calls `key`.
+fn current_name(key: &str) -> &str {
+    let former = FORMER_NAMES.iter().find(|(name, _)| *name == key);
+    former.map_or(key, |(_, name)| name)
+}
+
+/// # Errors
+/// Always: there is no option of this name.
+fn unknown<T>(key: &str) -> Result<T> {
+    let all: Vec<String> = BowtieOptions::NAMES
+        .iter()
+        .map(|name| format!("{}.{name}", BowtieOptions::PREFIX))
+        .collect();
+    config_err!(
+        "there is no option bowtie.{key}: use one of {}",
+        all.join(", ")
+    )
+}
+
+impl ExtensionOptions for BowtieOptions {
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        ConfigField::set(self, key, value)
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        let mut entries = Entries(vec![]);
+        self.visit(&mut entries, "", "");
+        entries.0
+    }
+}
+
+/// Lists options with their values.
+struct Entries(Vec<ConfigEntry>);
+
+impl Entries {
+    /// DataFusion lists an extension's options by this key; with the prefix, SHOW finds them.
+    fn push(&mut self, key: &str, value: Option<String>, description: &'static str) {
+        self.0.push(ConfigEntry {
+            key: format!("{}.{key}", BowtieOptions::PREFIX),
+            value,
+            description,
+        });
+    }
+}
+
+impl Visit for Entries {
+    fn some<V: fmt::Display>(&mut self, key: &str, value: V, description: &'static str) {
+        self.push(key, Some(value.to_string()), description);
+    }
+
+    fn none(&mut self, key: &str, description: &'static str) {
+        self.push(key, None, description);
     }
 }
 
@@ -44,6 +174,47 @@ impl ConfigExtension for BowtieOptions {
 }
 
 impl BowtieOptions {
+    /// Options by name, with or without `bowtie.`; those that are not named have their defaults.
+    ///
+    /// ```
+    /// use datafusion_bowtie::{BowtieOptions, Offload};
+    /// # fn main() -> datafusion::error::Result<()> {
+    /// let options = BowtieOptions::from_map([("bowtie.offload", "force"), ("cache", "8GB")])?;
+    /// assert_eq!(options.offload, Offload::Force);
+    /// assert!(BowtieOptions::from_map([("ofload", "force")]).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no such option, or it cannot have the value; the error names what it can be.
+    pub fn from_map<K: AsRef<str>, V: AsRef<str>>(
+        options: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self> {
+        let mut made = Self::default();
+        for (name, value) in options {
+            let name = name.as_ref();
+            let name = name.strip_prefix("bowtie.").unwrap_or(name);
+            ConfigField::set(&mut made, name, value.as_ref())?;
+        }
+        Ok(made)
+    }
+
+    /// The options that the environment sets: `BOWTIE_OFFLOAD`, `BOWTIE_DEVICE_MEMORY`, and so on; others have their defaults.
+    ///
+    /// # Errors
+    /// If an option cannot have the value of its variable.
+    pub fn from_env() -> Result<Self> {
+        Self::from_map(Self::of_env())
+    }
+
+    /// The options that the environment sets, by name.
+    fn of_env() -> impl Iterator<Item = (&'static str, String)> {
+        let variable = |name: &str| format!("BOWTIE_{}", name.to_ascii_uppercase());
+        let set = move |name: &'static str| Some((name, std::env::var(variable(name)).ok()?));
+        Self::NAMES.iter().copied().filter_map(set)
+    }
+
     /// The options of a session, or the defaults if the session was created without them.
     pub(crate) fn of(config: &ConfigOptions) -> Self {
         config
@@ -54,29 +225,52 @@ impl BowtieOptions {
     }
 }
 
-/// Implements `SET` and display for the type of an option, by its `FromStr` and `Display`.
-macro_rules! option_field {
-    ($type:ty) => {
-        impl ConfigField for $type {
-            fn visit<V: Visit>(&self, v: &mut V, key: &str, description: &'static str) {
-                // DataFusion lists an extension's options by this key; with the prefix, SHOW finds them.
-                v.some(
-                    &format!("{}.{key}", BowtieOptions::PREFIX),
-                    self,
-                    description,
-                )
-            }
+/// The value of an option.
+trait OptionValue {
+    /// # Errors
+    /// If option `name` cannot have the value; the error names those that it can have.
+    fn take(&mut self, name: &str, value: &str) -> Result<()>;
+}
 
-            fn set(&mut self, _: &str, value: &str) -> Result<()> {
+macro_rules! option_values {
+    ($($type:ty),*) => {$(
+        impl OptionValue for $type {
+            fn take(&mut self, _: &str, value: &str) -> Result<()> {
                 *self = value.parse()?;
                 Ok(())
             }
         }
-    };
+    )*};
+}
+
+option_values!(
+    Offload,
+    DeviceChoice,
+    MinSpeedup,
+    Bytes,
+    CacheSize,
+    ChunkRows,
+    ThetaStrategy,
+    EquiJoinStrategy,
+    MaterializationChoice,
+    SetStrategy,
+    GroupStrategy
+);
+
+impl OptionValue for bool {
+    fn take(&mut self, name: &str, value: &str) -> Result<()> {
+        *self = match value.trim().to_ascii_lowercase().as_str() {
+            "true" => true,
+            "false" => false,
+            _ => return config_err!("bowtie.{name} cannot be '{value}': use true or false"),
+        };
+        Ok(())
+    }
 }
 
 /// `bowtie.offload`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Offload {
     /// Replaces no operator.
     Off,
@@ -109,10 +303,9 @@ impl fmt::Display for Offload {
     }
 }
 
-option_field!(Offload);
-
 /// `bowtie.device`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum DeviceChoice {
     /// The first usable GPU, or the CPU backend.
     Auto,
@@ -152,219 +345,13 @@ impl fmt::Display for DeviceChoice {
     }
 }
 
-option_field!(DeviceChoice);
-
-/// `bowtie.chunk_rows`: a number of rows, or automatic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChunkRows(pub Option<usize>);
-
-impl FromStr for ChunkRows {
-    type Err = DataFusionError;
-
-    fn from_str(value: &str) -> Result<Self> {
-        let text = value.trim();
-        if text.eq_ignore_ascii_case("auto") {
-            return Ok(Self(None));
-        }
-        match text.parse::<usize>() {
-            Ok(rows) if (1..=crate::ir::limits::MAX_CHUNK_ROWS).contains(&rows) => {
-                Ok(Self(Some(rows)))
-            }
-            _ => config_err!(
-                "bowtie.chunk_rows cannot be '{value}': use auto, or a number of rows from 1 to {}",
-                crate::ir::limits::MAX_CHUNK_ROWS
-            ),
-        }
-    }
-}
-
-impl fmt::Display for ChunkRows {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            None => f.write_str("auto"),
-            Some(rows) => write!(f, "{rows}"),
-        }
-    }
-}
-
-option_field!(ChunkRows);
-
-/// `bowtie.theta_strategy`: a strategy, or automatic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ThetaStrategy(pub(crate) Option<Strategy>);
-
-impl FromStr for ThetaStrategy {
-    type Err = DataFusionError;
-
-    fn from_str(value: &str) -> Result<Self> {
-        Ok(Self(match value.trim().to_ascii_lowercase().as_str() {
-            "auto" => None,
-            "range" => Some(Strategy::Range),
-            "dominance" => Some(Strategy::Dominance),
-            "tiles" => Some(Strategy::Tiles),
-            _ => {
-                return config_err!(
-                    "bowtie.theta_strategy cannot be '{value}': use auto, range, dominance or tiles"
-                );
-            }
-        }))
-    }
-}
-
-impl fmt::Display for ThetaStrategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            None => f.write_str("auto"),
-            Some(strategy) => write!(f, "{strategy}"),
-        }
-    }
-}
-
-option_field!(ThetaStrategy);
-
-/// `bowtie.join_strategy`: a strategy of equi-joins, or automatic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JoinStrategy(pub(crate) Option<EquiStrategy>);
-
-impl FromStr for JoinStrategy {
-    type Err = DataFusionError;
-
-    fn from_str(value: &str) -> Result<Self> {
-        Ok(Self(match value.trim().to_ascii_lowercase().as_str() {
-            "auto" => None,
-            "direct" => Some(EquiStrategy::Direct),
-            "hash" | "nphj" => Some(EquiStrategy::Hash),
-            "partitioned_hash" | "phj" => Some(EquiStrategy::PartitionedHash),
-            "sort_merge" | "smj" => Some(EquiStrategy::SortMerge),
-            _ => {
-                return config_err!(
-                    "bowtie.join_strategy cannot be '{value}': use auto, direct, hash, partitioned_hash or sort_merge"
-                );
-            }
-        }))
-    }
-}
-
-impl fmt::Display for JoinStrategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            None => f.write_str("auto"),
-            Some(strategy) => strategy.fmt(f),
-        }
-    }
-}
-
-option_field!(JoinStrategy);
-
-/// `bowtie.materialization`: a materialisation, or automatic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MaterializationChoice(pub(crate) Option<Materialization>);
-
-impl FromStr for MaterializationChoice {
-    type Err = DataFusionError;
-
-    fn from_str(value: &str) -> Result<Self> {
-        Ok(Self(match value.trim().to_ascii_lowercase().as_str() {
-            "auto" => None,
-            "gfur" => Some(Materialization::Gfur),
-            "gftr" => Some(Materialization::Gftr),
-            _ => {
-                return config_err!(
-                    "bowtie.materialization cannot be '{value}': use auto, gfur or gftr"
-                );
-            }
-        }))
-    }
-}
-
-impl fmt::Display for MaterializationChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            None => f.write_str("auto"),
-            Some(materialization) => materialization.fmt(f),
-        }
-    }
-}
-
-option_field!(MaterializationChoice);
-
-/// `bowtie.set_strategy`: a technique of set joins, or automatic.
-///
-/// In \[B\] (Bellas, *Advanced Joins on GPUs*) `prefix` is PPJoin, `inverted_index` sf-gSSJoin, `signature` the bitmap
-/// filter, `bitmap` BI (the naive one), `matrix` MM and `intersect` IP-OBS; `rarest` is none of its techniques. A
-/// technique that does not support a predicate or its sets is replaced by the nearest one. The metrics `indexed_…` of
-/// `EXPLAIN ANALYZE` show which technique ran.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SetStrategy(pub(crate) Option<SetTechnique>);
-
-impl FromStr for SetStrategy {
-    type Err = DataFusionError;
-
-    fn from_str(value: &str) -> Result<Self> {
-        let name = value.trim().to_ascii_lowercase();
-        let known = SetTechnique::ALL
-            .into_iter()
-            .find(|technique| technique.name() == name);
-        match known {
-            None if name != "auto" => config_err!(
-                "bowtie.set_strategy cannot be '{value}': use auto, prefix, inverted_index, signature, bitmap, matrix, rarest or intersect"
-            ),
-            technique => Ok(Self(technique)),
-        }
-    }
-}
-
-impl fmt::Display for SetStrategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.map_or("auto", SetTechnique::name))
-    }
-}
-
-option_field!(SetStrategy);
-
-/// `bowtie.group_strategy`: a strategy, or automatic.
-///
-/// In \[W\] (Wu, Koutsoukos and Alonso, 2025), `hash_shared` is HGB where keys are numbered by hashing, `sort` is SGB
-/// (with GFTR for dense keys of up to 2^16 groups, with GFUR otherwise), and `sort_dict` is SGB-DE. `hash_global` and
-/// `partition` are other algorithms. A strategy that a device does not have, or that does not suit the groups, is
-/// replaced by the nearest one. `EXPLAIN ANALYZE` counts the chunks by the strategy that grouped them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GroupStrategy(pub(crate) Option<crate::ir::strategies::GroupStrategy>);
-
-impl FromStr for GroupStrategy {
-    type Err = DataFusionError;
-
-    fn from_str(value: &str) -> Result<Self> {
-        let name = value.trim().to_ascii_lowercase();
-        let known = crate::ir::strategies::GroupStrategy::ALL
-            .into_iter()
-            .find(|strategy| strategy.name() == name);
-        match known {
-            None if name != "auto" => config_err!(
-                "bowtie.group_strategy cannot be '{value}': use auto, hash_shared, hash_global, partition, sort or sort_dict"
-            ),
-            strategy => Ok(Self(strategy)),
-        }
-    }
-}
-
-impl fmt::Display for GroupStrategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            self.0
-                .map_or("auto", crate::ir::strategies::GroupStrategy::name),
-        )
-    }
-}
-
-option_field!(GroupStrategy);
-
 mod sizes;
+mod strategies;
 
-pub use sizes::{Bytes, CacheSize};
-
-option_field!(Bytes);
-option_field!(CacheSize);
+pub use sizes::{Bytes, CacheSize, ChunkRows, MinSpeedup};
+pub use strategies::{
+    EquiJoinStrategy, GroupStrategy, MaterializationChoice, SetStrategy, ThetaStrategy,
+};
 
 #[cfg(test)]
 mod tests;

@@ -1,35 +1,96 @@
 //! Start reading here: [`BowtieSessionExt::with_bowtie`] registers options, rule and functions in a
-//! `SessionStateBuilder`. Devices are opened when a query first needs one (`runtime/session_devices.rs`).
+//! `SessionStateBuilder`, [`BowtieContextExt::enable_bowtie`] in a `SessionContext` that exists. Devices are opened when a
+//! query first needs one (`runtime/session_devices.rs`).
 
+use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::catalog::{TableFunction, TableFunctionImpl};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::context::QueryPlanner;
+use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::functions::set_functions;
 use crate::options::BowtieOptions;
 use crate::plan::cache::cache_function::CacheFunction;
 use crate::plan::cache::pin_function::{Action, PinFunction};
-use crate::plan::explain::devices_function::DevicesFunction;
-use crate::plan::explain::explain_function::ExplainFunction;
 use crate::plan::rule::BowtieRule;
 use crate::plan::snapshots::query_planner::BowtieQueryPlanner;
+use crate::report::devices_function::DevicesFunction;
+use crate::report::explain_function::ExplainFunction;
+use crate::report::stats_function::StatsFunction;
 use crate::runtime::process::BowtieRuntime;
 use crate::runtime::session_devices::SessionDevices;
+
+/// Adds datafusion-bowtie to a session that exists.
+pub trait BowtieContextExt: Sized {
+    /// Adds what [`with_bowtie`](BowtieSessionExt::with_bowtie) adds. The session stays the same: its tables, functions,
+    /// options and id, and every clone of the context has bowtie from then on. It may be called twice.
+    ///
+    /// ```
+    /// use datafusion::prelude::*;
+    /// use datafusion_bowtie::BowtieContextExt;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> datafusion::error::Result<()> {
+    /// let ctx = SessionContext::new().enable_bowtie()?;
+    /// ctx.sql("SELECT * FROM bowtie_devices()").await?.show().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As `with_bowtie`.
+    fn enable_bowtie(self) -> Result<Self> {
+        self.enable_bowtie_runtime(BowtieRuntime::shared())
+    }
+
+    /// As [`enable_bowtie`](BowtieContextExt::enable_bowtie), with a runtime other than the process's shared one.
+    ///
+    /// # Errors
+    /// As `with_bowtie`.
+    fn enable_bowtie_runtime(self, runtime: Arc<BowtieRuntime>) -> Result<Self>;
+}
+
+impl BowtieContextExt for SessionContext {
+    fn enable_bowtie_runtime(self, runtime: Arc<BowtieRuntime>) -> Result<Self> {
+        let state = self.state();
+        let id = state.session_id().to_string();
+        let state = SessionStateBuilder::new_from_existing(state)
+            .with_session_id(id)
+            .with_bowtie_runtime(runtime)?
+            .build();
+        *self.state_ref().write() = state;
+        Ok(self)
+    }
+}
+
+/// Sets the options of datafusion-bowtie in a session's configuration.
+pub trait BowtieConfigExt: Sized {
+    /// The configuration with these options.
+    fn with_bowtie_options(self, options: BowtieOptions) -> Self;
+}
+
+impl BowtieConfigExt for SessionConfig {
+    fn with_bowtie_options(mut self, options: BowtieOptions) -> Self {
+        self.options_mut().extensions.insert(options);
+        self
+    }
+}
 
 /// Registers datafusion-bowtie.
 pub trait BowtieSessionExt: Sized {
     /// Adds the `bowtie.*` options, the physical optimizer rule, the set functions (`array_overlap`, `array_jaccard`,
     /// `array_dice`, `array_cosine`, `array_containment`), and the table functions `bowtie_explain`, `bowtie_devices`,
-    /// `bowtie_cache`, `bowtie_pin` and `bowtie_unpin`.
+    /// `bowtie_stats`, `bowtie_cache`, `bowtie_pin` and `bowtie_unpin`.
     ///
-    /// Options that the session configuration already has are kept. Call it once, after `with_config` and after any call
-    /// that replaces the physical optimizer rules. `with_default_features` may come before or after it.
+    /// Options that the session configuration already has are kept. A configuration that is set later replaces bowtie's
+    /// options too: give it some by [`with_bowtie_options`](BowtieConfigExt::with_bowtie_options). Call it after any call
+    /// that replaces the physical optimizer rules; `with_default_features` may come before or after it. It may be called
+    /// twice; the second runtime counts.
     ///
     /// # Errors
-    /// If the physical optimizer rules lack `EnsureRequirements`, before which bowtie's rule is inserted, or if it was
-    /// called before on this builder.
+    /// If the physical optimizer rules lack `EnsureRequirements`, before which bowtie's rule is inserted.
     ///
     /// # Example
     /// ```
@@ -71,12 +132,10 @@ impl BowtieSessionExt for SessionStateBuilder {
             let devices = Arc::clone(&devices);
             Arc::new(PinFunction { devices, action })
         };
-        let table_functions: [(&str, Arc<dyn TableFunctionImpl>); 5] = [
-            (
-                ExplainFunction::NAME,
-                Arc::new(ExplainFunction::new(Arc::clone(&rule))),
-            ),
+        let table_functions: [(&str, Arc<dyn TableFunctionImpl>); 6] = [
+            (ExplainFunction::NAME, Arc::new(ExplainFunction)),
             (DevicesFunction::NAME, Arc::new(DevicesFunction)),
+            (StatsFunction::NAME, Arc::new(StatsFunction)),
             (
                 CacheFunction::NAME,
                 Arc::new(CacheFunction {
@@ -93,9 +152,10 @@ impl BowtieSessionExt for SessionStateBuilder {
         }
 
         let planner = self.query_planner();
+        let inner = planner.take().and_then(inner_planner);
         *planner = Some(Arc::new(BowtieQueryPlanner {
             runtime: Arc::clone(&runtime),
-            inner: planner.take(),
+            inner,
         }));
 
         self.scalar_functions()
@@ -103,22 +163,30 @@ impl BowtieSessionExt for SessionStateBuilder {
             .extend(set_functions());
 
         let rules = &mut self.physical_optimizers().get_or_insert_default().rules;
-        if rules.iter().any(|known| known.name() == BowtieRule::NAME) {
-            return Err(DataFusionError::Configuration(
-                "with_bowtie was called twice on one SessionStateBuilder: call it once".into(),
-            ));
-        }
+        rules.retain(|known| known.name() != BowtieRule::NAME);
         let before = rules
             .iter()
             .position(|known| known.name() == BowtieRule::BEFORE)
             .ok_or_else(|| {
                 DataFusionError::Configuration(format!(
-                    "with_bowtie must stand before the physical optimizer rule {}, which this session does not have: \
-                     keep DataFusion's default rules, or put that rule back",
+                    "bowtie's rule must run before the physical optimizer rule {}, which is missing from this session: keep \
+                     DataFusion's default rules, or put that rule back before with_bowtie",
                     BowtieRule::BEFORE
                 ))
             })?;
         rules.insert(before, rule);
         Ok(self)
     }
+}
+
+/// The planner that bowtie's calls: none where that is DataFusion's default, which bowtie's then is in place of.
+fn inner_planner(
+    planner: Arc<dyn QueryPlanner + Send + Sync>,
+) -> Option<Arc<dyn QueryPlanner + Send + Sync>> {
+    let any: &dyn Any = planner.as_ref();
+    if let Some(own) = any.downcast_ref::<BowtieQueryPlanner>() {
+        return own.inner.clone();
+    }
+    // DataFusion's is a private type.
+    (format!("{planner:?}") != "DefaultQueryPlanner").then_some(planner)
 }

@@ -68,7 +68,7 @@ pub async fn run(arguments: &Arguments) -> Result<()> {
     let engines = vec![
         Engine::new(BASELINE, Growth::Rows, &[("bowtie.offload", "off")]),
         Engine::bowtie(BOWTIE, Growth::Rows, &[]),
-        Engine::bowtie(GFTR, Growth::Rows, &[("bowtie.materialization", "gftr")]),
+        Engine::bowtie(GFTR, Growth::Rows, &[("bowtie.materialization", "early")]),
     ];
     let mut contest = Contest::open("equi", engines, arguments).await?;
     for (name, sql, sum_of) in QUERIES {

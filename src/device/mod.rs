@@ -4,6 +4,7 @@
 //! `u64`. Nothing here depends on SQL or plans.
 
 pub(crate) mod budget;
+pub(crate) mod counters;
 #[cfg(feature = "cuda")]
 pub(crate) mod cuda;
 pub(crate) mod data;
@@ -21,4 +22,5 @@ pub(crate) mod presorted;
 pub(crate) mod primitives;
 pub(crate) mod profile;
 pub(crate) mod row_width;
+pub(crate) mod trace;
 pub(crate) mod wavelet;

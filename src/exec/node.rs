@@ -3,8 +3,10 @@
 
 use std::any::Any;
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Statistics;
@@ -18,11 +20,13 @@ use datafusion::physical_plan::{
     ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs,
     apply_expression_roots,
 };
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 
+use crate::device::counters::Counters;
 use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
-use crate::exec::chunk::DeviceStream;
+use crate::device::trace::{self, Scope, Trace};
+use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::runtime::planned_device::PlannedDevice;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -242,13 +246,20 @@ impl DeviceNode {
         device: Arc<dyn Device>,
         context: Arc<TaskContext>,
     ) -> Result<DeviceStream> {
-        self.operator.execute(Execution {
+        let scope = Scope {
+            counters: Arc::new(Counters::of(&self.metrics)),
+            trace: context.session_config().get_extension::<Trace>(),
+            node: std::ptr::from_ref(self).addr(),
+        };
+        let _entered = trace::enter(Some(scope.clone()));
+        let chunks = self.operator.execute(Execution {
             inputs: &self.inputs,
             device,
             planned: &self.device,
             context,
             metrics: &self.metrics,
-        })
+        })?;
+        Ok(Scoped { chunks, scope }.boxed())
     }
 
     /// The name of its device.
@@ -284,6 +295,22 @@ impl DeviceNode {
                 let _held = &cancel;
             })
             .boxed())
+    }
+}
+
+/// The chunks of a node: what is done for them is counted for the node.
+struct Scoped {
+    chunks: DeviceStream,
+    scope: Scope,
+}
+
+impl Stream for Scoped {
+    type Item = Result<DeviceChunk>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        let _entered = trace::enter(Some(this.scope.clone()));
+        this.chunks.poll_next_unpin(context)
     }
 }
 

@@ -128,8 +128,8 @@ pub(crate) enum Materialization {
 impl fmt::Display for Materialization {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Gfur => "gfur",
-            Self::Gftr => "gftr",
+            Self::Gfur => "late",
+            Self::Gftr => "early",
         })
     }
 }

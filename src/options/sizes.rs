@@ -1,4 +1,4 @@
-//! The options that are sizes: of device memory, and of what stays there.
+//! The options that are numbers: of device memory, of what stays there, of the rows of a chunk, of a speed-up.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,9 +8,20 @@ use datafusion::error::{DataFusionError, Result};
 
 /// `bowtie.device_memory`: a number of bytes, or automatic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bytes(pub Option<u64>);
+pub struct Bytes(pub(crate) Option<u64>);
 
 impl Bytes {
+    /// A share of the device's memory.
+    pub const AUTO: Self = Self(None);
+
+    /// At most so many.
+    ///
+    /// # Errors
+    /// If they are too few to work with.
+    pub fn at_most(bytes: u64) -> Result<Self> {
+        bytes.to_string().parse()
+    }
+
     /// With less memory no chunk of a useful size fits.
     const LEAST: u64 = 1 << 20;
 }
@@ -112,5 +123,92 @@ impl fmt::Display for CacheSize {
             Self::Auto => f.write_str("auto"),
             Self::Bytes(bytes) => Bytes(Some(*bytes)).fmt(f),
         }
+    }
+}
+
+/// `bowtie.chunk_rows`: a number of rows, or automatic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkRows(pub(crate) Option<usize>);
+
+impl ChunkRows {
+    /// As many as fit the device's memory.
+    pub const AUTO: Self = Self(None);
+
+    /// At most so many.
+    ///
+    /// # Errors
+    /// If it is no number of rows that a chunk can have.
+    pub fn at_most(rows: usize) -> Result<Self> {
+        rows.to_string().parse()
+    }
+}
+
+impl FromStr for ChunkRows {
+    type Err = DataFusionError;
+
+    fn from_str(value: &str) -> Result<Self> {
+        let text = value.trim();
+        if text.eq_ignore_ascii_case("auto") {
+            return Ok(Self(None));
+        }
+        match text.parse::<usize>() {
+            Ok(rows) if (1..=crate::ir::limits::MAX_CHUNK_ROWS).contains(&rows) => {
+                Ok(Self(Some(rows)))
+            }
+            _ => config_err!(
+                "bowtie.chunk_rows cannot be '{value}': use auto, or a number of rows from 1 to {}",
+                crate::ir::limits::MAX_CHUNK_ROWS
+            ),
+        }
+    }
+}
+
+impl fmt::Display for ChunkRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("auto"),
+            Some(rows) => write!(f, "{rows}"),
+        }
+    }
+}
+
+/// `bowtie.min_speedup`: how many times sooner than DataFusion an operator must be estimated to run on a GPU for `auto`
+/// to replace it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MinSpeedup(f64);
+
+impl MinSpeedup {
+    /// Estimates are no better than this.
+    pub const DEFAULT: Self = Self(1.25);
+
+    /// So many times sooner.
+    ///
+    /// # Errors
+    /// If it is not from 1 to 100.
+    pub fn times(factor: f64) -> Result<Self> {
+        factor.to_string().parse()
+    }
+
+    pub(crate) fn factor(self) -> f64 {
+        self.0
+    }
+}
+
+impl FromStr for MinSpeedup {
+    type Err = DataFusionError;
+
+    fn from_str(value: &str) -> Result<Self> {
+        match value.trim().parse::<f64>() {
+            Ok(factor) if (1.0..=100.0).contains(&factor) => Ok(Self(factor)),
+            _ => config_err!(
+                "bowtie.min_speedup cannot be '{value}': use a number from 1 to 100 such as 1.25"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for MinSpeedup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }

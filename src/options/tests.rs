@@ -55,17 +55,17 @@ fn wrong_values_name_the_allowed_ones() {
             .contains("dominance")
     );
     assert_eq!(
-        "PHJ".parse::<JoinStrategy>().unwrap().to_string(),
+        "PHJ".parse::<EquiJoinStrategy>().unwrap().to_string(),
         "partitioned_hash"
     );
     assert!(
         "nested_loop"
-            .parse::<JoinStrategy>()
+            .parse::<EquiJoinStrategy>()
             .unwrap_err()
             .to_string()
             .contains("sort_merge")
     );
-    assert!("late".parse::<MaterializationChoice>().is_err());
+    assert!("soon".parse::<MaterializationChoice>().is_err());
     assert!(
         "hash"
             .parse::<GroupStrategy>()

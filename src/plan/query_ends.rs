@@ -109,7 +109,7 @@ impl Rewrite<'_> {
     /// Records what became of node `id`, for `bowtie_explain`.
     fn record_end(&self, id: NodeId, outcome: &Result<Plan, Decline>, reason: &str) {
         let plan = &self.plan.node(id).plan;
-        self.decisions.record(|| {
+        self.recorder.decided(id, || {
             let children = plan.children();
             Decision::of_end(
                 plan.name(),
@@ -145,7 +145,7 @@ impl Rewrite<'_> {
             && self.policy.options.offload != Offload::Force
             && !are_few(input, self.statistics, keys)
         {
-            let HostStep { expression, .. } = HostStep::of_many_values("SortExec", keys);
+            let HostStep { expression, .. } = HostStep::of_many_values(id, "SortExec", keys);
             return Ok(Decline::because(format!(
                 "its key {expression} has no program, and its column may have many distinct values"
             )));

@@ -4,7 +4,7 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use crate::error::Decline;
@@ -15,7 +15,8 @@ use crate::options::{CacheSize, Offload};
 use crate::plan::choose::policy::Policy;
 use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::device_plan::{aggregate_plan, fused_plan, join_plan, resident_join};
-use crate::plan::explain::decision::{Decision, Decisions};
+use crate::plan::explain::decision::Decision;
+use crate::plan::explain::recorder::Recorder;
 use crate::plan::recognise::aggregate_source::{GroupSource, group_source};
 use crate::plan::recognise::candidate::{
     AboveJoin, AggregateCandidate, Candidate, JoinCandidate, NodeId,
@@ -34,7 +35,7 @@ pub(crate) struct Rewrite<'a> {
     pub(crate) plan: &'a RecognisedPlan,
     pub(crate) policy: &'a Policy<'a>,
     pub(crate) statistics: &'a StatisticsCache,
-    pub(crate) decisions: &'a Decisions,
+    pub(crate) recorder: &'a Recorder,
     /// The device of the options; asked for once a node is offloaded.
     pub(crate) choose_device: &'a dyn Fn() -> Result<PlannedDevice>,
     pub(crate) device: OnceCell<Arc<PlannedDevice>>,
@@ -142,6 +143,8 @@ impl Rewrite<'_> {
             }
             Err(refusal) => {
                 let decline = refusal.declined()?;
+                let unsupported = join.is_unsupported(self.policy.by_itself);
+                self.refuse_if_strict(id, unsupported, &decline)?;
                 self.record_join(id, join, Err(&decline));
                 self.unchanged(id)
             }
@@ -175,6 +178,7 @@ impl Rewrite<'_> {
             }
             Err(refusal) => {
                 let decline = refusal.declined()?;
+                self.refuse_if_strict(id, aggregate.is_unsupported(), &decline)?;
                 self.record_aggregate(id, &source, Err(&decline), separate.as_ref());
                 self.unchanged(id)
             }
@@ -208,7 +212,7 @@ impl Rewrite<'_> {
             Err(refusal) => return Ok(Fusion::Declined(refusal.clone().declined()?)),
         };
         let name = self.plan.node(id).plan.name();
-        self.decisions.record(|| Decision {
+        self.recorder.decided(id, || Decision {
             detail: spec.aggregate_display.join(", "),
             reason: "fused with the join below it: no join rows are materialised".into(),
             ..self.decision(name, join, Ok(&spec.join), id)
@@ -246,6 +250,15 @@ impl Rewrite<'_> {
         aggregate_plan(join, spec, device).map(Some)
     }
 
+    /// # Errors
+    /// Under `bowtie.strict`, of a node that bowtie would offload if it could.
+    fn refuse_if_strict(&self, id: NodeId, unsupported: bool, decline: &Decline) -> Result<()> {
+        match self.policy.options.strict && unsupported {
+            true => Err(not_offloaded(self.plan.node(id).plan.name(), decline)),
+            false => Ok(()),
+        }
+    }
+
     fn decision(
         &self,
         name: &str,
@@ -260,8 +273,8 @@ impl Rewrite<'_> {
 
     fn record_join(&self, id: NodeId, join: &JoinCandidate, outcome: Result<&JoinSpec, &Decline>) {
         let name = self.plan.node(id).plan.name();
-        self.decisions
-            .record(|| self.decision(name, join, outcome, id));
+        self.recorder
+            .decided(id, || self.decision(name, join, outcome, id));
     }
 
     fn record_aggregate(
@@ -273,7 +286,7 @@ impl Rewrite<'_> {
     ) {
         let name = self.plan.node(id).plan.name();
         let estimate = self.policy.estimate(id);
-        self.decisions.record(|| {
+        self.recorder.decided(id, || {
             Decision::of_aggregate(name, source, outcome, separate, self.statistics, estimate)
         });
     }
@@ -288,7 +301,14 @@ enum Fusion {
     NoJoin,
 }
 
-fn unrecognised(what: &str) -> datafusion::error::DataFusionError {
+/// The error of a query that falls back, under `bowtie.strict`.
+pub(crate) fn not_offloaded(node: &str, why: &Decline) -> DataFusionError {
+    DataFusionError::Plan(format!(
+        "bowtie.strict = true, and {node} cannot be offloaded: {why}; SET bowtie.strict = false runs it in DataFusion"
+    ))
+}
+
+fn unrecognised(what: &str) -> DataFusionError {
     let what = format!("{what}, which the recognised plan contradicts");
     crate::error::BowtieError::Internal(what).into()
 }

@@ -11,19 +11,24 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
+use crate::device::counters::Counted;
 use crate::device::machine_rates::{HostRates, MachineRates};
+use crate::device::trace;
 use crate::error::Decline;
+use crate::exec::node::DeviceNode;
 use crate::exec::scan::table::Table;
-use crate::options::{BowtieOptions, Offload};
+use crate::options::{BowtieOptions, DeviceChoice, Offload};
 use crate::plan::choose::cost::{Gpu, Host};
 use crate::plan::choose::policy::Policy;
 use crate::plan::choose::statistics::StatisticsCache;
-use crate::plan::explain::decision::{Decision, Decisions};
+use crate::plan::explain::decision::Decision;
+use crate::plan::explain::node_kind::NodeKind;
+use crate::plan::explain::recorder::Recorder;
 use crate::plan::query_ends::end_detail;
 use crate::plan::recognise::aggregate_source::group_source;
 use crate::plan::recognise::recognised_plan::{RecognisedPlan, Scope};
 use crate::plan::recognise::source::join_source;
-use crate::plan::rewrite::Rewrite;
+use crate::plan::rewrite::{Rewrite, not_offloaded};
 use crate::plan::snapshots::scans::without_snapshots;
 use crate::runtime::planned_device::PlannedDevice;
 use crate::runtime::process::BowtieRuntime;
@@ -37,8 +42,8 @@ use crate::runtime::session_devices::SessionDevices;
 #[derive(Debug)]
 pub(crate) struct BowtieRule {
     devices: Arc<SessionDevices>,
-    /// Decisions, for `bowtie_explain`.
-    decisions: Decisions,
+    /// What was decided, for `bowtie_explain`.
+    recorder: Recorder,
     /// The GPU that it decides for, in place of the one of this machine, and the rates of its host.
     #[cfg(test)]
     machine: Option<(Gpu, HostRates)>,
@@ -52,7 +57,7 @@ impl BowtieRule {
     pub(crate) fn new(devices: Arc<SessionDevices>) -> Self {
         Self {
             devices,
-            decisions: Decisions::default(),
+            recorder: Recorder::default(),
             #[cfg(test)]
             machine: None,
         }
@@ -64,10 +69,10 @@ impl BowtieRule {
     }
 
     /// The same rule, which records what it decides.
-    pub(crate) fn recording(&self, decisions: Decisions) -> Self {
+    pub(crate) fn recording(&self, recorder: Recorder) -> Self {
         Self {
             devices: Arc::clone(&self.devices),
-            decisions,
+            recorder,
             #[cfg(test)]
             machine: self.machine,
         }
@@ -88,11 +93,27 @@ impl BowtieRule {
         }
     }
 
+    /// Whether a plan that is only shown is made for a GPU which this machine does not have.
+    pub(crate) fn is_imagined(&self, options: &BowtieOptions) -> bool {
+        let named = matches!(options.device, DeviceChoice::Cuda(_));
+        self.recorder.only_shows()
+            && named
+            && SessionDevices::gpu_memory(options.device, None).is_none()
+    }
+
     /// The GPU that offloaded nodes would run on, `None` for the host; and the rates of the host.
     fn machine(&self, options: &BowtieOptions) -> (Option<Gpu>, HostRates) {
         #[cfg(test)]
         if let Some((gpu, host)) = self.machine {
             return (Some(gpu), host);
+        }
+        if self.is_imagined(options) {
+            let limit = options.device_memory.0.unwrap_or(u64::MAX);
+            let gpu = Gpu {
+                memory: limit.min(PlannedDevice::IMAGINED_MEMORY),
+                rates: MachineRates::REFERENCE.card,
+            };
+            return (Some(gpu), HostRates::REFERENCE);
         }
         let memory = SessionDevices::gpu_memory(options.device, options.device_memory.0);
         // Only what is estimated needs them.
@@ -108,28 +129,42 @@ impl BowtieRule {
         (gpu, host)
     }
 
-    /// Records every join and aggregation as declined: `bowtie.offload` is off.
-    fn record_untouched(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+    /// Records every join, aggregation, sort and limit as declined: `bowtie.offload` is off.
+    fn record_off(&self, plan: &Arc<dyn ExecutionPlan>) {
         let statistics = StatisticsCache::default();
-        plan.apply(|node| {
-            let off = Decline("bowtie.offload is 'off'".into());
+        let off = Decline("bowtie.offload is 'off'".into());
+        self.recorder.untouched(plan, &|node| {
             if let Some(source) = group_source(node) {
-                self.decisions.record(|| {
-                    Decision::of_aggregate(node.name(), &source, Err(&off), None, &statistics, None)
-                });
-            } else if let Some(source) = join_source(node) {
-                let source = source.ok();
-                self.decisions.record(|| {
-                    Decision::of_join(node.name(), source.as_ref(), Err(&off), &statistics, None)
-                });
-            } else if let Some(detail) = end_detail(node) {
-                let input = node.children().first().map(|input| statistics.rows(input));
-                self.decisions
-                    .record(|| Decision::of_end(node.name(), detail, Err(&off), input, None));
+                return Some(Decision::of_aggregate(
+                    node.name(),
+                    &source,
+                    Err(&off),
+                    None,
+                    &statistics,
+                    None,
+                ));
             }
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        Ok(())
+            if let Some(source) = join_source(node) {
+                let source = source.ok();
+                let source = source.as_ref();
+                return Some(Decision::of_join(
+                    node.name(),
+                    source,
+                    Err(&off),
+                    &statistics,
+                    None,
+                ));
+            }
+            let detail = end_detail(node)?;
+            let input = node.children().first().map(|input| statistics.rows(input));
+            Some(Decision::of_end(
+                node.name(),
+                detail,
+                Err(&off),
+                input,
+                None,
+            ))
+        });
     }
 
     /// The plan with nodes on a device. Scans of snapshots that are not on it are left.
@@ -140,11 +175,12 @@ impl BowtieRule {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let options = BowtieOptions::of(config);
         if options.offload == Offload::Off {
-            self.record_untouched(&plan)?;
+            self.record_off(&plan);
             return Ok(plan);
         }
         // The driver starts for plans with something to decide.
         if !can_be_offloaded(&plan, &options)? {
+            self.recorder.untouched(&plan, &|_| None);
             return Ok(plan);
         }
         let (gpu, rates) = self.machine(&options);
@@ -168,19 +204,59 @@ impl BowtieRule {
             plan: &recognised,
             policy: &policy,
             statistics: &statistics,
-            decisions: &self.decisions,
-            choose_device: &|| PlannedDevice::new(&self.devices, choice, limit),
+            recorder: &self.recorder,
+            choose_device: &|| match (self.is_imagined(&options), choice) {
+                (true, DeviceChoice::Cuda(ordinal)) => {
+                    Ok(PlannedDevice::imagined(&self.devices, ordinal, limit))
+                }
+                _ if options.strict => PlannedDevice::strictly(&self.devices, choice, limit),
+                _ => PlannedDevice::new(&self.devices, choice, limit),
+            },
             device: OnceCell::new(),
             cache: options.cache,
             memory: gpu.map_or(u64::MAX, |gpu| gpu.memory),
             host_steps: vec![],
         };
         let rewritten = rewrite.node(root)?;
-        for step in rewrite.host_steps {
-            self.decisions.record(|| Decision::of_host_step(step));
+        for step in std::mem::take(&mut rewrite.host_steps) {
+            let (id, is_upload) = (step.id, step.is_upload);
+            let (node, decision) = (step.node.clone(), Decision::of_host_step(step));
+            if options.strict {
+                return Err(not_offloaded(&node, &Decline(decision.reason)));
+            }
+            match is_upload {
+                true => self.recorder.uploaded(id, || decision),
+                false => self.recorder.decided(id, || decision),
+            }
+        }
+        self.recorder.planned(&recognised);
+        if !self.recorder.only_shows() {
+            count(&rewritten)?;
         }
         Ok(rewritten)
     }
+}
+
+/// Adds a plan's nodes to the counters of the process.
+fn count(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+    let (mut offloaded, mut declined) = (0, 0);
+    plan.apply(|node| {
+        if NodeKind::of(node).is_decided() {
+            match node.is::<DeviceNode>() {
+                true => offloaded += 1,
+                false => declined += 1,
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    trace::count(Counted::OffloadedNodes, offloaded);
+    trace::count(Counted::DeclinedNodes, declined);
+    let query = match offloaded > 0 {
+        true => Counted::OffloadedQueries,
+        false => Counted::DeclinedQueries,
+    };
+    trace::count(query, 1);
+    Ok(())
 }
 
 /// Whether a plan has a node that may be offloaded.

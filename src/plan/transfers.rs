@@ -46,6 +46,9 @@ type Plan = Arc<dyn ExecutionPlan>;
 /// A node that stays on the host between two device nodes, because of one of its expressions.
 #[derive(Debug)]
 pub(crate) struct HostStep {
+    pub(crate) id: NodeId,
+    /// Whether it is the upload of that node's rows, not the node itself.
+    pub(crate) is_upload: bool,
     pub(crate) node: String,
     /// The first such expression.
     pub(crate) expression: String,
@@ -62,9 +65,16 @@ pub(crate) enum Why {
 
 impl HostStep {
     /// An expression does not compile.
-    fn new(node: &str, expressions: &[Arc<dyn PhysicalExpr>], error: NotCompiled) -> Self {
+    fn new(
+        id: NodeId,
+        node: &str,
+        expressions: &[Arc<dyn PhysicalExpr>],
+        error: NotCompiled,
+    ) -> Self {
         let expression = expressions.get(error.expression);
         Self {
+            id,
+            is_upload: false,
             node: node.to_string(),
             expression: shown(expression),
             why: Why::NotCompiled,
@@ -72,12 +82,24 @@ impl HostStep {
     }
 
     /// An expression is evaluated by distinct values.
-    pub(crate) fn of_many_values(node: &str, expressions: &RowExpressions) -> Self {
+    pub(crate) fn of_many_values(id: NodeId, node: &str, expressions: &RowExpressions) -> Self {
         let part = expressions.distinct.first();
         Self {
+            id,
+            is_upload: false,
             node: node.to_string(),
             expression: shown(part.map(|part| &part.expression)),
             why: Why::ManyValues,
+        }
+    }
+}
+
+impl HostStep {
+    /// The same, of the upload of the node's rows.
+    fn of_upload(self) -> Self {
+        Self {
+            is_upload: true,
+            ..self
         }
     }
 }
@@ -113,7 +135,7 @@ impl Transfers<'_> {
         };
         let upload = device_node(operator, vec![Arc::clone(&rewritten)], self.device)?;
         let resident = match self.resident(id, &rewritten, role)? {
-            Some(below) => self.evaluated(&upload, columns, role, &rewritten, below)?,
+            Some(below) => self.evaluated(id, &upload, columns, role, &rewritten, below)?,
             None => None,
         };
         Ok(resident.unwrap_or(upload))
@@ -136,7 +158,7 @@ impl Transfers<'_> {
         if self.cache > 0
             && let Some(scan) = scan_of(rewritten, role, self.cache)
         {
-            return self.scanned(scan);
+            return self.scanned(id, scan);
         }
         if !matches!(node.candidate, Candidate::Rows(_) | Candidate::Union) {
             return Ok(None);
@@ -159,28 +181,34 @@ impl Transfers<'_> {
             return Ok(None);
         };
         if let Some(projection) = node.plan.downcast_ref::<ProjectionExec>() {
-            return self.projected(projection, rows, below);
+            return self.projected(id, projection, rows, below);
         }
         match node.plan.downcast_ref::<FilterExec>() {
-            Some(filter) => self.filtered(filter, rows, below),
+            Some(filter) => self.filtered(id, filter, rows, below),
             None => Ok(None),
         }
     }
 
     /// Whether expressions over the rows of `input` stay on the host, though they compile.
-    fn loses(&mut self, node: &str, input: &Plan, expressions: &RowExpressions) -> bool {
+    fn loses(
+        &mut self,
+        id: NodeId,
+        node: &str,
+        input: &Plan,
+        expressions: &RowExpressions,
+    ) -> bool {
         let loses = self
             .statistics
             .is_some_and(|statistics| !are_few(input, statistics, expressions));
         if loses {
-            let step = HostStep::of_many_values(node, expressions);
+            let step = HostStep::of_many_values(id, node, expressions);
             self.host_steps.push(step);
         }
         loses
     }
 
     /// A scan, with the filter that DataFusion's own scan applies above it; `None` where the device cannot evaluate that.
-    fn scanned(&mut self, scan: ScanOperator) -> Result<Option<Plan>> {
+    fn scanned(&mut self, id: NodeId, scan: ScanOperator) -> Result<Option<Plan>> {
         let filter = scan.table.filter().cloned();
         let input = Arc::clone(scan.table.schema());
         let table = scan.table.clone();
@@ -192,13 +220,13 @@ impl Transfers<'_> {
         let predicate = match row_program::compile(&expressions, &input) {
             Ok(predicate) => predicate,
             Err(error) => {
-                let step = HostStep::new("DataSourceExec", &expressions, error);
+                let step = HostStep::new(id, "DataSourceExec", &expressions, error);
                 self.host_steps.push(step);
                 return Ok(None);
             }
         };
         if self.statistics.is_some() && !are_few_in(&table, &predicate) {
-            let step = HostStep::of_many_values("DataSourceExec", &predicate);
+            let step = HostStep::of_many_values(id, "DataSourceExec", &predicate);
             self.host_steps.push(step);
             return Ok(None);
         }
@@ -214,6 +242,7 @@ impl Transfers<'_> {
     /// The expressions of an upload of the rows of `rows_of`, beside the columns of a device node; `None` where the device cannot evaluate them.
     fn evaluated(
         &mut self,
+        id: NodeId,
         upload: &Plan,
         columns: &SideInput,
         role: Role,
@@ -233,12 +262,14 @@ impl Transfers<'_> {
         let compiled = match row_program::compile(expressions, input) {
             Ok(compiled) => compiled,
             Err(error) => {
-                let step = HostStep::new(upload.name(), expressions, error);
-                self.host_steps.push(step);
+                let step = HostStep::new(id, upload.name(), expressions, error);
+                self.host_steps.push(step.of_upload());
                 return Ok(None);
             }
         };
-        if self.loses(upload.name(), rows_of, &compiled) {
+        if self.loses(id, upload.name(), rows_of, &compiled) {
+            let step = self.host_steps.pop();
+            self.host_steps.extend(step.map(HostStep::of_upload));
             return Ok(None);
         }
         let columns = (0..input.fields().len()).map(Projected::Input);
@@ -256,6 +287,7 @@ impl Transfers<'_> {
     /// join's own output, which then does not gather the others.
     fn projected(
         &mut self,
+        id: NodeId,
         projection: &ProjectionExec,
         rows: &RowsCandidate,
         below: Plan,
@@ -280,13 +312,13 @@ impl Transfers<'_> {
             }
             (Ok(compiled), _) => compiled,
             (Err(error), _) => {
-                let step = HostStep::new(projection.name(), rows.expressions(), error);
+                let step = HostStep::new(id, projection.name(), rows.expressions(), error);
                 self.host_steps.push(step);
                 return Ok(None);
             }
         };
         if let Some(compiled) = compiled
-            && self.loses(projection.name(), projection.input(), compiled)
+            && self.loses(id, projection.name(), projection.input(), compiled)
         {
             return Ok(None);
         }
@@ -318,6 +350,7 @@ impl Transfers<'_> {
     /// A filter of the rows of a device node; `None` where the device cannot evaluate it.
     fn filtered(
         &mut self,
+        id: NodeId,
         filter: &FilterExec,
         rows: &RowsCandidate,
         below: Plan,
@@ -326,12 +359,12 @@ impl Transfers<'_> {
             Ok(Some(predicate)) => predicate.clone(),
             Ok(None) => return Ok(None),
             Err(error) => {
-                let step = HostStep::new(filter.name(), rows.expressions(), error);
+                let step = HostStep::new(id, filter.name(), rows.expressions(), error);
                 self.host_steps.push(step);
                 return Ok(None);
             }
         };
-        if self.loses(filter.name(), filter.input(), &predicate) {
+        if self.loses(id, filter.name(), filter.input(), &predicate) {
             return Ok(None);
         }
         let columns = match filter.projection() {

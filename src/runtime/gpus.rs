@@ -48,6 +48,30 @@ pub(crate) fn open(
     Ok(Arc::new(CudaDevice::under(gpu, ordinal, budget)?))
 }
 
+/// The memory of a GPU at this moment, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CardMemory {
+    /// Free, for any process.
+    pub(crate) free: u64,
+    /// That the queries of this process may reserve.
+    pub(crate) budget: u64,
+    /// That they have reserved.
+    pub(crate) reserved: u64,
+}
+
+/// The memory of GPU `ordinal`, which is opened for it.
+///
+/// # Errors
+/// When it cannot be used.
+pub(crate) fn memory(ordinal: u32) -> Result<CardMemory> {
+    let gpu = Gpu::open(ordinal)?;
+    Ok(CardMemory {
+        free: gpu.free_bytes()?,
+        budget: gpu.budget.limit(),
+        reserved: gpu.budget.in_use_by_all(),
+    })
+}
+
 /// Measures GPU `ordinal`, which is open; `None` where its memory is in use, or where it takes implausibly long.
 ///
 /// # Errors

@@ -55,11 +55,21 @@ pub(crate) fn pool_of_plan() -> MemoryLimit {
 
 /// The machine's memory, or the container's limit if that is lower; `None` if it cannot be read.
 pub(crate) fn host_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-    let kib = line.split_whitespace().nth(1)?.parse::<u64>().ok()?;
     // Without a limit the file holds a word, which is no number.
     let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
     let limit = limit.and_then(|limit| limit.trim().parse::<u64>().ok());
-    Some((kib * 1024).min(limit.unwrap_or(u64::MAX)))
+    Some(meminfo("MemTotal:")?.min(limit.unwrap_or(u64::MAX)))
+}
+
+/// The memory that programs can still take of the machine's; `None` if it cannot be read.
+pub(crate) fn free_host_memory() -> Option<u64> {
+    meminfo("MemAvailable:")
+}
+
+/// A line of the kernel's account of memory, in bytes.
+fn meminfo(name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    let kib = line.split_whitespace().nth(1)?.parse::<u64>().ok()?;
+    Some(kib * 1024)
 }

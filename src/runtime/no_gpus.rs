@@ -37,6 +37,23 @@ pub(crate) fn open(
     Err(not_built())
 }
 
+/// The memory of a GPU at this moment, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CardMemory {
+    /// Free, for any process.
+    pub(crate) free: u64,
+    /// That the queries of this process may reserve.
+    pub(crate) budget: u64,
+    /// That they have reserved.
+    pub(crate) reserved: u64,
+}
+
+/// # Errors
+/// Always.
+pub(crate) fn memory(_ordinal: u32) -> Result<CardMemory> {
+    Err(not_built())
+}
+
 /// # Errors
 /// Always.
 pub(crate) fn measure(_ordinal: u32) -> Result<Option<CardRates>> {

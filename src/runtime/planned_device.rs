@@ -37,6 +37,36 @@ impl PlannedDevice {
         Ok(Self::chosen(devices, choice, device, limit))
     }
 
+    /// The same, for which no other device stands in: it is as if the user had named it.
+    ///
+    /// # Errors
+    /// As [`PlannedDevice::new`].
+    pub(crate) fn strictly(
+        devices: &Arc<SessionDevices>,
+        choice: DeviceChoice,
+        limit: Option<u64>,
+    ) -> Result<Self> {
+        let chosen = Self::new(devices, choice, limit)?;
+        let choice = match chosen.device {
+            DeviceId::Host => DeviceChoice::Host,
+            DeviceId::Cuda(ordinal) => DeviceChoice::Cuda(ordinal),
+        };
+        Ok(Self { choice, ..chosen })
+    }
+
+    /// The memory of a GPU that is not there: what is usable of an H100's.
+    pub(crate) const IMAGINED_MEMORY: u64 = 72 << 30;
+
+    /// A GPU that need not be there, for a plan that is shown and not executed.
+    pub(crate) fn imagined(
+        devices: &Arc<SessionDevices>,
+        ordinal: u32,
+        limit: Option<u64>,
+    ) -> Self {
+        let choice = DeviceChoice::Cuda(ordinal);
+        Self::chosen(devices, choice, DeviceId::Cuda(ordinal), limit)
+    }
+
     fn chosen(
         devices: &Arc<SessionDevices>,
         choice: DeviceChoice,

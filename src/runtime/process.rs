@@ -202,7 +202,7 @@ impl BowtieRuntime {
 }
 
 /// The root budget of the host's memory.
-fn host_budget() -> Arc<Budget> {
+pub(crate) fn host_budget() -> Arc<Budget> {
     static HOST: OnceLock<Arc<Budget>> = OnceLock::new();
     let all = || host_memory().unwrap_or(2 * default_host_budget());
     Arc::clone(HOST.get_or_init(|| Budget::new(all())))

@@ -138,7 +138,7 @@ impl SessionDevices {
 
 /// # Errors
 /// When the GPU is too old for the kernels, or was given up.
-fn check_usable(gpu: &GpuInfo) -> Result<()> {
+pub(crate) fn check_usable(gpu: &GpuInfo) -> Result<()> {
     if !gpu.takes_kernels {
         return Err(BowtieError::Device(format!(
             "the GPU cuda:{} has compute capability {}, which is too old for the kernels",

@@ -17,8 +17,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::device::budget::{Budget, Reclaim};
+use crate::device::counters::Counted;
 use crate::device::data::encoding::Encoding;
 use crate::device::primitives::device::Device;
+use crate::device::trace;
 use crate::error::Result;
 use crate::store::column_key::{ColumnHandle, CurrentFiles, Origin, TableColumns};
 use crate::store::dictionaries::Dictionaries;
@@ -312,6 +314,8 @@ impl Reclaim for ColumnStore {
     }
 
     fn reclaim(&self, bytes: u64) -> u64 {
-        self.evict(bytes, u64::MAX)
+        let evicted = self.evict(bytes, u64::MAX);
+        trace::count(Counted::EvictedBytes, evicted);
+        evicted
     }
 }

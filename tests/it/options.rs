@@ -3,8 +3,8 @@
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::*;
 use datafusion_bowtie::{
-    BowtieOptions, BowtieSessionExt, Bytes, ChunkRows, DeviceChoice, GroupStrategy, Offload,
-    ThetaStrategy,
+    BowtieConfigExt, BowtieOptions, BowtieSessionExt, Bytes, ChunkRows, DeviceChoice,
+    EquiJoinStrategy, GroupStrategy, MaterializationChoice, MinSpeedup, Offload, ThetaStrategy,
 };
 
 use crate::support::snapshot::{answer, empty_session, nodes, refusal, run, session};
@@ -26,6 +26,10 @@ fn shown(context: &SessionContext, option: &str) -> String {
         "device_memory" => options.device_memory.to_string(),
         "chunk_rows" => options.chunk_rows.to_string(),
         "theta_strategy" => options.theta_strategy.to_string(),
+        "equi_join_strategy" | "join_strategy" => options.equi_join_strategy.to_string(),
+        "materialization" => options.materialization.to_string(),
+        "strict" => options.strict.to_string(),
+        "min_speedup" => options.min_speedup.to_string(),
         "group_strategy" => options.group_strategy.to_string(),
         other => panic!("no option {other}"),
     }
@@ -36,20 +40,16 @@ fn defaults() {
     let options = options(&empty_session());
     assert_eq!(options.offload, Offload::Auto);
     assert_eq!(options.device, DeviceChoice::Auto);
-    assert_eq!(options.device_memory, Bytes(None));
-    assert_eq!(options.chunk_rows, ChunkRows(None));
-    assert_eq!(
-        options.theta_strategy,
-        "auto".parse::<ThetaStrategy>().unwrap()
-    );
-    assert_eq!(
-        options.group_strategy,
-        "auto".parse::<GroupStrategy>().unwrap()
-    );
+    assert_eq!(options.device_memory, Bytes::AUTO);
+    assert_eq!(options.chunk_rows, ChunkRows::AUTO);
+    assert!(!options.strict);
+    assert_eq!(options.min_speedup, MinSpeedup::DEFAULT);
+    assert_eq!(options.theta_strategy, ThetaStrategy::AUTO);
+    assert_eq!(options.group_strategy, GroupStrategy::AUTO);
 }
 
 /// Option, value, and how it is displayed.
-const GOOD: [(&str, &str, &str); 35] = [
+const GOOD: [(&str, &str, &str); 47] = [
     ("offload", "off", "off"),
     ("offload", "auto", "auto"),
     ("offload", "force", "force"),
@@ -85,6 +85,19 @@ const GOOD: [(&str, &str, &str); 35] = [
     ("group_strategy", "partition", "partition"),
     ("group_strategy", " SORT ", "sort"),
     ("group_strategy", "sort_dict", "sort_dict"),
+    ("equi_join_strategy", "smj", "sort_merge"),
+    // Former names.
+    ("join_strategy", "hash", "hash"),
+    ("materialization", "gftr", "early"),
+    ("materialization", "gfur", "late"),
+    ("materialization", "early", "early"),
+    ("materialization", "late", "late"),
+    ("strict", "true", "true"),
+    ("strict", "false", "false"),
+    ("min_speedup", "1", "1"),
+    ("min_speedup", "2.5", "2.5"),
+    ("min_speedup", " 100 ", "100"),
+    ("device", "cpu", "host"),
 ];
 
 #[tokio::test]
@@ -100,7 +113,7 @@ async fn good_values_are_accepted() {
 }
 
 /// Option, value, and the allowed values that the error names.
-const BAD: [(&str, &str, &str); 26] = [
+const BAD: [(&str, &str, &str); 31] = [
     ("offload", "on", "use off, auto or force"),
     ("offload", "true", "use off, auto or force"),
     ("offload", "", "use off, auto or force"),
@@ -191,6 +204,15 @@ const BAD: [(&str, &str, &str); 26] = [
         "hash",
         "use auto, hash_shared, hash_global, partition, sort or sort_dict",
     ),
+    ("strict", "yes", "use true or false"),
+    ("materialization", "gf", "use auto, late or early"),
+    ("min_speedup", "0.5", "use a number from 1 to 100"),
+    ("min_speedup", "NaN", "use a number from 1 to 100"),
+    (
+        "equi_join_strategy",
+        "loop",
+        "use auto, direct, hash, partitioned_hash or sort_merge",
+    ),
 ];
 
 /// The error names the option, the value and the allowed values, and the option keeps its value.
@@ -209,7 +231,41 @@ async fn bad_values_are_refused() {
 #[tokio::test]
 async fn an_unknown_option_is_refused() {
     let message = refusal(&empty_session(), "SET bowtie.ofload = 'off'").await;
-    assert!(message.contains("ofload"), "{message}");
+    assert!(
+        message.contains("there is no option bowtie.ofload: use one of bowtie.offload, "),
+        "{message}"
+    );
+}
+
+/// By name, with or without the prefix, and by builders.
+#[test]
+fn options_in_rust() {
+    let built = BowtieOptions::default()
+        .with_offload(Offload::Force)
+        .with_device_memory(Bytes::at_most(8 << 30).unwrap())
+        .with_chunk_rows(ChunkRows::at_most(1000).unwrap())
+        .with_equi_join_strategy(EquiJoinStrategy::HASH)
+        .with_materialization(MaterializationChoice::EARLY)
+        .with_min_speedup(MinSpeedup::times(2.0).unwrap())
+        .with_strict(true);
+    let read = BowtieOptions::from_map([
+        ("bowtie.offload", "force"),
+        ("device_memory", "8GB"),
+        ("chunk_rows", "1000"),
+        ("bowtie.join_strategy", "nphj"),
+        ("materialization", "gftr"),
+        ("min_speedup", "2"),
+        ("strict", "true"),
+    ]);
+    assert_eq!(format!("{built:?}"), format!("{:?}", read.unwrap()));
+    assert!(Bytes::at_most(7).is_err());
+    assert!(ChunkRows::at_most(0).is_err());
+    assert!(MinSpeedup::times(0.9).is_err());
+    let wrong = BowtieOptions::from_map([("bowtie.device", "gpu")]).unwrap_err();
+    assert!(
+        wrong.to_string().contains("use auto, host, cuda"),
+        "{wrong}"
+    );
 }
 
 /// A number needs no quotes.
@@ -226,10 +282,9 @@ async fn numbers_may_stand_without_quotes() {
 
 #[tokio::test]
 async fn options_of_the_configuration_are_kept() {
-    let mut set = BowtieOptions::default();
-    set.offload = Offload::Force;
+    let set = BowtieOptions::default().with_offload(Offload::Force);
     let state = SessionStateBuilder::new()
-        .with_config(SessionConfig::new().with_option_extension(set))
+        .with_config(SessionConfig::new().with_bowtie_options(set))
         .with_default_features()
         .with_bowtie()
         .unwrap()
@@ -261,12 +316,14 @@ async fn all_options_are_listed_by_their_names() {
             "bowtie.chunk_rows",
             "bowtie.device",
             "bowtie.device_memory",
+            "bowtie.equi_join_strategy",
             "bowtie.group_strategy",
             "bowtie.host_cache",
-            "bowtie.join_strategy",
             "bowtie.materialization",
+            "bowtie.min_speedup",
             "bowtie.offload",
             "bowtie.set_strategy",
+            "bowtie.strict",
             "bowtie.theta_strategy",
         ]
     );

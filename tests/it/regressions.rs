@@ -278,8 +278,9 @@ async fn averages_of_wide_decimals() {
 async fn distinct_under_a_limit() {
     let context = session("force").await;
     let query = "SELECT DISTINCT k FROM r LIMIT 2";
-    let explain =
-        format!("SELECT decision FROM bowtie_explain('{query}') WHERE node = 'AggregateExec'");
+    let explain = format!(
+        "SELECT decision FROM bowtie_explain('{query}') WHERE node = 'BowtieAggregateExec'"
+    );
     assert_eq!(answer(&context, &explain).await, "offloaded");
     assert_eq!(answer(&context, query).await.lines().count(), 2);
 }

@@ -1,31 +1,115 @@
 //! `with_bowtie`: the place of the rule among those of DataFusion, and the states that are refused.
 
+use std::sync::Arc;
+
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::*;
-use datafusion_bowtie::BowtieSessionExt;
+use datafusion_bowtie::{
+    BowtieConfigExt, BowtieContextExt, BowtieOptions, BowtieRuntime, BowtieSessionExt, Offload,
+};
 
-use crate::support::snapshot::{answer, empty_session};
+use crate::support::snapshot::{answer, empty_session, refusal, run, session};
 
-#[test]
-fn bowtie_twice_is_refused() {
+const OVERLAPS: &str =
+    "SELECT count(*) FROM (VALUES (1), (2), (3)) r(a) JOIN (VALUES (2), (3)) s(a) ON r.a < s.a";
+
+/// One rule, and a plan with one join, however often it was called.
+async fn has_bowtie_once(context: &SessionContext) {
+    let state = context.state();
+    let rules = state.physical_optimizers().iter();
+    assert_eq!(rules.filter(|rule| rule.name() == "bowtie").count(), 1);
+    context.sql("SET bowtie.offload = 'force'").await.unwrap();
+    let joins =
+        format!("SELECT count(*) FROM bowtie_explain('{OVERLAPS}') WHERE decision = 'offloaded'");
+    assert_eq!(answer(context, &joins).await, "1");
+    assert_eq!(answer(context, OVERLAPS).await, "3");
+}
+
+#[tokio::test]
+async fn with_bowtie_may_be_called_twice() {
+    let runtime = BowtieRuntime::with_device_memory(64 << 20);
     let twice = SessionStateBuilder::new()
         .with_default_features()
         .with_bowtie()
         .unwrap()
-        .with_bowtie();
-    let message = twice.expect_err("refused").to_string();
-    assert!(
-        message.contains("with_bowtie was called twice"),
-        "{message}"
-    );
+        .with_bowtie_runtime(Arc::clone(&runtime))
+        .unwrap();
+    let context = SessionContext::new_with_state(twice.build());
+    has_bowtie_once(&context).await;
+    // The second runtime counts.
+    assert!(runtime.device_memory().iter().any(|device| device.peak > 0));
+    // A state that already has it, built upon.
+    let again = SessionStateBuilder::new_from_existing(context.state())
+        .with_bowtie()
+        .unwrap();
+    has_bowtie_once(&SessionContext::new_with_state(again.build())).await;
 }
 
-/// A state that already has bowtie, built upon.
-#[test]
-fn bowtie_on_a_state_that_has_it_is_refused() {
-    let again = SessionStateBuilder::new_from_existing(empty_session().state()).with_bowtie();
-    assert!(again.is_err());
+/// A context that exists keeps its tables and its id, and its clones have bowtie, too.
+#[tokio::test]
+async fn bowtie_in_a_context_that_exists() {
+    let context = SessionContext::new();
+    answer(&context, "CREATE TABLE t AS SELECT 1 AS a").await;
+    let clone = context.clone();
+    let id = context.session_id();
+    let context = context.enable_bowtie().unwrap().enable_bowtie().unwrap();
+    assert_eq!(context.session_id(), id);
+    assert_eq!(answer(&context, "SELECT a FROM t").await, "1");
+    has_bowtie_once(&clone).await;
+    has_bowtie_once(&context).await;
+    // Tables in memory have snapshots, by which an INSERT keeps what is stored of the others.
+    clone.sql("SET bowtie.cache = '8MB'").await.unwrap();
+    clone.sql("SET bowtie.device = 'host'").await.unwrap();
+    let grouped = "SELECT a, count(*) FROM t GROUP BY a";
+    let scans =
+        format!("SELECT count(*) FROM bowtie_explain('{grouped}') WHERE node = 'BowtieScanExec'");
+    assert_eq!(answer(&clone, &scans).await, "1");
+}
+
+/// A configuration that is set later may bring bowtie's options along.
+#[tokio::test]
+async fn options_of_a_configuration_that_is_set_later() {
+    let options = BowtieOptions::default().with_offload(Offload::Force);
+    let state = SessionStateBuilder::new()
+        .with_bowtie()
+        .unwrap()
+        .with_config(SessionConfig::new().with_bowtie_options(options))
+        .with_default_features()
+        .build();
+    let context = SessionContext::new_with_state(state);
+    let joins =
+        format!("SELECT count(*) FROM bowtie_explain('{OVERLAPS}') WHERE decision = 'offloaded'");
+    assert_eq!(answer(&context, &joins).await, "1");
+    has_bowtie_once(&context).await;
+}
+
+/// What cannot be offloaded is an error under `bowtie.strict`, and what `auto` leaves for good reason is none.
+#[tokio::test]
+async fn strict_sessions_do_not_fall_back() {
+    let context = session("force").await;
+    let odd = "SELECT r.a FROM r JOIN s ON arrow_cast(r.f, 'Dictionary(Int32, Float64)') = arrow_cast(s.f, 'Dictionary(Int32, Float64)')";
+    let between = "SELECT s.a FROM (SELECT k, max(t) AS t FROM r GROUP BY k) x JOIN s ON x.k = s.k WHERE x.t ILIKE concat('n', x.k)";
+    for sql in [odd, between] {
+        context.sql("SET bowtie.strict = false").await.unwrap();
+        run(&context, sql).await.unwrap();
+        context.sql("SET bowtie.strict = true").await.unwrap();
+        let message = refusal(&context, sql).await;
+        assert!(
+            message.contains("bowtie.strict = true, and ")
+                && message.contains("; SET bowtie.strict = false runs it in DataFusion"),
+            "{message}"
+        );
+    }
+    run(&context, "SELECT r.a FROM r JOIN s ON r.a = s.a")
+        .await
+        .unwrap();
+    context.sql("SET bowtie.offload = 'auto'").await.unwrap();
+    context.sql("SET bowtie.device = 'host'").await.unwrap();
+    run(&context, odd).await.unwrap();
+    run(&context, "SELECT a, count(*) FROM r GROUP BY a")
+        .await
+        .unwrap();
 }
 
 #[test]
@@ -38,7 +122,9 @@ fn a_state_without_the_rule_that_it_stands_before_is_refused() {
         .with_bowtie();
     let message = without.expect_err("refused").to_string();
     assert!(
-        message.contains("before the physical optimizer rule EnsureRequirements"),
+        message.contains(
+            "bowtie's rule must run before the physical optimizer rule EnsureRequirements"
+        ),
         "{message}"
     );
 }
@@ -66,6 +152,6 @@ async fn default_features_may_come_later() {
         .build();
     let context = SessionContext::new_with_state(state);
     let query = "SELECT * FROM (VALUES (1)) a(x) CROSS JOIN (VALUES (1)) b(y)";
-    let sql = format!("SELECT decision FROM bowtie_explain('{query}')");
-    assert_eq!(answer(&context, &sql).await, "declined");
+    let sql = format!("SELECT node FROM bowtie_explain('{query}') WHERE decision = 'declined'");
+    assert_eq!(answer(&context, &sql).await, "CrossJoinExec");
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -17,6 +16,7 @@ use crate::device::data::batch::DeviceBatch;
 use crate::device::data::batch_column::BatchColumn;
 use crate::device::primitives::device::Device;
 use crate::error::IfItFits as _;
+use crate::exec::blocking::{joined, spawn_blocking};
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::{Input, InputChunk, InputStream, slices};
 use crate::exec::memory::spill::{Spilling, spilled_rows};
@@ -229,14 +229,12 @@ impl Gathering {
     /// Runs `work` as a step on a blocking thread.
     async fn blocking(&mut self, work: fn(&mut Waiting) -> crate::error::Result<()>) -> Result<()> {
         let mut waiting = self.waiting.take();
-        let (waiting, done) = SpawnedTask::spawn_blocking(move || {
+        let (waiting, done) = joined(spawn_blocking(move || {
             let device = Arc::clone(&waiting.device);
             let done = step::shared(device.as_ref(), OnRefusal::Shrink, |_| work(&mut waiting));
             (waiting, done)
-        })
-        .join_unwind()
-        .await
-        .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?;
+        }))
+        .await?;
         self.waiting = waiting;
         Ok(done?)
     }

@@ -11,6 +11,7 @@ use tokio::sync::{Notify, mpsc};
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::error::IfItFits as _;
+use crate::exec::blocking::{joined, spawn, spawn_blocking};
 use crate::exec::input::chunk::{Input, InputChunk, InputStream};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::memory::step::{self, OnRefusal};
@@ -80,16 +81,13 @@ impl Prefetch {
             return;
         };
         let upload = self.upload.clone();
-        self.reading = Some(SpawnedTask::spawn(async move {
+        self.reading = Some(spawn(async move {
             let chunk = match chunks.try_next().await? {
                 Some(Input::Chunk(chunk)) => chunk,
                 Some(Input::MemoryPressure) => return Ok(Some((Input::MemoryPressure, chunks))),
                 None => return Ok(None),
             };
-            let chunk = SpawnedTask::spawn_blocking(move || upload.start(chunk))
-                .join_unwind()
-                .await
-                .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
+            let chunk = joined(spawn_blocking(move || upload.start(chunk))).await??;
             Ok(Some((Input::Chunk(chunk), chunks)))
         }));
     }
@@ -104,10 +102,7 @@ impl Prefetch {
         let Some(reading) = self.reading.take() else {
             return Ok(None);
         };
-        let read = reading
-            .join_unwind()
-            .await
-            .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
+        let read = joined(reading).await??;
         let Some((input, chunks)) = read else {
             return Ok(None);
         };
@@ -125,7 +120,7 @@ impl Prefetch {
 /// `room`.
 fn beside(mut chunks: InputStream, room: Arc<Notify>) -> InputStream {
     let (sender, receiver) = mpsc::channel(1);
-    let task = SpawnedTask::spawn(async move {
+    let task = spawn(async move {
         while let Some(input) = chunks.next().await {
             let failed = input.is_err();
             let memory_pressure = matches!(input, Ok(Input::MemoryPressure));

@@ -9,7 +9,7 @@ use datafusion::error::{DataFusionError, Result};
 use futures::{StreamExt, stream};
 
 use crate::device::primitives::device::Device;
-use crate::exec::blocking::blocking_task;
+use crate::exec::blocking::{blocking_task, spawn_blocking};
 use crate::exec::chunk::DeviceChunk;
 use crate::exec::input::chunk::{Input, InputStream};
 use crate::exec::input::coalesce::inputs;
@@ -205,7 +205,7 @@ impl<S: MatchSink> Driver<S> {
         step: impl FnOnce(&mut JoinWalk<S>) -> StepOutput + Send + 'static,
     ) -> SpawnedTask<(JoinWalk<S>, StepOutput)> {
         let elapsed = self.metrics.baseline.elapsed_compute().clone();
-        SpawnedTask::spawn_blocking(move || {
+        spawn_blocking(move || {
             let _timer = elapsed.timer();
             let made = step(&mut walk);
             (walk, made)

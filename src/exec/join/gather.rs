@@ -1,11 +1,11 @@
 //! Gathers the left side's chunks before the right side is read.
 
 use datafusion::common::JoinType;
-use datafusion::common::runtime::SpawnedTask;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use futures::TryStreamExt;
 
 use crate::error::BowtieError;
+use crate::exec::blocking::{joined, spawn_blocking};
 use crate::exec::input::chunk::{Input, InputChunk, InputStream};
 use crate::exec::memory::spill::Spilling;
 
@@ -30,15 +30,13 @@ pub(crate) async fn gather(
             && (memory_pressure || spilling.pool_is_full())
         {
             let spilling = spilling.clone();
-            gathered = SpawnedTask::spawn_blocking(move || {
+            gathered = joined(spawn_blocking(move || {
                 for chunk in &mut gathered {
                     chunk.leave_host(&spilling)?;
                 }
                 Ok::<_, BowtieError>(gathered)
-            })
-            .join_unwind()
-            .await
-            .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
+            }))
+            .await??;
         }
     }
     Ok(gathered)

@@ -16,8 +16,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 
+use crate::device::counters::Counted;
 use crate::device::data::structures::Flags;
 use crate::device::primitives::device::Device;
+use crate::device::trace::{self, Lane};
 use crate::error::{BowtieError, Result};
 
 /// How often a waiting thread checks whether its query was cancelled.
@@ -69,12 +71,18 @@ impl<'a> Step<'a> {
         if IN_STEP.get() {
             return Err(BowtieError::Internal("a step began within a step".into()));
         }
-        loop {
+        if let Some(guard) = device.budget().share_within(Duration::ZERO) {
             device.check_cancelled()?;
-            if let Some(guard) = device.budget().share_within(LOOK) {
-                return Self::new(on_refusal, Use::Shared(guard));
-            }
+            return Self::new(on_refusal, Use::Shared(guard));
         }
+        waiting_for_memory(|| {
+            loop {
+                device.check_cancelled()?;
+                if let Some(guard) = device.budget().share_within(LOOK) {
+                    return Self::new(on_refusal, Use::Shared(guard));
+                }
+            }
+        })
     }
 
     /// A step with exclusive use of the device; `None` if other steps do not end before `deadline`.
@@ -126,9 +134,11 @@ pub(crate) fn retried<R, T>(
             Err(error) if error.is_transient() && again(run) => {}
             _ => return done,
         }
-        let Some(step) = Step::exclusive(device, deadline)? else {
+        let exclusive = waiting_for_memory(|| Step::exclusive(device, deadline))?;
+        let Some(step) = exclusive else {
             return done;
         };
+        trace::count(Counted::Retries, 1);
         done = work(run, &step);
         let in_use = budget.in_use_by_all();
         drop(step);
@@ -136,14 +146,23 @@ pub(crate) fn retried<R, T>(
             return done;
         }
         let quiet = Instant::now() + QUIET;
-        while !budget.wait_for_release(in_use, LOOK) {
-            device.check_cancelled()?;
-            if Instant::now() >= quiet {
-                last = true;
-                break;
+        waiting_for_memory(|| {
+            while !budget.wait_for_release(in_use, LOOK) {
+                device.check_cancelled()?;
+                if Instant::now() >= quiet {
+                    last = true;
+                    break;
+                }
             }
-        }
+            Ok(())
+        })?;
     }
+}
+
+/// Runs `wait`, whose time counts as waiting for memory that others hold.
+fn waiting_for_memory<T>(wait: impl FnOnce() -> Result<T>) -> Result<T> {
+    let what = Counted::MemoryWaitTime;
+    trace::timed(what, Lane::Wait, "wait for device memory", wait)
 }
 
 /// Flags of `rows` rows, none of them set.

@@ -21,7 +21,7 @@ use datafusion::physical_plan::metrics::Time;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::task::JoinError;
 
-use crate::exec::blocking::blocking_task;
+use crate::exec::blocking::{blocking_task, spawn_blocking};
 use crate::exec::input::chunk::{Input, InputChunk, InputStream};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::partition::hash_partition::HashPartition;
@@ -207,7 +207,7 @@ impl Partitioner {
             };
             let (scatter, time) = (Arc::clone(&self.scatter), self.time.clone());
             let memory_limits = Arc::clone(&self.memory_limits);
-            self.copied.push_back(SpawnedTask::spawn_blocking(move || {
+            self.copied.push_back(spawn_blocking(move || {
                 let _timer = time.timer();
                 scatter.copy(chunk, &memory_limits)
             }));

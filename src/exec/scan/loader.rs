@@ -10,7 +10,7 @@ use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::physical_plan::metrics::Time;
 
 use crate::device::primitives::device::Device;
-use crate::exec::blocking::blocking_task;
+use crate::exec::blocking::{blocking_task, spawn};
 use crate::exec::memory::step::{self, OnRefusal};
 use crate::exec::metrics::ReadMetrics;
 use crate::exec::scan::read_columns::ReadColumns;
@@ -84,9 +84,9 @@ impl Loader {
             true => {
                 let (piece, context) = (begun.piece.clone(), Arc::clone(&self.context));
                 let metrics = self.metrics.clone();
-                Reading::Task(SpawnedTask::spawn(async move {
-                    piece.read(missing, context, metrics).await
-                }))
+                Reading::Task(spawn(
+                    async move { piece.read(missing, context, metrics).await },
+                ))
             }
         };
         begun

@@ -17,6 +17,7 @@ use crate::device::data::batch::DeviceBatch;
 use crate::device::data::batch_column::BatchColumn;
 use crate::device::data::encoded_column::EncodedColumn;
 use crate::device::primitives::device::Device;
+use crate::exec::blocking::spawn;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::metrics::{ReadMetrics, ScanMetrics};
 use crate::exec::node::{DeviceOperator, Execution};
@@ -224,7 +225,7 @@ impl Run {
         }
         self.ahead = self.begin().map(|begun| {
             let loader = self.loader.clone();
-            SpawnedTask::spawn(async move { loader.finish(begun).await })
+            spawn(async move { loader.finish(begun).await })
         });
     }
 

@@ -9,7 +9,6 @@ use arrow::array::RecordBatch;
 use arrow::compute::BatchCoalescer;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Statistics;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -29,6 +28,7 @@ use futures::{StreamExt, TryStreamExt};
 
 use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
+use crate::exec::blocking::{joined, spawn_blocking};
 use crate::exec::chunk::DeviceChunk;
 use crate::exec::join::long_ranges::{LongRanges, REPEATED_BYTES};
 use crate::exec::join::node::JoinOperator;
@@ -155,10 +155,7 @@ impl Downloader {
             DeviceChunk::Resident(batch) => HostChunk::Rows(match batch.is_resident() {
                 false => self.download(&batch)?,
                 // Waiting for the device would block the other tasks of this thread.
-                true => SpawnedTask::spawn_blocking(move || self.download(&batch))
-                    .join_unwind()
-                    .await
-                    .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??,
+                true => joined(spawn_blocking(move || self.download(&batch))).await??,
             }),
         })
     }
@@ -278,9 +275,13 @@ fn must_not_be_coalesced(batch: &RecordBatch, batch_size: usize) -> Result<bool>
     Ok(false)
 }
 
+impl BowtieDownloadExec {
+    pub(crate) const NAME: &'static str = "BowtieDownloadExec";
+}
+
 impl ExecutionPlan for BowtieDownloadExec {
     fn name(&self) -> &'static str {
-        "BowtieDownloadExec"
+        Self::NAME
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -333,10 +334,7 @@ impl ExecutionPlan for BowtieDownloadExec {
         let (schema, metrics) = (self.schema(), Arc::clone(&batches.metrics));
         let started = async move {
             // Opening a GPU for the first time takes a tenth of a second or more.
-            let device = SpawnedTask::spawn_blocking(move || device.open())
-                .join_unwind()
-                .await
-                .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
+            let device = joined(spawn_blocking(move || device.open())).await??;
             let concurrent = match device.budget().limit() >= LEAST_BUDGET_FOR_TWO {
                 true => CONCURRENT_DOWNLOADS,
                 false => 1,

@@ -10,9 +10,6 @@
 use crate::error::Decline;
 use crate::plan::recognise::candidate::NodeId;
 
-/// DataFusion's time counts by this factor: a node that is estimated to gain less than a fifth stays where it is.
-const MARGIN: f64 = 0.8;
-
 /// A transfer between host and device: its time and its bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Transfer {
@@ -66,9 +63,9 @@ pub(crate) struct Estimate {
 
 impl Estimate {
     /// The reason of a node that runs no sooner on the device.
-    pub(crate) fn decline(&self) -> Decline {
+    pub(crate) fn decline(&self, min_speedup: f64) -> Decline {
         Decline(format!(
-            "estimated at {:.1} ms on the device with its transfers, at {:.1} ms in DataFusion",
+            "estimated at {:.1} ms on the device with its transfers, at {:.1} ms in DataFusion; bowtie.min_speedup asks for {min_speedup} times as fast",
             self.device_ms, self.host_ms
         ))
     }
@@ -85,12 +82,13 @@ struct Cost {
     downloads: bool,
 }
 
-/// Places each node; the host reads the rows of the last one.
-pub(crate) fn place(nodes: &[NodeCost]) -> Vec<Placed> {
+/// Places each node; the host reads the rows of the last one. A node stays where it is, unless the device is estimated to be
+/// `min_speedup` times as fast.
+pub(crate) fn place(nodes: &[NodeCost], min_speedup: f64) -> Vec<Placed> {
     let mut costs: Vec<Cost> = Vec::with_capacity(nodes.len());
     for node in nodes {
         let on_host: f64 = node.inputs.iter().map(|input| costs[*input].host).sum();
-        let host = node.host.map_or(f64::INFINITY, |host| host * MARGIN) + on_host;
+        let host = node.host.map_or(f64::INFINITY, |host| host / min_speedup) + on_host;
         let alternatives = node.alternatives.iter().enumerate();
         let (alternative, device) = alternatives
             .map(|(i, alternative)| (Some(i), cost_of(alternative, &costs)))
@@ -231,7 +229,7 @@ mod tests {
     }
 
     fn on_device(nodes: &[NodeCost]) -> Vec<usize> {
-        let placed = place(nodes).into_iter().enumerate();
+        let placed = place(nodes, 1.25).into_iter().enumerate();
         placed
             .filter(|(_, step)| step.on_device)
             .map(|(i, _)| i)
@@ -243,7 +241,7 @@ mod tests {
         let join = |up| vec![scan(), scan(), node(1.0, 0.1, &[(0, up), (1, up)], 0.2)];
         assert_eq!(on_device(&join(0.2)), [2]);
         assert_eq!(on_device(&join(0.3)), [0usize; 0]);
-        let placed = place(&join(0.3))[2];
+        let placed = place(&join(0.3), 1.25)[2];
         assert_eq!(placed.estimate.bytes_up, 600_000_000);
         assert_eq!(placed.estimate.bytes_down, 200_000_000);
         assert!((placed.estimate.device_ms - 900.0).abs() < 1e-6);
@@ -264,7 +262,7 @@ mod tests {
             node(1.0, 0.1, &[(2, 0.6), (3, 0.1)], 0.1),
         ];
         assert_eq!(on_device(&chain), [2, 4]);
-        let placed = place(&chain);
+        let placed = place(&chain, 1.25);
         assert_eq!(placed[2].estimate.bytes_down, 0);
         assert_eq!(placed[4].estimate.bytes_up, 100_000_000);
     }
@@ -313,7 +311,7 @@ mod tests {
             group,
         ];
         assert_eq!(on_device(&steps), [2, 3]);
-        let placed = place(&steps);
+        let placed = place(&steps, 1.25);
         assert_eq!(placed[3].estimate.host_ms, 1500.0);
         assert_eq!(placed[2].estimate.device_ms, 0.0);
     }

@@ -7,8 +7,10 @@ use crate::plan::choose::gain::Gain;
 use crate::plan::choose::node_costs::{Cache, NodeCosts};
 use crate::plan::choose::placement::{Estimate, place};
 use crate::plan::choose::statistics::StatisticsCache;
-use crate::plan::recognise::candidate::{AggregateCandidate, JoinCandidate, NodeId};
-use crate::plan::recognise::recognised_plan::{OWN_AGGREGATION, RecognisedPlan};
+use crate::plan::recognise::candidate::{
+    AggregateCandidate, JoinCandidate, NodeId, OWN_AGGREGATION,
+};
+use crate::plan::recognise::recognised_plan::RecognisedPlan;
 use crate::plan::recognise::refusal::Refusal;
 use crate::runtime::host_memory::{host_cache_bytes, pool_of_plan};
 use crate::spec::aggregate::GroupSpec;
@@ -17,6 +19,8 @@ use crate::spec::join::JoinSpec;
 /// The options, and what a GPU was estimated to run sooner than DataFusion.
 pub(crate) struct Policy<'a> {
     pub(crate) options: &'a BowtieOptions,
+    /// Whether equi-joins and aggregations are offloaded at all, where they gain.
+    pub(crate) by_itself: bool,
     /// By a node's number; nothing of nodes without a choice.
     placed: Vec<Option<Placed>>,
 }
@@ -44,7 +48,8 @@ impl<'a> Policy<'a> {
                 on_host: host_cache_bytes(options, true, pool_of_plan()) as f64,
             };
             let costs = NodeCosts::of(plan, statistics, gpu, host, cache);
-            let nodes = place(&costs.nodes);
+            let min_speedup = options.min_speedup.factor();
+            let nodes = place(&costs.nodes, min_speedup);
             for optional in &costs.optional {
                 let node = nodes[optional.node];
                 placed[optional.node] = Some(match (optional.unknown, node.on_device) {
@@ -55,14 +60,18 @@ impl<'a> Policy<'a> {
                     (None, on_device) => Placed {
                         offloaded: match on_device {
                             true => Ok(()),
-                            false => Err(node.estimate.decline()),
+                            false => Err(node.estimate.decline(min_speedup)),
                         },
                         estimate: Some(node.estimate),
                     },
                 });
             }
         }
-        Self { options, placed }
+        Self {
+            options,
+            by_itself: options.offload == Offload::Force || gpu.is_some(),
+            placed,
+        }
     }
 
     /// The spec of a join that is offloaded.

@@ -1,7 +1,6 @@
 //! By which strategy a join runs, and which of its sides is the build side.
 
 use datafusion::common::JoinType;
-use datafusion::error::{DataFusionError, Result};
 
 use crate::device::profile::DeviceProfile;
 use crate::ir::side::Side;
@@ -9,7 +8,7 @@ use crate::ir::strategies::Strategy;
 use crate::options::BowtieOptions;
 use crate::plan::choose::statistics::RowEstimate;
 use crate::plan::recognise::source::JoinSource;
-use crate::spec::join::{ColumnComparison, ConditionDisplay};
+use crate::spec::join::ColumnComparison;
 
 /// The side whose sets are indexed: the left one, which is gathered as a whole, unless only its rows' flags are needed.
 pub(crate) fn indexed_side(source: &JoinSource) -> Side {
@@ -30,20 +29,17 @@ fn left_is_shorter((left, right): (RowEstimate, RowEstimate)) -> bool {
     }
 }
 
-/// The strategy and the build side for a condition.
-///
-/// # Errors
-/// When `bowtie.theta_strategy` names one that cannot serve it.
+/// The strategy and the build side for a condition. Where `bowtie.theta_strategy` names one that does not suit it, the natural one stands
+/// in, as for the other families.
 pub(crate) fn strategy(
     options: &BowtieOptions,
     source: &JoinSource,
     comparisons: &[ColumnComparison],
     rows: (RowEstimate, RowEstimate),
-    display: &ConditionDisplay,
-) -> Result<(Strategy, Side)> {
+) -> (Strategy, Side) {
     if comparisons.is_empty() && !source.on.is_empty() && options.theta_strategy.0.is_none() {
         // DataFusion has made the shorter side the left one.
-        return Ok((Strategy::Equi(options.join_strategy.0), Side::Left));
+        return (Strategy::Equi(options.equi_join_strategy.0), Side::Left);
     }
     let ranges: Vec<&ColumnComparison> = comparisons.iter().filter(|c| c.op.is_range()).collect();
     let one_column = |side: Side| {
@@ -68,22 +64,15 @@ pub(crate) fn strategy(
         (None, true) => Strategy::Tiles,
         (None, false) => Strategy::Dominance,
     };
-    let chosen = options.theta_strategy.0.unwrap_or(natural);
-    let refuse = |why: String| {
-        let condition = match display.theta.is_empty() {
-            true => "a condition without comparisons".to_string(),
-            false => format!("'{}'", display.theta.join(" AND ")),
-        };
-        Err(DataFusionError::Plan(format!(
-            "bowtie.theta_strategy = '{chosen}' cannot serve {condition}: {why}; SET bowtie.theta_strategy = 'auto' or '{natural}'"
-        )))
+    let suits = |strategy: Strategy| match strategy {
+        Strategy::Range => range_side.is_some(),
+        Strategy::Dominance => ranges.len() >= 2,
+        _ => true,
     };
+    let wanted = options.theta_strategy.0;
+    let chosen = wanted.filter(|s| suits(*s)).unwrap_or(natural);
     match (chosen, range_side) {
-        (Strategy::Range, Some(side)) => Ok((Strategy::Range, side)),
-        (Strategy::Range, None) => refuse("it is no range of one column".into()),
-        (Strategy::Dominance, _) if ranges.len() < 2 => {
-            refuse("it has fewer than two inequalities".into())
-        }
-        _ => Ok((chosen, probe.other())),
+        (Strategy::Range, Some(side)) => (Strategy::Range, side),
+        _ => (chosen, probe.other()),
     }
 }

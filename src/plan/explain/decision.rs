@@ -1,11 +1,6 @@
-//! [`Decision`]: what `bowtie_explain` shows of a node.
-
-use std::sync::Arc;
-
-use parking_lot::Mutex;
+//! [`Decision`]: what was decided on a node, for `bowtie_explain`.
 
 use crate::error::Decline;
-use crate::exec::scan::table::Table;
 use crate::plan::choose::placement::Estimate;
 use crate::plan::choose::statistics::{RowEstimate, StatisticsCache};
 use crate::plan::recognise::aggregate_source::GroupSource;
@@ -14,33 +9,10 @@ use crate::plan::transfers::{HostStep, Why};
 use crate::spec::aggregate::GroupSpec;
 use crate::spec::join::JoinSpec;
 
-/// Where decisions are recorded, if anybody asked for them.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Decisions(Option<Arc<Mutex<Vec<Decision>>>>);
-
-impl Decisions {
-    /// Records that are wanted.
-    pub(crate) fn wanted() -> Self {
-        Self(Some(Arc::default()))
-    }
-
-    pub(crate) fn record(&self, decision: impl FnOnce() -> Decision) {
-        if let Some(decisions) = &self.0 {
-            decisions.lock().push(decision());
-        }
-    }
-
-    /// Those that were recorded so far.
-    pub(crate) fn take(&self) -> Vec<Decision> {
-        let decisions = self.0.as_ref();
-        decisions.map_or_else(Vec::new, |decisions| std::mem::take(&mut decisions.lock()))
-    }
-}
-
 /// What was decided on one node of a plan.
 #[derive(Debug, Clone)]
 pub(crate) struct Decision {
-    /// DataFusion's node.
+    /// The name of DataFusion's node.
     pub node: String,
     /// Its condition, or its aggregates.
     pub detail: String,
@@ -51,19 +23,8 @@ pub(crate) struct Decision {
     pub right_rows: Option<u64>,
     /// What it costs, where that decides.
     pub estimate: Option<Estimate>,
-    /// Of a scan on the device.
-    pub stored: Option<StoredShare>,
     /// Why it was declined, or by which algorithm it runs.
     pub reason: String,
-}
-
-/// What is stored of a scan's columns on the device.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct StoredShare {
-    /// Bytes there, as they are stored.
-    pub resident: u64,
-    /// Bytes of the values that are not there, approximately.
-    pub missing: u64,
 }
 
 impl Decision {
@@ -90,35 +51,10 @@ impl Decision {
             left_rows: rows.and_then(|(left, _)| left.rows()),
             right_rows: rows.and_then(|(_, right)| right.rows()),
             estimate,
-            stored: None,
             reason: match outcome {
                 Ok(spec) => spec.algorithm(),
                 Err(decline) => decline.to_string(),
             },
-        }
-    }
-
-    /// On a scan whose columns stay on the device.
-    pub(crate) fn of_scan(table: &Table, stored: StoredShare) -> Self {
-        let fields = table.schema().fields().iter();
-        let columns: Vec<&str> = fields.map(|field| field.name().as_str()).collect();
-        Self {
-            node: "DataSourceExec".into(),
-            detail: columns.join(", "),
-            offloaded: true,
-            strategy: None,
-            left_rows: None,
-            right_rows: None,
-            estimate: None,
-            stored: Some(stored),
-            reason: match (stored.resident, stored.missing) {
-                (_, 0) => "its columns are on the device",
-                (0, _) => {
-                    "its columns are sent, and stay on the device as far as bowtie.cache allows"
-                }
-                _ => "a part of its columns is on the device, and the rest is sent",
-            }
-            .into(),
         }
     }
 
@@ -142,7 +78,6 @@ impl Decision {
             left_rows: None,
             right_rows: None,
             estimate: None,
-            stored: None,
         }
     }
 
@@ -162,7 +97,6 @@ impl Decision {
             left_rows: input.and_then(|rows| rows.rows()),
             right_rows: None,
             estimate,
-            stored: None,
             reason: match outcome {
                 Ok(how) => how.into(),
                 Err(decline) => decline.to_string(),
@@ -191,7 +125,6 @@ impl Decision {
             left_rows: statistics.rows(source.bottom.input()).rows(),
             right_rows: None,
             estimate,
-            stored: None,
             reason: match (outcome, separate) {
                 (Ok(_), None) => "aggregated on the device".into(),
                 (Ok(_), Some(separate)) => {

@@ -1,5 +1,5 @@
-//! What users read about decisions and devices.
+//! What was decided on the nodes of a plan, for those who read about it.
 
 pub(crate) mod decision;
-pub(crate) mod devices_function;
-pub(crate) mod explain_function;
+pub(crate) mod node_kind;
+pub(crate) mod recorder;

@@ -52,6 +52,22 @@ pub(crate) struct JoinCandidate {
     pub(crate) spec: Result<JoinSpec, Refusal>,
 }
 
+impl JoinCandidate {
+    /// Whether it would be offloaded, if it could be. `by_itself`: equi-joins are, where they gain.
+    pub(crate) fn is_unsupported(&self, by_itself: bool) -> bool {
+        let is_equi = match &self.source {
+            Ok(source) => !source.tests_all_pairs && source.filter.is_none(),
+            Err(_) => true,
+        };
+        let gains = match self.gain {
+            Gain::Nowhere(_) => false,
+            Gain::ByEstimate(_) => by_itself,
+            Gain::OnAnyDevice => by_itself || !is_equi,
+        };
+        gains && matches!(self.spec, Err(Refusal::Decline(_)))
+    }
+}
+
 /// An aggregation from rows to results.
 #[derive(Debug)]
 pub(crate) struct AggregateCandidate {
@@ -62,6 +78,19 @@ pub(crate) struct AggregateCandidate {
     /// Together with the join whose rows it reads, where that join has a spec.
     pub(crate) above: Option<AboveJoin>,
 }
+
+impl AggregateCandidate {
+    /// Whether it would be offloaded, if it could be.
+    pub(crate) fn is_unsupported(&self) -> bool {
+        match &self.spec {
+            Err(Refusal::Decline(decline)) => decline.0 != OWN_AGGREGATION,
+            _ => false,
+        }
+    }
+}
+
+/// Why `auto` leaves an aggregation that no estimate is in favour of.
+pub(crate) const OWN_AGGREGATION: &str = "its input is not resident on a GPU: it stays DataFusion's; bowtie.offload = 'force' offloads it";
 
 /// An aggregation above a join, with nothing but projections between.
 #[derive(Debug)]

@@ -114,16 +114,12 @@ fn join_spec(
         Some(_) => set_join_gain(source, rows, statistics),
         None => gain(source, &comparisons, covered, rows),
     };
-    let chosen = match set {
-        Some(_) => Ok((
+    let (strategy, build) = match set {
+        Some(_) => (
             Strategy::Set(options.set_strategy.0),
             strategy::indexed_side(source),
-        )),
-        None => strategy::strategy(options, source, &comparisons, rows, &display),
-    };
-    let (strategy, build) = match chosen {
-        Ok(chosen) => chosen,
-        Err(error) => return Ok((gain, Err(error.into()))),
+        ),
+        None => strategy::strategy(options, source, &comparisons, rows),
     };
 
     let output: Vec<Output> = match &source.projection {

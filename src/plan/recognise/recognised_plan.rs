@@ -17,7 +17,7 @@ use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::recognise::aggregate::{group_above_join, group_spec};
 use crate::plan::recognise::aggregate_source::group_source;
 use crate::plan::recognise::candidate::{
-    AboveJoin, AggregateCandidate, Candidate, JoinCandidate, NodeId, RowsCandidate,
+    AboveJoin, AggregateCandidate, Candidate, JoinCandidate, NodeId, OWN_AGGREGATION, RowsCandidate,
 };
 use crate::plan::recognise::join::join_candidate;
 use crate::plan::recognise::join_aggregate::{aggregate_source, join_aggregate_spec};
@@ -224,6 +224,3 @@ impl Pass<'_> {
         })
     }
 }
-
-/// Why `auto` leaves an aggregation that no estimate is in favour of.
-pub(crate) const OWN_AGGREGATION: &str = "its input is not resident on a GPU: it stays DataFusion's; bowtie.offload = 'force' offloads it";

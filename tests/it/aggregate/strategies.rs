@@ -153,7 +153,9 @@ async fn what_is_shown() {
         set(&ctx, "bowtie.group_strategy", strategy);
         let plan = shown(&plan_of(&ctx, sql).await.unwrap());
         assert!(plan.contains(&format!("strategy={strategy}")), "{plan}");
-        let explained = format!("SELECT strategy FROM bowtie_explain('{sql}')");
+        let explained = format!(
+            "SELECT strategy FROM bowtie_explain('{sql}') WHERE node = 'BowtieAggregateExec'"
+        );
         let rows = run(&ctx, &explained).await.unwrap();
         assert_eq!(rows[0].column(0).as_string::<i32>().value(0), strategy);
         let analyzed = run(&ctx, &format!("EXPLAIN ANALYZE {sql}")).await.unwrap();

@@ -162,7 +162,7 @@ async fn explained_scans_tell_what_is_stored() {
     ctx.register_table("r", table(vec![vec![batch(0, 1_000)]]))
         .unwrap();
     let explained = async || {
-        let scans = "SELECT detail, resident_bytes, bytes_up, reason FROM bowtie_explain('SELECT k, sum(v) FROM r GROUP BY k') WHERE node = 'DataSourceExec'";
+        let scans = "SELECT detail, resident_bytes, bytes_up, reason FROM bowtie_explain('SELECT k, sum(v) FROM r GROUP BY k') WHERE node = 'BowtieScanExec'";
         lines(&ctx, scans).await
     };
     let [before] = &explained().await[..] else {

@@ -41,12 +41,12 @@ pub(crate) fn rows() -> impl Strategy<Value = Vec<[Cell; 4]>> {
     prop::collection::vec(prop::array::uniform4(cell), 0..60)
 }
 
-/// `bowtie.join_strategy` and `bowtie.materialization`.
+/// `bowtie.equi_join_strategy` and `bowtie.materialization`.
 pub(crate) fn equi() -> impl Strategy<Value = (&'static str, &'static str)> {
     let strategies = vec!["auto", "direct", "hash", "partitioned_hash", "sort_merge"];
     (
         prop::sample::select(strategies),
-        prop::sample::select(vec!["auto", "gfur", "gftr"]),
+        prop::sample::select(vec!["auto", "late", "early"]),
     )
 }
 

@@ -254,7 +254,7 @@ impl Case {
         let sql = self.plan.sql(&mut { MOST_LEAVES });
         let stock = stock(&ctx, &sql).await;
         let tuning = Tuning::nth(self.tuning);
-        set(&ctx, "bowtie.join_strategy", self.equi.0);
+        set(&ctx, "bowtie.equi_join_strategy", self.equi.0);
         set(&ctx, "bowtie.materialization", self.equi.1);
         let given = forced(&ctx, &sql, &tuning).await;
         let (stock, given) = match (stock, given) {

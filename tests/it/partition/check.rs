@@ -53,7 +53,7 @@ pub(crate) async fn check(ctx: &SessionContext, sql: &str, tuning: Tuning) {
 /// A session without key bitmaps, which need no partitions.
 pub(crate) fn hashing() -> SessionContext {
     let ctx = session();
-    set(&ctx, "bowtie.join_strategy", "hash");
+    set(&ctx, "bowtie.equi_join_strategy", "hash");
     // Otherwise the shorter side becomes the left one, and has too few chunks.
     set(&ctx, "datafusion.optimizer.join_reordering", "false");
     ctx

@@ -6,7 +6,7 @@ use crate::support::snapshot::session;
 async fn devices_are_listed() {
     let context = session("auto").await;
     let batches = context
-        .sql("SELECT device, name, kernels FROM bowtie_devices() ORDER BY device DESC")
+        .sql("SELECT device, name, usable, is_default, kernels, reason FROM bowtie_devices() ORDER BY device DESC")
         .await
         .unwrap()
         .collect()
@@ -18,7 +18,7 @@ async fn devices_are_listed() {
     assert!(text.contains("| host "), "{text}");
     // Every GPU, or the reason why there is none.
     assert!(
-        text.contains("| cuda:0 ") || text.contains("not available: "),
+        text.contains("| cuda:0 ") || text.contains("| cuda   | no GPU "),
         "{text}"
     );
     let error = context

@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::SessionContext;
+use datafusion_bowtie::Verdict;
 use insta::assert_snapshot;
 
 use crate::support::snapshot::{answer, physical, refusal, run, session};
 
-/// Node, decision and reason of every node that the rule considered.
+/// Node, decision and reason of every node that the rule considered: of replaced nodes those that they stand for.
 pub(crate) async fn decisions(context: &SessionContext, query: &str) -> String {
     let query = query.replace('\'', "''");
-    let sql =
-        format!("SELECT node || ' ' || decision || ': ' || reason FROM bowtie_explain('{query}')");
+    let sql = format!(
+        "SELECT coalesce(replaces, node) || ' ' || decision || ': ' || reason FROM bowtie_explain('{query}')
+         WHERE decision = 'declined' OR replaces IS NOT NULL"
+    );
     answer(context, &sql).await
 }
 
@@ -21,15 +24,27 @@ async fn every_column() {
     let context = session("force").await;
     let sql =
         "SELECT * FROM bowtie_explain('SELECT r.a, s.a FROM r JOIN s ON r.a > s.a AND r.b < s.b')";
-    assert_snapshot!(answer(&context, sql).await, @"NestedLoopJoinExec offloaded dominance left.a < right.a AND left.b > right.b 5 6 NULL NULL NULL NULL NULL NULL the right side is sorted by its most selective column, and zone maps test the other comparisons");
+    assert_snapshot!(answer(&context, sql).await, @r"
+    0 0 BowtieDownloadExec host transfer NULL NULL  NULL NULL NULL NULL NULL NULL NULL NULL gives rows back to DataFusion: columns are shared, not copied
+    1 1 BowtieJoinExec host offloaded NestedLoopJoinExec dominance left.a < right.a AND left.b > right.b 5 6 NULL NULL NULL NULL NULL NULL the right side is sorted by its most selective column, and zone maps test the other comparisons
+    2 2 BowtieUploadExec host transfer NULL NULL  NULL NULL 5 NULL NULL NULL NULL NULL gives rows to the CPU backend: columns are shared, not copied
+    3 3 DataSourceExec datafusion datafusion NULL NULL partitions=2, partition_sizes=[1, 0] NULL NULL 5 NULL NULL NULL NULL NULL DataFusion reads it for the CPU backend
+    4 2 BowtieUploadExec host transfer NULL NULL  NULL NULL 6 NULL NULL NULL NULL NULL gives rows to the CPU backend: columns are shared, not copied
+    5 3 DataSourceExec datafusion datafusion NULL NULL partitions=2, partition_sizes=[1, 0] NULL NULL 6 NULL NULL NULL NULL NULL DataFusion reads it for the CPU backend
+    NULL NULL plan host summary NULL NULL  NULL NULL NULL NULL NULL NULL NULL NULL 1 of 3 operators run on host; 2 uploads; 1 download
+    ");
     let batches = run(&context, sql).await.unwrap();
     let schema = batches[0].schema();
     let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
     assert_eq!(
         names,
         [
+            "id",
+            "depth",
             "node",
+            "runs_on",
             "decision",
+            "replaces",
             "strategy",
             "detail",
             "left_rows",
@@ -45,14 +60,104 @@ async fn every_column() {
     );
 }
 
+/// One node stands for both, with both reasons.
 #[tokio::test]
-async fn a_fused_aggregation_has_two_rows() {
+async fn a_fused_aggregation_has_one_row() {
     let context = session("force").await;
-    let sql = "SELECT * FROM bowtie_explain('SELECT r.a, sum(s.a) FROM r JOIN s ON r.a > s.a GROUP BY r.a')";
-    assert_snapshot!(answer(&context, sql).await, @r"
-    AggregateExec offloaded range sum(s.a) 6 5 NULL NULL NULL NULL NULL NULL fused with the join below it: no join rows are materialised
-    NestedLoopJoinExec offloaded range left.a > right.a 6 5 NULL NULL NULL NULL NULL NULL the right side is sorted by one column, in which all inequalities are ranges
-    ");
+    let sql = "SELECT node, replaces, detail, reason FROM bowtie_explain('SELECT r.a, sum(s.a) FROM r JOIN s ON r.a > s.a GROUP BY r.a') WHERE decision = 'offloaded'";
+    assert_snapshot!(answer(&context, sql).await, @"BowtieJoinAggregateExec AggregateExec + NestedLoopJoinExec sum(s.a) fused with the join below it: no join rows are materialised; the right side is sorted by one column, in which all inequalities are ranges");
+}
+
+/// Every node of the plan, in its order, whatever it is.
+#[tokio::test]
+async fn every_node_has_a_row() {
+    let context = session("force").await;
+    let query = "SELECT a, row_number() OVER (ORDER BY a) AS n FROM (SELECT r.a FROM r JOIN s ON r.a > s.a UNION ALL SELECT a FROM s WHERE a > 1) LIMIT 3";
+    let plan = context.sql(query).await.unwrap();
+    let plan = plan.create_physical_plan().await.unwrap();
+    let mut expected = vec![];
+    let mut rest = vec![(&plan, 0)];
+    while let Some((node, depth)) = rest.pop() {
+        expected.push((depth, node.name().to_string()));
+        let inputs = node.children().into_iter().rev();
+        rest.extend(inputs.map(|input| (input, depth + 1)));
+    }
+    let query_of = context.sql(query).await.unwrap();
+    let report = datafusion_bowtie::explain(&query_of).await.unwrap();
+    let shown = report.nodes.iter().enumerate().map(|(i, node)| {
+        assert_eq!(node.id, i);
+        assert!(!node.reason.is_empty(), "{}", node.node);
+        (node.depth, node.node.clone())
+    });
+    assert_eq!(shown.collect::<Vec<_>>(), expected);
+    let windows = report
+        .nodes
+        .iter()
+        .find(|node| node.node.contains("Window"))
+        .unwrap();
+    assert_eq!(windows.verdict, Verdict::DataFusion);
+    assert!(
+        windows
+            .reason
+            .starts_with("window functions run in DataFusion"),
+        "{}",
+        windows.reason
+    );
+    let text = report.to_string();
+    assert_eq!(text.lines().count(), 1 + report.nodes.len(), "{text}");
+    assert!(
+        text.contains(" operators run on host; 2 uploads; 1 download"),
+        "{text}"
+    );
+}
+
+/// With `bowtie.device = 'cuda'` the plan is shown for a GPU, whether or not there is one. It does not run there.
+#[tokio::test]
+async fn a_plan_for_a_gpu() {
+    let context = session("auto").await;
+    for table in ["many", "more"] {
+        let sql = format!(
+            "CREATE TABLE {table} AS SELECT value AS a, value % 7 AS k FROM generate_series(1, 300000)"
+        );
+        run(&context, &sql).await.unwrap();
+    }
+    run(&context, "SET bowtie.device = 'cuda:9'").await.unwrap();
+    let query = "SELECT many.k, count(*) FROM many JOIN more ON many.a = more.a GROUP BY many.k";
+    let query_of = context.sql(query).await.unwrap();
+    let report = datafusion_bowtie::explain(&query_of).await.unwrap();
+    assert_eq!(report.summary.device.as_deref(), Some("cuda:9"), "{report}");
+    let why = report.summary.imagined.as_deref();
+    assert_eq!(
+        why,
+        Some("this machine has no cuda:9; sizes and rates are those of an H100 and its host")
+    );
+    let (here, there) = (
+        report.summary.estimated_ms.unwrap(),
+        report.summary.datafusion_ms.unwrap(),
+    );
+    assert!(here > 0.0 && here < there, "{report}");
+    assert!(report.summary.upload_bytes.unwrap() > 0, "{report}");
+    run(&context, "SET bowtie.offload = 'force'").await.unwrap();
+    let refused = refusal(&context, query).await;
+    assert!(
+        refused.contains("bowtie.device = 'cuda:9' is not available"),
+        "{refused}"
+    );
+    let profiled = datafusion_bowtie::profile(context.sql(query).await.unwrap()).await;
+    let refused = profiled.unwrap_err().to_string();
+    assert!(
+        refused.contains("bowtie.device = 'cuda:9' is not available"),
+        "{refused}"
+    );
+}
+
+/// A session without bowtie says so.
+#[tokio::test]
+async fn a_session_without_bowtie() {
+    let context = SessionContext::new();
+    let query = context.sql("SELECT 1").await.unwrap();
+    let refused = datafusion_bowtie::explain(&query).await.unwrap_err();
+    assert!(refused.to_string().contains("lacks bowtie"), "{refused}");
 }
 
 #[tokio::test]

@@ -305,7 +305,7 @@ async fn chains_by_each_strategy() {
         .into_iter()
         .enumerate()
         {
-            set(&ctx, "bowtie.join_strategy", join);
+            set(&ctx, "bowtie.equi_join_strategy", join);
             let tuning = Tuning {
                 group_strategy: group,
                 ..Tuning::nth(turn * 3)

@@ -9,6 +9,7 @@ use cudarc::driver::{CudaContext, DriverError};
 use cudarc::nvrtc::Ptx;
 use parking_lot::Mutex;
 
+use crate::device::counters::Counted;
 use crate::device::cuda::codegen::filter::one_pass::Selection;
 use crate::device::cuda::codegen::groups::shape::GroupShape;
 use crate::device::cuda::codegen::kernel::{Generated, KERNEL};
@@ -17,6 +18,7 @@ use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::runtime::driver::{failed, is_out_of_memory};
 use crate::device::cuda::runtime::kernels::GeneratedKernel;
 use crate::device::cuda::runtime::ptx_entries::{PtxParameter, entries};
+use crate::device::trace::{self, Lane};
 use crate::error::{BowtieError, Result};
 use crate::ir::program::{Instruction, Kind};
 use crate::ir::row_program::RowProgram;
@@ -137,7 +139,13 @@ impl Compiled {
         let mut made = None;
         for generated in generated {
             check_parameters(&generated)?;
-            match compile(context, generated) {
+            let compiled = trace::timed(
+                Counted::TranslationTime,
+                Lane::Wait,
+                "compile an expression",
+                || compile(context, generated),
+            );
+            match compiled {
                 Ok(compiled) => made = Some(Arc::new(compiled)),
                 // Memory may suffice another time.
                 Err(e) if is_out_of_memory(e) => return Ok(None),

@@ -4,12 +4,15 @@ use std::{mem, ptr};
 
 use cudarc::driver::sys;
 
+use crate::device::counters::Counted;
 use crate::device::cuda::runtime::arguments::Arguments;
 use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::kernels::Kernel;
 use crate::device::cuda::runtime::launch::Shape;
+use crate::device::cuda::runtime::spans::{Work, submitted};
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::faults::Fault;
+use crate::device::trace::{self, Lane};
 use crate::error::Result;
 
 impl Stream {
@@ -29,11 +32,21 @@ impl Stream {
         let function = self.gpu.kernel(kernel.entry)?.cu_function();
         let mut clusters = clusters_of(blocks);
         let config = self.config(shape, &mut clusters);
+        trace::count(Counted::Launches, 1);
+        let work = Work {
+            lane: Lane::Kernels,
+            name: &|| kernel.entry.name.into(),
+            bytes: None,
+        };
         let launched = args.with_addresses(|args| {
-            // SAFETY: the caller's promise; the number of arguments and their widths are those of the kernel's PTX;
-            // arguments, attribute and configuration are read during the call.
-            unsafe { sys::cuLaunchKernelEx(&config, function, args.as_mut_ptr(), ptr::null_mut()) }
+            submitted(&self.cuda_stream, &work, || {
+                // SAFETY: the caller's promise; the number of arguments and their widths are those of the kernel's PTX;
+                // arguments, attribute and configuration are read during the call.
+                unsafe {
+                    sys::cuLaunchKernelEx(&config, function, args.as_mut_ptr(), ptr::null_mut())
+                }
                 .result()
+            })
         });
         launched.map_err(|e| failed(&format!("launching kernel {kernel:?}"), e))
     }

@@ -19,7 +19,7 @@ fn count() -> Result<u32> {
     // SAFETY: only tries to load the driver's library, whose initialisers are NVIDIA's.
     if !unsafe { sys::is_culib_present() } {
         return Err(BowtieError::Device(
-            "no NVIDIA driver is installed: the library libcuda was not found".into(),
+            "no NVIDIA driver is installed: the library libcuda was not found; in a container, start it with --gpus all".into(),
         ));
     }
     result::init().map_err(|e| {
@@ -28,7 +28,7 @@ fn count() -> Result<u32> {
     let version = driver_version()?;
     if version < LEAST_DRIVER {
         return Err(BowtieError::Device(format!(
-            "the NVIDIA driver is too old: it supports CUDA {}, and bowtie needs {} or later",
+            "the NVIDIA driver is too old: it supports CUDA {}, and bowtie needs {}, which driver R545 or newer has",
             dotted(version),
             dotted(LEAST_DRIVER)
         )));
@@ -73,7 +73,7 @@ pub(crate) fn gpu(ordinal: u32) -> Result<&'static GpuInfo> {
         Some(Ok(gpu)) => Ok(gpu),
         Some(Err(error)) => Err(error.clone()),
         None => Err(BowtieError::Device(format!(
-            "there is no GPU cuda:{ordinal}: the driver knows {}, counted from 0; SELECT * FROM bowtie_devices() lists them",
+            "there is no GPU cuda:{ordinal}: the driver finds {}, counted from cuda:0; SELECT * FROM bowtie_devices() lists them",
             all.len()
         ))),
     }

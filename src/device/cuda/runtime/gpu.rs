@@ -12,6 +12,7 @@ use cudarc::nvrtc::Ptx;
 use parking_lot::Mutex;
 
 use crate::device::budget::Budget;
+use crate::device::counters::Counted;
 use crate::device::cuda::codegen::kernel_cache::Compiled;
 use crate::device::cuda::runtime::driver::{self, LEAST_CAPABILITY, failed, text};
 use crate::device::cuda::runtime::kernels::{ENTRIES, Entry, FAMILIES, Family, machine_code};
@@ -19,6 +20,7 @@ use crate::device::cuda::runtime::staging::ring::Ring;
 use crate::device::cuda::runtime::staging::word::Words;
 use crate::device::cuda::runtime::sticky_error;
 use crate::device::machine_rates::MemoryRates;
+use crate::device::trace::{self, Lane};
 use crate::error::{BowtieError, Result};
 
 /// A card, and what all queries on it share.
@@ -132,6 +134,18 @@ impl Gpu {
         gpu.module(Family::Keys)?;
         opened.insert(ordinal, Arc::clone(&gpu));
         Ok(gpu)
+    }
+
+    /// Bytes that are free on the card now, for any process.
+    ///
+    /// # Errors
+    /// When the driver does not tell.
+    pub(crate) fn free_bytes(&self) -> Result<u64> {
+        self.context
+            .bind_to_thread()
+            .map_err(|e| failed("entering a context", e))?;
+        let (free, _) = result::mem_get_info().map_err(|e| failed("asking for free memory", e))?;
+        Ok(free as u64)
     }
 
     fn new(ordinal: u32) -> Result<Self> {
@@ -258,6 +272,14 @@ impl Gpu {
         if let Some(module) = module.as_ref() {
             return Ok(Arc::clone(module));
         }
+        let loaded = trace::timed(Counted::TranslationTime, Lane::Wait, "load kernels", || {
+            self.loaded(family)
+        })?;
+        Ok(Arc::clone(module.insert(loaded)))
+    }
+
+    /// A family by the machine code of this library, or translated by the driver.
+    fn loaded(&self, family: Family) -> Result<Arc<CudaModule>> {
         let code = machine_code(
             family,
             self.capability,
@@ -271,11 +293,10 @@ impl Gpu {
                 })
                 .ok()
         });
-        let loaded = match loaded {
-            Some(loaded) => loaded,
-            None => self.translated(family)?,
-        };
-        Ok(Arc::clone(module.insert(loaded)))
+        match loaded {
+            Some(loaded) => Ok(loaded),
+            None => self.translated(family),
+        }
     }
 
     /// A family by its PTX, which the driver translates, or by the machine code of a build with `BOWTIE_CUDA_ARCHS`.

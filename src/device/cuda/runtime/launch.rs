@@ -4,11 +4,14 @@ use std::ffi::c_void;
 
 use cudarc::driver::{CudaFunction, result};
 
+use crate::device::counters::Counted;
 use crate::device::cuda::runtime::arguments::{Argument, Arguments, U64};
 use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::kernels::{GeneratedKernel, Kernel};
+use crate::device::cuda::runtime::spans::{Work, submitted};
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::faults::Fault;
+use crate::device::trace::{self, Lane};
 use crate::error::{BowtieError, Result};
 
 /// The grid, the blocks and the dynamic shared memory of a launch.
@@ -64,8 +67,10 @@ impl Stream {
         self.bind()?;
         let function = self.gpu.kernel(kernel.entry)?;
         // SAFETY: the caller's promise; the number of arguments and their widths are those of the kernel's PTX.
-        args.with_addresses(|args| unsafe { self.launch_function(function, shape, args) })
-            .map_err(|e| failed(&format!("launching kernel {kernel:?}"), e))
+        args.with_addresses(|args| unsafe {
+            self.launch_function(function, shape, &|| kernel.entry.name.into(), args)
+        })
+        .map_err(|e| failed(&format!("launching kernel {kernel:?}"), e))
     }
 
     /// Launches a kernel that was made at run time.
@@ -86,7 +91,8 @@ impl Stream {
         self.bind()?;
         let mut args: Vec<*mut c_void> = args.iter().map(Argument::address).collect();
         // SAFETY: the caller's promise; there is an argument of 64 bits for each parameter.
-        unsafe { self.launch_function(&kernel.function, shape, &mut args) }
+        let name = || "compiled expression".into();
+        unsafe { self.launch_function(&kernel.function, shape, &name, &mut args) }
             .map_err(|e| failed("launching a compiled expression", e))
     }
 
@@ -96,6 +102,7 @@ impl Stream {
         &self,
         function: &CudaFunction,
         shape: Shape,
+        name: &dyn Fn() -> String,
         args: &mut [*mut c_void],
     ) -> std::result::Result<(), cudarc::driver::DriverError> {
         let Shape {
@@ -104,8 +111,14 @@ impl Stream {
             threads,
             shared,
         } = shape;
+        trace::count(Counted::Launches, 1);
+        let work = Work {
+            lane: Lane::Kernels,
+            name,
+            bytes: None,
+        };
         // SAFETY: the caller's promise; the driver copies the arguments before it returns.
-        unsafe {
+        submitted(&self.cuda_stream, &work, || unsafe {
             result::launch_kernel(
                 function.cu_function(),
                 (blocks, slices, 1),
@@ -114,7 +127,7 @@ impl Stream {
                 self.cuda_stream.cu_stream(),
                 args,
             )
-        }
+        })
     }
 
     /// At most eight blocks of 256 threads per multiprocessor, with at least 256 items each: for kernels that take a grid

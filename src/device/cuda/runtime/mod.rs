@@ -12,6 +12,7 @@ pub(crate) mod launch;
 pub(crate) mod memory;
 pub(crate) mod memory_rates;
 pub(crate) mod ptx_entries;
+pub(crate) mod spans;
 pub(crate) mod staging;
 pub(crate) mod sticky_error;
 pub(crate) mod stream;

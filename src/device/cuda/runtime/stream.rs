@@ -6,8 +6,10 @@ use std::sync::atomic::AtomicBool;
 use cudarc::driver::{CudaEvent, CudaStream};
 
 use crate::device::budget::Budget;
+use crate::device::counters::Counted;
 use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::gpu::Gpu;
+use crate::device::trace::{self, Lane};
 use crate::error::Result;
 
 /// A stream and the budget of its memory. Work of one stream is done in the order of the launches.
@@ -45,9 +47,10 @@ impl Stream {
 
     /// Waits until all work is done.
     pub(crate) fn wait(&self) -> Result<()> {
-        self.cuda_stream
-            .synchronize()
-            .map_err(|e| failed("a kernel", e))
+        trace::timed(Counted::WaitTime, Lane::Wait, "wait", || {
+            self.cuda_stream.synchronize()
+        })
+        .map_err(|e| failed("a kernel", e))
     }
 
     pub(crate) fn bind(&self) -> Result<()> {

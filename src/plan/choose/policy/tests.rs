@@ -18,8 +18,8 @@ use crate::options::DeviceChoice;
 pub(crate) use crate::plan::choose::cost::tests::H200;
 use crate::plan::choose::cost::tests::card;
 use crate::plan::choose::policy::*;
-use crate::plan::explain::explain_function::ExplainFunction;
 use crate::plan::rule::BowtieRule;
+use crate::report::explain_function::ExplainFunction;
 use crate::runtime::session_devices::SessionDevices;
 
 const ROWS: i32 = 1 << 20;
@@ -40,7 +40,6 @@ pub(crate) fn session_of(gpu: Gpu, host: HostRates) -> SessionContext {
         .with_option_extension(options);
     let rule = BowtieRule::new(Arc::new(SessionDevices::default()));
     let rule = Arc::new(rule.deciding_on(gpu, host));
-    let explain = Arc::new(ExplainFunction::new(Arc::clone(&rule)));
     let mut state = SessionStateBuilder::new()
         .with_config(config)
         .with_default_features();
@@ -50,7 +49,7 @@ pub(crate) fn session_of(gpu: Gpu, host: HostRates) -> SessionContext {
         .position(|rule| rule.name() == BowtieRule::BEFORE);
     rules.insert(before.unwrap(), rule);
     let name = ExplainFunction::NAME.to_string();
-    let function = Arc::new(TableFunction::new(name.clone(), explain));
+    let function = Arc::new(TableFunction::new(name.clone(), Arc::new(ExplainFunction)));
     let functions = state.table_functions().get_or_insert_default();
     functions.insert(name, function);
     let context = SessionContext::new_with_state(state.build());
@@ -113,7 +112,8 @@ impl PartitionStream for EmptyPartition {
 
 async fn reason(context: &SessionContext, sql: &str) -> String {
     let sql = format!(
-        "SELECT node, decision, output_rows, bytes_up, bytes_down, reason FROM bowtie_explain('{sql}')"
+        "SELECT node, decision, output_rows, bytes_up, bytes_down, reason FROM bowtie_explain('{sql}')
+         WHERE decision IN ('offloaded', 'declined')"
     );
     rows(context, &sql).await
 }
@@ -218,7 +218,8 @@ async fn explain_shows_estimates() {
     let context = session(H200);
     context.sql("SET bowtie.cache = 'off'").await.unwrap();
     let columns = "decision, output_rows, bytes_up, bytes_down, device_ms < host_ms AS sooner";
-    let sql = format!("SELECT {columns} FROM bowtie_explain('{JOIN}')");
+    let sql =
+        format!("SELECT {columns} FROM bowtie_explain('{JOIN}') WHERE node = 'BowtieJoinExec'");
     insta::assert_snapshot!(rows(&context, &sql).await, @r"
     +-----------+-------------+----------+------------+--------+
     | decision  | output_rows | bytes_up | bytes_down | sooner |
@@ -227,7 +228,8 @@ async fn explain_shows_estimates() {
     +-----------+-------------+----------+------------+--------+
     ");
     let theta = "SELECT r.x FROM r JOIN s ON r.k < s.y";
-    let sql = format!("SELECT {columns} FROM bowtie_explain('{theta}')");
+    let sql =
+        format!("SELECT {columns} FROM bowtie_explain('{theta}') WHERE node = 'BowtieJoinExec'");
     insta::assert_snapshot!(rows(&context, &sql).await, @r"
     +-----------+-------------+----------+------------+--------+
     | decision  | output_rows | bytes_up | bytes_down | sooner |

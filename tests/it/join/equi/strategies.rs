@@ -12,12 +12,12 @@ use crate::support::tuning::Tuning;
 pub(crate) const STRATEGIES: [&str; 5] =
     ["auto", "direct", "hash", "partitioned_hash", "sort_merge"];
 
-pub(crate) const MATERIALIZATIONS: [&str; 3] = ["auto", "gfur", "gftr"];
+pub(crate) const MATERIALIZATIONS: [&str; 3] = ["auto", "late", "early"];
 
 pub(crate) fn turn(ctx: &SessionContext, n: usize) -> String {
     let strategy = STRATEGIES[n % STRATEGIES.len()];
     let materialization = MATERIALIZATIONS[n % MATERIALIZATIONS.len()];
-    set(ctx, "bowtie.join_strategy", strategy);
+    set(ctx, "bowtie.equi_join_strategy", strategy);
     set(ctx, "bowtie.materialization", materialization);
     strategy.into()
 }
@@ -146,7 +146,7 @@ async fn a_forced_strategy_is_shown_and_used() {
     Tuning::PLAIN.apply(&ctx);
     set(&ctx, "bowtie.offload", "force");
     for strategy in &STRATEGIES[1..] {
-        set(&ctx, "bowtie.join_strategy", strategy);
+        set(&ctx, "bowtie.equi_join_strategy", strategy);
         let sql = "SELECT r.t FROM r JOIN s ON r.a = s.a";
         let plan = shown(&plan_of(&ctx, sql).await.unwrap());
         assert!(plan.contains(&format!("strategy={strategy}")), "{plan}");
@@ -161,7 +161,9 @@ async fn a_forced_strategy_is_shown_and_used() {
         }
         set(&ctx, "bowtie.materialization", "auto");
     }
-    let refused = ctx.sql("SET bowtie.join_strategy = 'nested_loop'").await;
+    let refused = ctx
+        .sql("SET bowtie.equi_join_strategy = 'nested_loop'")
+        .await;
     let refused = match refused {
         Ok(set) => set.collect().await.unwrap_err(),
         Err(refused) => refused,

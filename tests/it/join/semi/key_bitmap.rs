@@ -93,7 +93,7 @@ async fn key_types() {
                     continue;
                 };
                 n += 1;
-                set(&ctx, "bowtie.join_strategy", STRATEGIES[n % 5]);
+                set(&ctx, "bowtie.equi_join_strategy", STRATEGIES[n % 5]);
                 let tuning = Tuning::nth(n);
                 let given = forced(&ctx, &sql, &tuning).await.unwrap();
                 if let Err(difference) = same_rows(&stock, &given) {
@@ -148,7 +148,7 @@ async fn both_sides_and_many_chunks() {
                 let long = |chunk_rows: &str| chunk_rows == "97" && rows > 5_000;
                 for (chunk_rows, device_memory) in machines.into_iter().filter(|(c, _)| !long(c)) {
                     let strategy = ["auto", "direct"][(i + j) % 2];
-                    set(&ctx, "bowtie.join_strategy", strategy);
+                    set(&ctx, "bowtie.equi_join_strategy", strategy);
                     let tuning = Tuning {
                         chunk_rows,
                         device_memory,
@@ -176,7 +176,7 @@ async fn intersect_and_except() {
             let sql = format!("SELECT {columns} FROM r {operator} SELECT {columns} FROM s");
             let stock = stock(&ctx, &sql).await.unwrap();
             for strategy in STRATEGIES {
-                set(&ctx, "bowtie.join_strategy", strategy);
+                set(&ctx, "bowtie.equi_join_strategy", strategy);
                 n += 1;
                 check(&ctx, &sql, &Tuning::nth(n), &stock, &["BowtieJoinExec"]).await;
             }
@@ -211,7 +211,7 @@ async fn extreme_keys() {
                     let sql = kind.sql("r", "s", &["id", "k"], condition);
                     let stock = stock(&ctx, &sql).await.unwrap();
                     for strategy in ["auto", "direct"] {
-                        set(&ctx, "bowtie.join_strategy", strategy);
+                        set(&ctx, "bowtie.equi_join_strategy", strategy);
                         let nodes = ["BowtieJoinExec"];
                         check(&ctx, &sql, &Tuning::PLAIN, &stock, &nodes).await;
                     }
@@ -231,17 +231,17 @@ async fn key_bitmaps_are_of_auto_and_direct() {
     set(&ctx, "bowtie.offload", "force");
     let semi = "SELECT r.t FROM r LEFT SEMI JOIN s ON r.a = s.a AND r.b = s.b";
     for strategy in ["auto", "direct"] {
-        set(&ctx, "bowtie.join_strategy", strategy);
+        set(&ctx, "bowtie.equi_join_strategy", strategy);
         let text = analyzed(&ctx, semi).await;
         assert!(text.contains("indexed_key_bits=1"), "{strategy}\n{text}");
     }
     for strategy in ["hash", "partitioned_hash", "sort_merge"] {
-        set(&ctx, "bowtie.join_strategy", strategy);
+        set(&ctx, "bowtie.equi_join_strategy", strategy);
         let text = analyzed(&ctx, semi).await;
         let own = format!("indexed_{strategy}=");
         assert!(text.contains(&own) && !text.contains("key_bits"), "{text}");
     }
-    set(&ctx, "bowtie.join_strategy", "auto");
+    set(&ctx, "bowtie.equi_join_strategy", "auto");
     for other in [
         "SELECT r.t FROM r JOIN s ON r.a = s.a",
         "SELECT r.t FROM r LEFT SEMI JOIN s ON r.t = s.t",
@@ -272,7 +272,7 @@ async fn chains() {
         let stock: Answer = stock(&ctx, sql).await.unwrap();
         for _ in 0..12 {
             n += 1;
-            set(&ctx, "bowtie.join_strategy", STRATEGIES[n % 5]);
+            set(&ctx, "bowtie.equi_join_strategy", STRATEGIES[n % 5]);
             let given = forced(&ctx, sql, &Tuning::nth(n)).await.unwrap();
             assert_offloaded(sql, &given.plan, &["BowtieJoinExec"]);
             if let Err(difference) = same_rows(&stock, &given) {

@@ -77,7 +77,7 @@ async fn presorted_tables() {
     for sql in QUERIES {
         let stock = stock(&ctx, sql).await.unwrap();
         for strategy in ["auto", "sort_merge"] {
-            set(&ctx, "bowtie.join_strategy", strategy);
+            set(&ctx, "bowtie.equi_join_strategy", strategy);
             // One chunk of each side; two of the longer one; two of both.
             for (chunk_rows, partitions) in [("auto", 1), ("140000", 1), ("139999", 1), ("auto", 4)]
             {

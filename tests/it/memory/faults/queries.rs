@@ -43,7 +43,7 @@ pub(crate) const FEW_JOINS: [Query; 3] = [
     query(
         "BowtieJoinExec",
         "SELECT r.id, s.id AS j, s.t FROM r JOIN s ON r.a = s.b AND r.t <> s.t",
-        &[("bowtie.join_strategy", "hash")],
+        &[("bowtie.equi_join_strategy", "hash")],
     ),
     query(
         "BowtieJoinExec",
@@ -86,19 +86,19 @@ pub(crate) const EQUI: [Query; 5] = [
         "BowtieJoinExec",
         "SELECT r.id, s.id AS j, s.t, s.c FROM r JOIN s ON r.t = s.t",
         &[
-            ("bowtie.join_strategy", "partitioned_hash"),
-            ("bowtie.materialization", "gftr"),
+            ("bowtie.equi_join_strategy", "partitioned_hash"),
+            ("bowtie.materialization", "early"),
         ],
     ),
     query(
         "BowtieJoinExec",
         "SELECT r.id, s.id AS j, r.t FROM r LEFT JOIN s ON r.a = s.b AND r.c = s.c",
-        &[("bowtie.join_strategy", "sort_merge")],
+        &[("bowtie.equi_join_strategy", "sort_merge")],
     ),
     query(
         "BowtieJoinExec",
         "SELECT r.id, s.id AS j, r.t FROM r FULL JOIN s ON r.a = s.b",
-        &[("bowtie.join_strategy", "direct")],
+        &[("bowtie.equi_join_strategy", "direct")],
     ),
     query(
         "BowtieJoinExec",
@@ -211,7 +211,7 @@ pub(crate) const LARGE: [Query; 3] = [
         "BowtieJoinExec",
         "SELECT r.id, s.id AS j, s.t FROM r JOIN s ON r.a = s.b AND r.lo < s.hi",
         &[
-            ("bowtie.join_strategy", "hash"),
+            ("bowtie.equi_join_strategy", "hash"),
             ("bowtie.chunk_rows", "20"),
         ],
     ),

@@ -42,7 +42,7 @@ const OPTIONS: [(&str, &[&str]); 7] = [
     ("bowtie.offload", &["force", "force", "force", "auto"]),
     ("bowtie.chunk_rows", &["auto", "auto", "500", "1111"]),
     (
-        "bowtie.join_strategy",
+        "bowtie.equi_join_strategy",
         &["auto", "auto", "hash", "partitioned_hash", "sort_merge"],
     ),
     ("datafusion.execution.target_partitions", &["1", "2", "4"]),

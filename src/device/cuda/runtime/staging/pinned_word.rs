@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::device::counters::Counted;
 use crate::device::cuda::runtime::arguments::U64;
 use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::gpu::Gpu;
 use crate::device::cuda::runtime::staging::word::Word;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::faults::Fault;
+use crate::device::trace::{self, Lane};
 use crate::error::Result;
 
 /// A word of pinned host memory, which a kernel writes across the bus.
@@ -62,7 +64,10 @@ impl PinnedWord {
         let Some(word) = self.word.take() else {
             return Ok(0);
         };
-        if let Err(error) = word.written.synchronize() {
+        let written = trace::timed(Counted::WaitTime, Lane::Wait, "wait for a number", || {
+            word.written.synchronize()
+        });
+        if let Err(error) = written {
             // A kernel may still write it.
             std::mem::forget(word);
             return Err(failed("a kernel", error));

@@ -9,10 +9,13 @@ use std::thread::available_parallelism;
 use cudarc::driver::{CudaEvent, CudaStream, DriverError, result, sys};
 use parking_lot::Mutex;
 
+use crate::device::counters::Counted;
 use crate::device::cuda::runtime::driver::failed;
+use crate::device::cuda::runtime::spans::{from_device, submitted_for, to_device};
 use crate::device::cuda::runtime::staging::copy_pool::{CopyPool, Pieces};
 use crate::device::cuda::runtime::staging::narrow::Narrowing;
 use crate::device::faults::{Fault, Faults};
+use crate::device::trace::{self, Scope};
 use crate::error::{BowtieError, Result};
 
 const SLOTS: usize = 32;
@@ -154,6 +157,7 @@ impl Ring {
         let times = narrowing.times();
         let bytes = parts.iter().map(|part| part.len()).sum::<usize>();
         let piece = self.piece_bytes(bytes / times) * times;
+        trace::count(Counted::SentBytes, (bytes / times) as u64);
         let rest = Rest {
             parts,
             begin: 0,
@@ -167,6 +171,7 @@ impl Ring {
             narrowing,
             fits: AtomicBool::new(true),
             faults,
+            scope: trace::current(),
         };
         self.settled(self.copiers.copy(&up, bytes > piece))?;
         Ok(up.fits.into_inner())
@@ -180,11 +185,13 @@ impl Ring {
         faults: &Faults,
     ) -> Result<()> {
         let piece = self.piece_bytes(to.len());
+        trace::count(Counted::ReceivedBytes, to.len() as u64);
         let several = to.len() > piece;
         let down = DownloadPieces {
             ring: self,
             rest: Mutex::new((to.chunks_mut(piece), from)),
             faults,
+            scope: trace::current(),
         };
         self.settled(self.copiers.copy(&down, several))
     }
@@ -198,6 +205,8 @@ struct UploadPieces<'a> {
     /// Whether no value was too wide so far.
     fits: AtomicBool,
     faults: &'a Faults,
+    /// Of the thread whose copy it is.
+    scope: Option<Scope>,
 }
 
 /// The part of a copy that has not begun.
@@ -255,7 +264,13 @@ impl Pieces for UploadPieces<'_> {
         }
         let stream = &self.ring.stream;
         // SAFETY: the target holds all parts; the slot is not touched until its event was waited for.
-        unsafe { result::memcpy_htod_async(to, pinned, stream.cu_stream()) }
+        let copied = submitted_for(
+            self.scope.as_ref(),
+            stream,
+            &to_device(pinned.len()),
+            || unsafe { result::memcpy_htod_async(to, pinned, stream.cu_stream()) },
+        );
+        copied
             .and_then(|()| slot.copied.record(stream))
             .map_err(|e| self.ring.abandon("a copy to the GPU", e))?;
         Ok(true)
@@ -267,6 +282,8 @@ struct DownloadPieces<'a> {
     ring: &'a Ring,
     rest: Mutex<(ChunksMut<'a, MaybeUninit<u8>>, u64)>,
     faults: &'a Faults,
+    /// Of the thread whose copy it is.
+    scope: Option<Scope>,
 }
 
 impl Pieces for DownloadPieces<'_> {
@@ -286,7 +303,13 @@ impl Pieces for DownloadPieces<'_> {
         let pinned = &mut slot.free()?[..to.len()];
         let stream = &self.ring.stream;
         // SAFETY: the source is long enough; the slot is not touched until its event was waited for.
-        unsafe { result::memcpy_dtoh_async(pinned, from, stream.cu_stream()) }
+        let copied = submitted_for(
+            self.scope.as_ref(),
+            stream,
+            &from_device(pinned.len()),
+            || unsafe { result::memcpy_dtoh_async(pinned, from, stream.cu_stream()) },
+        );
+        copied
             .and_then(|()| slot.copied.record(stream))
             .map_err(|e| self.ring.abandon("a copy from the GPU", e))?;
         to.write_copy_of_slice(&slot.free()?[..to.len()]);

@@ -15,15 +15,18 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, result};
 
+use crate::device::counters::Counted;
 use crate::device::cuda::runtime::arguments::{Structure, U64};
 use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
+use crate::device::cuda::runtime::spans::{from_device, submitted, to_device};
 use crate::device::cuda::runtime::staging::narrow::Narrowing;
 use crate::device::cuda::runtime::staging::ring::Ring;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::faults::Fault;
+use crate::device::trace::{self, Lane};
 use crate::error::{BowtieError, Result};
 
 /// Words that `rows_given` takes by value, at most.
@@ -113,9 +116,11 @@ impl Stream {
             self.budget.faults().check(Fault::Upload)?;
             // SAFETY: the target is long enough, and `from` is borrowed until the copy was waited for: it may be memory
             // that the caller has pinned, of which the driver makes no copy of its own.
-            unsafe {
+            trace::count(Counted::SentBytes, from.len() as u64);
+            let work = to_device(from.len());
+            submitted(&self.cuda_stream, &work, || unsafe {
                 result::memcpy_htod_async(memory.pointer(), from, self.cuda_stream.cu_stream())
-            }
+            })
             .map_err(|e| failed("a copy to the GPU", e))?;
             self.wait()?;
         }
@@ -131,8 +136,12 @@ impl Stream {
         self.bind()?;
         let begin = from.pointer() + offset as u64;
         // SAFETY: the source is long enough, and `to` is borrowed until the stream was waited for.
-        unsafe { result::memcpy_dtoh_async(to, begin, self.cuda_stream.cu_stream()) }
-            .map_err(|e| failed("a copy from the GPU", e))?;
+        trace::count(Counted::ReceivedBytes, to.len() as u64);
+        let work = from_device(to.len());
+        submitted(&self.cuda_stream, &work, || unsafe {
+            result::memcpy_dtoh_async(to, begin, self.cuda_stream.cu_stream())
+        })
+        .map_err(|e| failed("a copy from the GPU", e))?;
         self.wait()
     }
 
@@ -156,13 +165,20 @@ impl Stream {
             self.budget.faults().check(Fault::Download)?;
             // SAFETY: the source is long enough, and `to`, which is never read, is borrowed until the stream was waited
             // for.
-            unsafe { result::memcpy_dtoh_async(to, begin, self.cuda_stream.cu_stream()) }
-                .map_err(|e| failed("a copy from the GPU", e))?;
+            trace::count(Counted::ReceivedBytes, to.len() as u64);
+            let work = from_device(to.len());
+            submitted(&self.cuda_stream, &work, || unsafe {
+                result::memcpy_dtoh_async(to, begin, self.cuda_stream.cu_stream())
+            })
+            .map_err(|e| failed("a copy from the GPU", e))?;
             return self.wait();
         }
         // Wait for kernels here, so that the holder of a slot waits only for copies.
         match made {
-            Some(made) => made.synchronize().map_err(|e| failed("a kernel", e))?,
+            Some(made) => {
+                trace::timed(Counted::WaitTime, Lane::Wait, "wait", || made.synchronize())
+                    .map_err(|e| failed("a kernel", e))?
+            }
             None => self.wait()?,
         }
         Ring::of(

@@ -1,0 +1,63 @@
+//! `bowtie-sql explain`: each operator of a query with where it runs, and why.
+
+use std::io::Read as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use datafusion::dataframe::DataFrame;
+use datafusion::error::{DataFusionError, Result};
+use datafusion_cli::print_format::PrintFormat;
+use datafusion_cli::print_options::{MaxRows, PrintOptions};
+
+use crate::arguments::{Arguments, Explain};
+use crate::progress::Progress;
+use crate::session;
+use crate::shell::run_files;
+use crate::watch::Watched;
+
+/// Prints the report of a query's plan.
+pub(crate) async fn run(arguments: &Arguments, of: &Explain) -> Result<ExitCode> {
+    let query = prepared(arguments, of).await?;
+    print!("{}", datafusion_bowtie::explain(&query.frame).await?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A query that was not run yet, with its text.
+pub(crate) struct Query {
+    pub(crate) frame: DataFrame,
+    pub(crate) sql: String,
+}
+
+/// The query of the command line, in a session where the statements that come first have run.
+pub(crate) async fn prepared(arguments: &Arguments, of: &Explain) -> Result<Query> {
+    let sql = match of.query.as_str() {
+        "-" => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text)?;
+            text
+        }
+        query => query.to_string(),
+    };
+    let sql = sql.trim().trim_end_matches(';').to_string();
+    let session = session::open(&arguments.session, of.query == "-").await?;
+    let quiet = PrintOptions {
+        format: PrintFormat::Automatic,
+        quiet: true,
+        maxrows: MaxRows::Limited(40),
+        color: false,
+        instrumented_registry: Arc::clone(&session.requests),
+    };
+    let context = Watched {
+        context: session.context,
+        progress: Progress::hidden(),
+    };
+    run_files(&context, &of.init, &quiet).await?;
+    let frame = context.context.sql(&sql).await;
+    let frame = frame.map_err(|error| match sql.is_empty() {
+        true => DataFusionError::Plan(
+            "there is no query: give it as an argument, or - to read it".into(),
+        ),
+        false => error,
+    })?;
+    Ok(Query { frame, sql })
+}

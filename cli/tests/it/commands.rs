@@ -1,0 +1,224 @@
+//! Statements, files, options and commands, without a terminal.
+
+use crate::support::Home;
+
+/// Events and the prices that were valid when.
+fn with_prices() -> Home {
+    let home = Home::new();
+    home.file("events.csv", "sku,ts\na,5\na,15\nb,7\nb,99\n");
+    home.file(
+        "prices.csv",
+        "sku,price,valid_from,valid_to\na,1,0,10\na,2,10,20\nb,3,0,50\n",
+    );
+    home
+}
+
+const PRICED: &str = "SELECT e.sku, e.ts, p.price FROM 'events.csv' e JOIN 'prices.csv' p
+                      ON e.sku = p.sku AND e.ts >= p.valid_from AND e.ts < p.valid_to ORDER BY 1, 2";
+
+#[test]
+fn files_are_named_in_from() {
+    let home = with_prices();
+    for offload in ["off", "auto", "force"] {
+        let rows = home.printed(&["-q", "--format", "csv", "--offload", offload, "-c", PRICED]);
+        assert_eq!(rows, "sku,ts,price\na,5,1\na,15,2\nb,7,3\n", "{offload}");
+    }
+}
+
+#[test]
+fn statements_come_from_files_and_from_standard_input() {
+    let home = with_prices();
+    let script = home.file("q.sql", &format!("SELECT 1 AS one;\n{PRICED};\n"));
+    let rows = home.printed(&["-q", "--format", "csv", "-f", &script]);
+    assert_eq!(rows, "one\n1\nsku,ts,price\na,5,1\na,15,2\nb,7,3\n");
+    let piped = home
+        .command(&["-q", "--format", "csv"])
+        .stdin(std::fs::File::open(home.path().join("q.sql")).unwrap())
+        .output()
+        .unwrap();
+    let piped = String::from_utf8(piped.stdout).unwrap();
+    assert!(
+        piped.contains("sku,ts,price\na,5,1\na,15,2\nb,7,3\n"),
+        "{piped}"
+    );
+    let missing = home.refused(&["-f", "none.sql"]);
+    assert!(missing.contains("cannot read none.sql"), "{missing}");
+}
+
+#[test]
+fn options_come_from_variables_arguments_and_statements() {
+    let home = Home::new();
+    let shown = |home: &Home, arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut all = vec!["-q", "--format", "csv"];
+        all.extend(arguments);
+        all.extend(["-c", "SHOW bowtie.offload"]);
+        let mut command = home.command(&all);
+        command.envs(variables.iter().copied());
+        let output = command.output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        (String::from_utf8(output.stdout).unwrap(), error)
+    };
+    let of = |value: &str| format!("name,value\nbowtie.offload,{value}\n");
+    assert_eq!(shown(&home, &[], &[]).0, of("auto"));
+    let variable = [("BOWTIE_OFFLOAD", "force")];
+    assert_eq!(shown(&home, &[], &variable).0, of("force"));
+    assert_eq!(shown(&home, &["--offload", "off"], &variable).0, of("off"));
+    let set = ["--set", "bowtie.offload=force"];
+    assert_eq!(shown(&home, &set, &[]).0, of("force"));
+    let (_, wrong) = shown(&home, &[], &[("BOWTIE_OFFLOAD", "yes")]);
+    assert!(wrong.contains("bowtie.offload cannot be 'yes'"), "{wrong}");
+    let (_, wrong) = shown(&home, &["--set", "bowtie.ofload=off"], &[]);
+    assert!(
+        wrong.contains("there is no option bowtie.ofload"),
+        "{wrong}"
+    );
+    let wrong = home.refused(&["--set", "offload"]);
+    assert!(wrong.contains("sets no option"), "{wrong}");
+    let wrong = home.refused(&["--device", "gpu", "-c", "SELECT 1"]);
+    assert!(wrong.contains("use auto, host, cuda"), "{wrong}");
+}
+
+#[test]
+fn a_failing_statement_fails_the_program() {
+    let home = Home::new();
+    let error = home.refused(&["-c", "SELECT nothing"]);
+    assert!(error.contains("No field named nothing"), "{error}");
+}
+
+#[test]
+fn doctor_tells_what_there_is() {
+    let home = Home::new();
+    let output = home.run(&["doctor"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("host: "), "{text}");
+    assert!(
+        text.contains("bowtie.device = 'auto' runs queries on "),
+        "{text}"
+    );
+    match text.contains("cuda:0: ") {
+        true => assert_eq!(output.status.code(), Some(0)),
+        false => {
+            assert_eq!(output.status.code(), Some(2));
+            assert!(text.contains("why not"), "{text}");
+            assert!(
+                text.contains("Without a GPU, range, interval and set joins run"),
+                "{text}"
+            );
+        }
+    }
+    assert_eq!(
+        home.run(&["doctor", "--device", "host"]).status.code(),
+        Some(0)
+    );
+    let none = home.run(&["doctor", "--device", "cuda:77"]);
+    assert_eq!(none.status.code(), Some(1));
+    let text = String::from_utf8(none.stdout).unwrap();
+    assert!(
+        text.contains("bowtie.device = 'cuda:77' cannot be used"),
+        "{text}"
+    );
+}
+
+#[test]
+fn explain_shows_every_operator() {
+    let home = with_prices();
+    let text = home.printed(&["explain", PRICED, "--offload", "force", "--device", "host"]);
+    let first = text.lines().next().unwrap();
+    assert!(first.contains(" run on host"), "{text}");
+    for node in ["BowtieJoinExec", "BowtieUploadExec", "DataSourceExec"] {
+        assert!(text.contains(node), "{text}");
+    }
+    assert!(
+        text.contains("all inequalities are ranges within equal keys")
+            || text.contains("within equal keys"),
+        "{text}"
+    );
+    // For a GPU, whether or not there is one.
+    let text = home.printed(&["explain", PRICED, "--offload", "force", "--device", "cuda"]);
+    assert!(text.contains("run on cuda:0"), "{text}");
+    let init = home.file("init.sql", "CREATE EXTERNAL TABLE e STORED AS CSV LOCATION 'events.csv' OPTIONS ('format.has_header' 'true');\n");
+    let text = home.printed(&["explain", "SELECT count(*) FROM e", "--init", &init]);
+    assert!(text.contains("DataSourceExec"), "{text}");
+    let error = home.refused(&["explain", "SELEC"]);
+    assert!(error.contains("SELEC"), "{error}");
+}
+
+#[test]
+fn a_profile_is_one_page() {
+    let home = with_prices();
+    let profile = [
+        "profile",
+        PRICED,
+        "--offload",
+        "force",
+        "--device",
+        "host",
+        "--title",
+        "Prices </script>",
+        "--json",
+        "p.json",
+    ];
+    let text = home.printed(&profile);
+    assert!(
+        text.contains("3 rows;") && text.contains("written to profile.html"),
+        "{text}"
+    );
+    let page = std::fs::read_to_string(home.path().join("profile.html")).unwrap();
+    assert!(page.contains("BowtieJoinExec") && page.len() < 2 << 20);
+    assert!(
+        !page.contains("Prices </script>"),
+        "a text that ends the script"
+    );
+    assert!(!page.contains("PROFILE_JSON"));
+    let json = std::fs::read_to_string(home.path().join("p.json")).unwrap();
+    assert!(
+        json.starts_with('{') && json.contains("\"rows\":3"),
+        "{json}"
+    );
+    let error = home.refused(&["profile", PRICED, "--output", "no/such/folder.html"]);
+    assert!(
+        error.contains("cannot write no/such/folder.html"),
+        "{error}"
+    );
+}
+
+#[test]
+fn bench_runs_both_ways() {
+    let home = Home::new();
+    let bench = [
+        "bench", "tpch", "--scale", "0.01", "--repeat", "1", "--data", "tpch",
+    ];
+    let text = home.printed(&bench);
+    let queries = text
+        .lines()
+        .filter(|line| line.starts_with('q') && line.contains('x'));
+    assert_eq!(
+        queries.filter(|line| !line.starts_with("query")).count(),
+        22,
+        "{text}"
+    );
+    assert!(
+        text.contains("geometric mean") && !text.contains("DIFFER"),
+        "{text}"
+    );
+    // The files are there, and are read into memory.
+    let some = ["--in-memory", "--queries", "3", "q21"];
+    let text = home.printed(&[&bench[..], &some].concat());
+    assert!(
+        text.contains("q03 ") && text.contains("q21 ") && !text.contains("q01 "),
+        "{text}"
+    );
+    let error = home.refused(&[
+        "bench",
+        "tpch",
+        "--scale",
+        "0.01",
+        "--data",
+        "tpch",
+        "--queries",
+        "23",
+    ]);
+    assert!(error.contains("use numbers from 1 to 22"), "{error}");
+    let error = home.refused(&["bench", "tpch", "--scale", "0"]);
+    assert!(error.contains("--scale cannot be 0"), "{error}");
+}

@@ -1,0 +1,61 @@
+//! Runs the binary without what the machine's user has set.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A folder with a home of its own, in which the binary runs.
+pub(crate) struct Home(TempDir);
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Writes a file, and returns its name.
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
+        std::fs::write(self.path().join(name), text).unwrap();
+        name.to_string()
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bowtie-sql"));
+        command
+            .args(arguments)
+            .current_dir(self.path())
+            .env("HOME", self.path())
+            .env("XDG_CACHE_HOME", self.path().join("cache"))
+            .env("XDG_DATA_HOME", self.path().join("data"))
+            .stdin(Stdio::null());
+        for (name, _) in std::env::vars() {
+            if name.starts_with("BOWTIE_") || name.starts_with("DATAFUSION_") {
+                command.env_remove(name);
+            }
+        }
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// What it prints; it must succeed.
+    pub(crate) fn printed(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {error}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// What it complains about; it must fail.
+    pub(crate) fn refused(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(!output.status.success(), "{arguments:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+}

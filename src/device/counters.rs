@@ -1,0 +1,186 @@
+//! [`Counters`]: what a device did for a plan node, beyond what the node counts itself; and the same of the process.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use datafusion::physical_plan::metrics::{
+    Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, MetricType, Time,
+};
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counted {
+    /// Queries whose plan has a node on a device.
+    OffloadedQueries,
+    /// Queries that bowtie looked at and left to DataFusion as a whole.
+    DeclinedQueries,
+    /// Joins, aggregations and sorts on a device.
+    OffloadedNodes,
+    /// Joins, aggregations and sorts that were left to DataFusion.
+    DeclinedNodes,
+    /// Kernels that were launched.
+    Launches,
+    /// Bytes that were copied host-to-device, as they are stored there.
+    SentBytes,
+    /// Bytes that were copied device-to-host.
+    ReceivedBytes,
+    /// Nanoseconds in which a thread waited for the device.
+    WaitTime,
+    /// Nanoseconds in which kernels were loaded, translated or compiled.
+    TranslationTime,
+    /// Nanoseconds in which a step waited for device memory that others held.
+    MemoryWaitTime,
+    /// Steps that were done again after device memory was refused.
+    Retries,
+    /// Bytes of stored columns and of gathered rows that left the device for others.
+    EvictedBytes,
+}
+
+/// How an amount is shown.
+#[derive(Debug, Clone, Copy)]
+enum Unit {
+    Count,
+    Bytes,
+    Nanoseconds,
+}
+
+impl Counted {
+    pub(crate) const ALL: [Self; 12] = [
+        Self::OffloadedQueries,
+        Self::DeclinedQueries,
+        Self::OffloadedNodes,
+        Self::DeclinedNodes,
+        Self::Launches,
+        Self::SentBytes,
+        Self::ReceivedBytes,
+        Self::WaitTime,
+        Self::TranslationTime,
+        Self::MemoryWaitTime,
+        Self::Retries,
+        Self::EvictedBytes,
+    ];
+
+    /// The metric's name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::OffloadedQueries => "offloaded_queries",
+            Self::DeclinedQueries => "declined_queries",
+            Self::OffloadedNodes => "offloaded_nodes",
+            Self::DeclinedNodes => "declined_nodes",
+            Self::Launches => "launches",
+            Self::SentBytes => "sent_bytes",
+            Self::ReceivedBytes => "received_bytes",
+            Self::WaitTime => "wait_time",
+            Self::TranslationTime => "translation_time",
+            Self::MemoryWaitTime => "memory_wait_time",
+            Self::Retries => "retries",
+            Self::EvictedBytes => "evicted_bytes",
+        }
+    }
+
+    fn unit(self) -> Unit {
+        match self {
+            Self::OffloadedQueries
+            | Self::DeclinedQueries
+            | Self::OffloadedNodes
+            | Self::DeclinedNodes
+            | Self::Launches
+            | Self::Retries => Unit::Count,
+            Self::SentBytes | Self::ReceivedBytes | Self::EvictedBytes => Unit::Bytes,
+            Self::WaitTime | Self::TranslationTime | Self::MemoryWaitTime => Unit::Nanoseconds,
+        }
+    }
+
+    pub(crate) fn unit_name(self) -> &'static str {
+        match self.unit() {
+            Unit::Count => "count",
+            Unit::Bytes => "bytes",
+            Unit::Nanoseconds => "ns",
+        }
+    }
+
+    /// In words, for `bowtie_stats`.
+    pub(crate) fn meaning(self) -> &'static str {
+        match self {
+            Self::OffloadedQueries => "queries that were planned with operators on a device",
+            Self::DeclinedQueries => {
+                "queries that were planned without, though they have a join, an aggregation or a sort"
+            }
+            Self::OffloadedNodes => {
+                "joins, aggregations, sorts and limits that were planned on a device"
+            }
+            Self::DeclinedNodes => {
+                "joins, aggregations, sorts and limits that were left to DataFusion"
+            }
+            Self::Launches => "kernels that were launched",
+            Self::SentBytes => "bytes that were copied to GPUs",
+            Self::ReceivedBytes => "bytes that were copied from GPUs",
+            Self::WaitTime => "time in which threads waited for a GPU",
+            Self::TranslationTime => "time in which kernels were loaded, translated or compiled",
+            Self::MemoryWaitTime => "time in which steps waited for device memory that others held",
+            Self::Retries => "steps that were done again after device memory was refused",
+            Self::EvictedBytes => {
+                "bytes of stored columns and of rows of joins that left a device for others"
+            }
+        }
+    }
+
+    /// The sum of the process.
+    pub(crate) fn of_process(self) -> u64 {
+        PROCESS[self as usize].load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add_to_process(self, amount: u64) {
+        PROCESS[self as usize].fetch_add(amount, Ordering::Relaxed);
+    }
+}
+
+static PROCESS: [AtomicU64; Counted::ALL.len()] = [const { AtomicU64::new(0) }; Counted::ALL.len()];
+
+/// A metric of DataFusion's, shown once something was counted.
+#[derive(Debug)]
+enum Shown {
+    Count(Count),
+    Bytes(Gauge),
+    Time(Time),
+}
+
+/// The counters of a node.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    metrics: ExecutionPlanMetricsSet,
+    shown: [OnceLock<Shown>; Counted::ALL.len()],
+}
+
+impl Counters {
+    /// Counters that are shown among a node's metrics.
+    pub(crate) fn of(metrics: &ExecutionPlanMetricsSet) -> Self {
+        Self {
+            metrics: metrics.clone(),
+            shown: Default::default(),
+        }
+    }
+
+    pub(crate) fn add(&self, what: Counted, amount: u64) {
+        let shown = self.shown[what as usize].get_or_init(|| {
+            let metric = MetricBuilder::new(&self.metrics).with_type(MetricType::Dev);
+            match what.unit() {
+                Unit::Count => Shown::Count(metric.counter(what.name(), 0)),
+                // DataFusion shows the unit of bytes only for memory usage.
+                Unit::Bytes => Shown::Bytes(metric.peak_memory_usage(what.name(), 0)),
+                Unit::Nanoseconds => Shown::Time(metric.subset_time(what.name(), 0)),
+            }
+        });
+        let counted = usize::try_from(amount).unwrap_or(usize::MAX);
+        match shown {
+            Shown::Count(count) => count.add(counted),
+            Shown::Bytes(bytes) => bytes.add(counted),
+            Shown::Time(time) => time.add_duration(std::time::Duration::from_nanos(amount)),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_counted(&self, what: Counted) -> bool {
+        self.shown[what as usize].get().is_some()
+    }
+}

@@ -1,0 +1,304 @@
+//! [`Scope`]: for which plan node a thread works, so that what the device does is counted for that node, and traced if
+//! the query is profiled.
+//!
+//! ```text
+//! exec/  a node's stream is polled, a blocking task runs  ──► Scope::enter        device/cuda/  launches, copies, waits
+//!                                                             a thread's scope ◄── current() ─┘   ──► Counters, Trace
+//! ```
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::device::counters::{Counted, Counters};
+
+/// The node that a thread works for.
+#[derive(Debug, Clone)]
+pub(crate) struct Scope {
+    pub(crate) counters: Arc<Counters>,
+    /// Of a query that is profiled.
+    pub(crate) trace: Option<Arc<Trace>>,
+    /// The node's address, which names it in the trace.
+    pub(crate) node: usize,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Scope>> = const { RefCell::new(None) };
+}
+
+/// The scope of this thread.
+pub(crate) fn current() -> Option<Scope> {
+    CURRENT.with_borrow(Clone::clone)
+}
+
+/// Adds to a counter of the node that this thread works for, and to the process's.
+pub(crate) fn count(what: Counted, amount: u64) {
+    what.add_to_process(amount);
+    CURRENT.with_borrow(|scope| {
+        if let Some(scope) = scope {
+            scope.counters.add(what, amount);
+        }
+    });
+}
+
+/// Runs `work` and adds its time to a counter of the node that this thread works for.
+pub(crate) fn timed<T>(
+    what: Counted,
+    lane: Lane,
+    name: &'static str,
+    work: impl FnOnce() -> T,
+) -> T {
+    let begun = Instant::now();
+    let done = work();
+    let took = begun.elapsed();
+    count(what, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+    if let Some(Scope {
+        trace: Some(trace),
+        node,
+        ..
+    }) = current()
+    {
+        trace.add_host(lane, name, begun, took, node);
+    }
+    done
+}
+
+/// Restores the scope that a thread had before.
+pub(crate) struct Entered(Option<Scope>);
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let before = self.0.take();
+        CURRENT.set(before);
+    }
+}
+
+/// Makes `scope` this thread's until the guard is dropped.
+pub(crate) fn enter(scope: Option<Scope>) -> Entered {
+    Entered(CURRENT.replace(scope))
+}
+
+/// `future`, which runs in the scope that this thread has now, whatever thread polls it.
+pub(crate) fn in_scope<F: Future>(future: F) -> impl Future<Output = F::Output> {
+    let scope = current();
+    let mut future = Box::pin(future);
+    std::future::poll_fn(move |context| {
+        let _entered = enter(scope.clone());
+        future.as_mut().poll(context)
+    })
+}
+
+/// Where something took time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Lane {
+    /// Steps of operators on the host's threads.
+    Host,
+    /// The host waits for the device.
+    Wait,
+    /// Copies to the device.
+    ToDevice,
+    /// Kernels on the device.
+    Kernels,
+    /// Copies from the device.
+    FromDevice,
+}
+
+impl Lane {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Host,
+        Self::Wait,
+        Self::ToDevice,
+        Self::Kernels,
+        Self::FromDevice,
+    ];
+}
+
+/// Something that took time while a query ran. Times are from the begin of the trace.
+#[derive(Debug, Clone)]
+pub(crate) struct Span {
+    pub(crate) lane: Lane,
+    pub(crate) name: String,
+    pub(crate) start: Duration,
+    pub(crate) took: Duration,
+    /// The node's address.
+    pub(crate) node: usize,
+    pub(crate) bytes: Option<u64>,
+}
+
+/// Asks a card when something began, from the begin of the trace, and how long it took; `None` if it does not tell.
+pub(crate) type Times = Box<dyn FnOnce() -> Option<(Duration, Duration)> + Send>;
+
+struct Submitted {
+    span: Span,
+    times: Times,
+}
+
+/// Spans that are kept.
+const MOST_SPANS: usize = 20_000;
+
+/// What happened while a query ran.
+pub(crate) struct Trace {
+    begun: Instant,
+    spans: Mutex<Vec<Span>>,
+    /// Work of cards, whose times are known when it is done.
+    submitted: Mutex<Vec<Submitted>>,
+    dropped: Mutex<usize>,
+    /// What a backend keeps for each of its cards.
+    cards: Mutex<HashMap<usize, Arc<dyn Any + Send + Sync>>>,
+}
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Trace of {} spans", self.spans.lock().len())
+    }
+}
+
+impl Trace {
+    pub(crate) fn begin() -> Arc<Self> {
+        Arc::new(Self {
+            begun: Instant::now(),
+            spans: Mutex::default(),
+            submitted: Mutex::default(),
+            dropped: Mutex::default(),
+            cards: Mutex::default(),
+        })
+    }
+
+    /// The time since the trace began.
+    pub(crate) fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// Whether there is room for one more span; counts it as dropped otherwise.
+    fn has_room(&self) -> bool {
+        let kept = self.spans.lock().len() + self.submitted.lock().len();
+        if kept >= MOST_SPANS {
+            *self.dropped.lock() += 1;
+        }
+        kept < MOST_SPANS
+    }
+
+    /// Adds what a thread of the host did.
+    pub(crate) fn add_host(
+        &self,
+        lane: Lane,
+        name: &str,
+        begun: Instant,
+        took: Duration,
+        node: usize,
+    ) {
+        if self.has_room() {
+            self.spans.lock().push(Span {
+                lane,
+                name: name.into(),
+                start: begun.saturating_duration_since(self.begun),
+                took,
+                node,
+                bytes: None,
+            });
+        }
+    }
+
+    /// Adds work of a card, whose times are asked for when the query is done.
+    pub(crate) fn add_submitted(
+        &self,
+        lane: Lane,
+        name: String,
+        bytes: Option<u64>,
+        node: usize,
+        times: Times,
+    ) {
+        if self.has_room() {
+            let span = Span {
+                lane,
+                name,
+                start: Duration::ZERO,
+                took: Duration::ZERO,
+                node,
+                bytes,
+            };
+            self.submitted.lock().push(Submitted { span, times });
+        }
+    }
+
+    /// What a backend keeps for the card `key`, made when it is first asked for.
+    pub(crate) fn of_card<T: Any + Send + Sync>(
+        &self,
+        key: usize,
+        make: impl FnOnce() -> Option<T>,
+    ) -> Option<Arc<T>> {
+        let mut cards = self.cards.lock();
+        if let Some(known) = cards.get(&key) {
+            return Arc::clone(known).downcast().ok();
+        }
+        let made = Arc::new(make()?);
+        cards.insert(key, Arc::clone(&made) as _);
+        Some(made)
+    }
+
+    /// All spans by their begin, and how many were not kept. Waits for the cards.
+    pub(crate) fn finish(&self) -> (Vec<Span>, usize) {
+        let submitted = std::mem::take(&mut *self.submitted.lock());
+        let mut spans = std::mem::take(&mut *self.spans.lock());
+        spans.extend(
+            submitted
+                .into_iter()
+                .filter_map(|Submitted { span, times }| {
+                    let (start, took) = times()?;
+                    Some(Span {
+                        start,
+                        took,
+                        ..span
+                    })
+                }),
+        );
+        spans.sort_by_key(|span| span.start);
+        (spans, *self.dropped.lock())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_ends_with_its_guard_and_goes_along_with_futures() {
+        let trace = Trace::begin();
+        let scope = |node| Scope {
+            counters: Arc::default(),
+            trace: Some(Arc::clone(&trace)),
+            node,
+        };
+        let node = || current().map(|scope| scope.node);
+        let outer = enter(Some(scope(1)));
+        let kept = in_scope(async { current().map(|scope| scope.node) });
+        let inner = enter(Some(scope(2)));
+        assert_eq!(node(), Some(2));
+        assert_eq!(futures::executor::block_on(kept), Some(1));
+        drop(inner);
+        assert_eq!(node(), Some(1));
+        timed(Counted::WaitTime, Lane::Wait, "a wait", || ());
+        let scope = current().unwrap();
+        drop(outer);
+        assert!(node().is_none());
+        let (spans, dropped) = trace.finish();
+        assert_eq!((spans.len(), spans[0].node, dropped), (1, 1, 0));
+        assert!(scope.counters.is_counted(Counted::WaitTime));
+    }
+
+    #[test]
+    fn spans_past_the_most_are_counted() {
+        let trace = Trace::begin();
+        for i in 0..MOST_SPANS + 7 {
+            trace.add_host(Lane::Host, "x", Instant::now(), Duration::ZERO, i);
+        }
+        let (spans, dropped) = trace.finish();
+        assert_eq!((spans.len(), dropped), (MOST_SPANS, 7));
+    }
+}

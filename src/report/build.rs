@@ -1,0 +1,262 @@
+//! A [`PlanReport`] of a plan and of what was decided on its nodes.
+
+use std::sync::Arc;
+
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::exec::node::DeviceNode;
+use crate::exec::scan::node::ScanOperator;
+use crate::exec::scan::table::Table;
+use crate::exec::transfer::download::BowtieDownloadExec;
+use crate::plan::choose::statistics::StatisticsCache;
+use crate::plan::explain::decision::Decision;
+use crate::plan::explain::node_kind::NodeKind;
+use crate::plan::explain::recorder::OriginalNode;
+use crate::report::align::align;
+use crate::report::plan_report::{NodeReport, PlanReport, PlanSummary, Verdict};
+use crate::report::why::{self, Surroundings};
+use crate::runtime::process::BowtieRuntime;
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// A node of the plan that will run.
+struct Node<'a> {
+    plan: &'a Plan,
+    depth: usize,
+    parent: Option<usize>,
+    kind: NodeKind,
+    /// Where it runs, unless in DataFusion.
+    device: Option<String>,
+}
+
+/// The nodes of a plan, each before its inputs.
+fn nodes_of(plan: &Plan) -> Vec<Node<'_>> {
+    let mut nodes: Vec<Node<'_>> = vec![];
+    let mut rest = vec![(plan, 0, None)];
+    while let Some((plan, depth, parent)) = rest.pop() {
+        let id = nodes.len();
+        let inputs = plan.children().into_iter().rev();
+        rest.extend(inputs.map(|input| (input, depth + 1, Some(id))));
+        nodes.push(Node {
+            plan,
+            depth,
+            parent,
+            kind: NodeKind::of(plan),
+            device: device_of(plan),
+        });
+    }
+    nodes
+}
+
+fn device_of(plan: &Plan) -> Option<String> {
+    if let Some(node) = plan.downcast_ref::<DeviceNode>() {
+        return Some(node.device_name().into());
+    }
+    let download = plan.downcast_ref::<BowtieDownloadExec>()?;
+    Some(download.device().name().into())
+}
+
+/// The node that reads a node's rows, past those that only move them.
+fn reader_of(nodes: &[Node<'_>], node: &Node<'_>) -> Option<usize> {
+    let mut above = node.parent?;
+    while nodes[above].kind.only_moves() {
+        above = nodes[above].parent?;
+    }
+    Some(above)
+}
+
+/// The report of a plan; `original` are the nodes that it was made of, `imagined` says why its device is not there.
+pub(crate) fn report(
+    plan: &Plan,
+    original: &[OriginalNode],
+    runtime: &BowtieRuntime,
+    imagined: Option<String>,
+) -> PlanReport {
+    let nodes = nodes_of(plan);
+    let before: Vec<&NodeKind> = original.iter().map(|node| &node.kind).collect();
+    let after: Vec<&NodeKind> = nodes.iter().map(|node| &node.kind).collect();
+    let was = align(&before, &after);
+    let decided = decisions_of(&nodes, original, &was);
+    let statistics = StatisticsCache::default();
+    let device = nodes.iter().find_map(|node| node.device.clone());
+    let reports = nodes.iter().zip(decided).enumerate();
+    let reports: Vec<NodeReport> = reports
+        .map(|(id, (node, decided))| {
+            let around = Surroundings {
+                above: reader_of(&nodes, node).map(|above| &nodes[above].kind),
+                has_device: device.is_some(),
+                is_gpu: device.as_deref().is_some_and(|device| device != "host"),
+            };
+            let report = node_report(id, node, &decided, &around, &statistics);
+            match DeviceNode::find::<ScanOperator>(node.plan) {
+                Some((on, scan)) => of_scan(report, runtime, on.device_name(), &scan.table),
+                None => report,
+            }
+        })
+        .collect();
+    PlanReport {
+        summary: summary(&reports, device, imagined),
+        nodes: reports,
+    }
+}
+
+/// The decisions that led to each node. One node may stand for several of before, as an aggregation fused with its join.
+fn decisions_of<'a>(
+    nodes: &[Node<'_>],
+    original: &'a [OriginalNode],
+    was: &[Option<usize>],
+) -> Vec<Vec<&'a Decision>> {
+    let mut decided: Vec<Vec<&Decision>> = vec![vec![]; nodes.len()];
+    let mut by_original = vec![None; original.len()];
+    for (id, was) in was.iter().enumerate() {
+        if let Some(was) = was {
+            by_original[*was] = Some(id);
+        }
+    }
+    let mut last = None;
+    for (was, node) in original.iter().enumerate() {
+        last = by_original[was].or(last);
+        let Some(decision) = &node.decision else {
+            continue;
+        };
+        // A node that is gone is one with the one above it: a join with its aggregation, a projection with another one.
+        let id = by_original[was].or_else(|| {
+            let above = last?;
+            let takes = decision.offloaded || nodes[above].kind == node.kind;
+            takes.then_some(above)
+        });
+        if let Some(id) = id {
+            decided[id].push(decision);
+        }
+    }
+    for (id, node) in nodes.iter().enumerate() {
+        let above = node
+            .parent
+            .filter(|above| nodes[*above].kind == NodeKind::Upload);
+        if let (Some(above), Some(was)) = (above, was[id])
+            && let Some(upload) = &original[was].upload
+        {
+            decided[above].push(upload);
+        }
+    }
+    decided
+}
+
+fn node_report(
+    id: usize,
+    node: &Node<'_>,
+    decided: &[&Decision],
+    around: &Surroundings<'_>,
+    statistics: &StatisticsCache,
+) -> NodeReport {
+    let first = decided.first();
+    let is_transfer = matches!(node.kind, NodeKind::Upload | NodeKind::Download);
+    let verdict = match (&node.device, first) {
+        (Some(_), _) if is_transfer => Verdict::Transfer,
+        (Some(_), _) => Verdict::Offloaded,
+        (None, Some(_)) => Verdict::Declined,
+        (None, None) => Verdict::DataFusion,
+    };
+    let mut reasons: Vec<&str> = decided.iter().map(|d| d.reason.as_str()).collect();
+    reasons.dedup();
+    let reason = match (reasons.is_empty(), &node.device) {
+        (false, _) => reasons.join("; "),
+        (true, Some(_)) => why::of_device(&node.kind, around).into(),
+        (true, None) => why::of_datafusion(&node.kind, around),
+    };
+    let replaces: Vec<&str> = decided.iter().map(|d| d.node.as_str()).collect();
+    let estimate = first.and_then(|decision| decision.estimate);
+    let known = || statistics.rows(node.plan).rows();
+    NodeReport {
+        id,
+        depth: node.depth,
+        node: node.plan.name().into(),
+        replaces: (verdict == Verdict::Offloaded && !replaces.is_empty())
+            .then(|| replaces.join(" + ")),
+        runs_on: node.device.clone().unwrap_or_else(|| "datafusion".into()),
+        verdict,
+        strategy: first.and_then(|decision| decision.strategy.clone()),
+        detail: match first.map(|decision| &decision.detail) {
+            _ if is_transfer => String::new(),
+            Some(detail) if !detail.is_empty() => detail.clone(),
+            _ => why::detail(node.plan.as_ref()),
+        },
+        left_rows: first.and_then(|decision| decision.left_rows),
+        right_rows: first.and_then(|decision| decision.right_rows),
+        output_rows: estimate.and_then(|estimate| estimate.rows).or_else(known),
+        resident_bytes: None,
+        bytes_up: estimate.map(|estimate| estimate.bytes_up),
+        bytes_down: estimate.map(|estimate| estimate.bytes_down),
+        device_ms: estimate.map(|estimate| estimate.device_ms),
+        host_ms: estimate.map(|estimate| estimate.host_ms),
+        reason,
+    }
+}
+
+/// The report of a scan whose columns stay on the device.
+fn of_scan(report: NodeReport, runtime: &BowtieRuntime, device: &str, table: &Table) -> NodeReport {
+    let (resident, missing) = stored_share(runtime, device, table);
+    let fields = table.schema().fields().iter();
+    let columns: Vec<&str> = fields.map(|field| field.name().as_str()).collect();
+    NodeReport {
+        detail: columns.join(", "),
+        resident_bytes: Some(resident),
+        bytes_up: Some(missing),
+        reason: match (resident, missing) {
+            (_, 0) => "its columns are on the device",
+            (0, _) => "its columns are sent, and stay on the device as far as bowtie.cache allows",
+            _ => "a part of its columns is on the device, and the rest is sent",
+        }
+        .into(),
+        ..report
+    }
+}
+
+/// What a device's store has of a table's columns, as they are stored, and the bytes of the values that are not there, approximately.
+fn stored_share(runtime: &BowtieRuntime, device: &str, table: &Table) -> (u64, u64) {
+    let stores = runtime.stores().into_iter();
+    let mut of_device = stores.filter(|(name, _)| name == device);
+    let (resident, values) = of_device
+        .next()
+        .map_or((0, 0), |(_, store)| store.share_of(&table.stored_as()));
+    let rows = table.statistics().num_rows;
+    let rows = rows.get_value().copied().unwrap_or_default();
+    let all = (rows * table.schema().fields().len()) as u64;
+    let bytes = table.bytes().unwrap_or_default();
+    let missing = u128::from(all.saturating_sub(values)) * u128::from(bytes);
+    let missing = missing.checked_div(all.into()).unwrap_or_default();
+    (resident, missing as u64)
+}
+
+fn summary(nodes: &[NodeReport], device: Option<String>, imagined: Option<String>) -> PlanSummary {
+    let count = |verdict| nodes.iter().filter(|node| node.verdict == verdict).count();
+    let transfers = count(Verdict::Transfer);
+    let downloads = nodes
+        .iter()
+        .filter(|node| node.node == BowtieDownloadExec::NAME)
+        .count();
+    let total = |of: fn(&NodeReport) -> Option<u64>| {
+        let known = nodes.iter().filter_map(of);
+        known.reduce(|a, b| a + b)
+    };
+    let times = nodes.iter().filter_map(|node| {
+        let (here, there) = (node.device_ms?, node.host_ms?);
+        Some(match node.verdict {
+            Verdict::Offloaded => (here, there),
+            _ => (there, there),
+        })
+    });
+    let times = times.reduce(|a, b| (a.0 + b.0, a.1 + b.1));
+    PlanSummary {
+        imagined: imagined.filter(|_| device.is_some()),
+        device,
+        offloaded: count(Verdict::Offloaded),
+        operators: nodes.len() - transfers,
+        uploads: transfers - downloads,
+        upload_bytes: total(|node| node.bytes_up),
+        downloads,
+        download_bytes: total(|node| node.bytes_down),
+        estimated_ms: times.map(|(here, _)| here),
+        datafusion_ms: times.map(|(_, there)| there),
+    }
+}

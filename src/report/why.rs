@@ -1,0 +1,90 @@
+//! Why a node runs where it does that nothing was decided on: it is no join, aggregation, sort or limit.
+
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
+
+use crate::plan::explain::node_kind::NodeKind;
+
+/// What is around a node of the plan that will run.
+pub(super) struct Surroundings<'a> {
+    /// The node above, if there is one.
+    pub(super) above: Option<&'a NodeKind>,
+    /// Whether the plan has nodes on a device.
+    pub(super) has_device: bool,
+    /// Whether that is a GPU.
+    pub(super) is_gpu: bool,
+}
+
+/// Why a node of a device is there that came with others.
+pub(super) fn of_device(kind: &NodeKind, around: &Surroundings<'_>) -> &'static str {
+    match (kind, around.is_gpu) {
+        (NodeKind::Upload, true) => {
+            "sends rows to the GPU; columns of tables in memory and of Parquet files stay there between queries, as far as bowtie.cache allows"
+        }
+        (NodeKind::Upload, false) => {
+            "gives rows to the CPU backend: columns are shared, not copied"
+        }
+        (NodeKind::Download, true) => "copies rows from the GPU for the node above",
+        (NodeKind::Download, false) => {
+            "gives rows back to DataFusion: columns are shared, not copied"
+        }
+        _ => "its rows are on the device, and so is what it computes",
+    }
+}
+
+/// Why a node stays DataFusion's.
+pub(super) fn of_datafusion(kind: &NodeKind, around: &Surroundings<'_>) -> String {
+    let fixed = match kind {
+        NodeKind::Scan => match around.above {
+            Some(NodeKind::Upload) if around.is_gpu => {
+                "DataFusion reads it, and its rows are sent with each query: only columns of tables in memory and of Parquet files can stay on the GPU, within bowtie.cache"
+            }
+            Some(NodeKind::Upload) => "DataFusion reads it for the CPU backend",
+            _ => "DataFusion reads it, as the node above is DataFusion's",
+        },
+        NodeKind::Filter | NodeKind::Projection | NodeKind::Union => match around.has_device {
+            true => "it runs on a device only where its input and the node above do",
+            false => "no node around it runs on a device",
+        },
+        NodeKind::Sort => "it was added for a node above that reads sorted rows",
+        NodeKind::Limit => "it keeps the first rows, which costs nothing",
+        NodeKind::PartialAggregate => "it is the first stage of the aggregation above",
+        NodeKind::Join | NodeKind::Aggregate => "nothing in the plan gains from a device",
+        NodeKind::Upload | NodeKind::Download => "it is a transfer",
+        NodeKind::Other(name) => return of_name(kind, name),
+    };
+    fixed.into()
+}
+
+/// Of a node of DataFusion that no device has.
+fn of_name(kind: &NodeKind, name: &str) -> String {
+    if kind.only_moves() {
+        return "it only moves rows between the host's threads".into();
+    }
+    let why = match name {
+        "WindowAggExec" | "BoundedWindowAggExec" => {
+            "window functions run in DataFusion: no device has them"
+        }
+        "UnnestExec" => "UNNEST runs in DataFusion: no device has it",
+        "RecursiveQueryExec" | "WorkTableExec" => {
+            "recursive queries run in DataFusion: no device has them"
+        }
+        "PlaceholderRowExec" | "EmptyExec" => "there are no rows to work on",
+        "DataSinkExec" => "it writes rows",
+        "AnalyzeExec" | "ExplainExec" => "it shows the plan below",
+        _ => return format!("{name} runs in DataFusion: no device has such an operator"),
+    };
+    why.into()
+}
+
+/// What EXPLAIN shows of a node, without its name.
+pub(super) fn detail(plan: &dyn ExecutionPlan) -> String {
+    struct Line<'a>(&'a dyn ExecutionPlan);
+    impl std::fmt::Display for Line<'_> {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            self.0.fmt_as(DisplayFormatType::Default, f)
+        }
+    }
+    let line = Line(plan).to_string();
+    let rest = line.strip_prefix(plan.name()).unwrap_or(&line);
+    rest.trim_start_matches(':').trim().to_string()
+}
