@@ -26,7 +26,8 @@ use crate::runtime::session_devices::SessionDevices;
 /// Adds datafusion-bowtie to a session that exists.
 pub trait BowtieContextExt: Sized {
     /// Adds what [`with_bowtie`](BowtieSessionExt::with_bowtie) adds. The session stays the same: its tables, functions,
-    /// options and id, and every clone of the context has bowtie from then on. It may be called twice.
+    /// options and id, and every clone of the context has bowtie from then on. Statements that were prepared before are to
+    /// be prepared again. It may be called twice.
     ///
     /// ```
     /// use datafusion::prelude::*;
@@ -54,13 +55,15 @@ pub trait BowtieContextExt: Sized {
 
 impl BowtieContextExt for SessionContext {
     fn enable_bowtie_runtime(self, runtime: Arc<BowtieRuntime>) -> Result<Self> {
-        let state = self.state();
-        let id = state.session_id().to_string();
-        let state = SessionStateBuilder::new_from_existing(state)
-            .with_session_id(id)
+        let state = self.state_ref();
+        // Held, so that nothing that others register meanwhile is lost.
+        let mut state = state.write();
+        let with_bowtie = SessionStateBuilder::new_from_existing(state.clone())
+            .with_session_id(state.session_id().to_string())
             .with_bowtie_runtime(runtime)?
             .build();
-        *self.state_ref().write() = state;
+        *state = with_bowtie;
+        drop(state);
         Ok(self)
     }
 }
@@ -187,6 +190,8 @@ fn inner_planner(
     if let Some(own) = any.downcast_ref::<BowtieQueryPlanner>() {
         return own.inner.clone();
     }
-    // DataFusion's is a private type.
-    (format!("{planner:?}") != "DefaultQueryPlanner").then_some(planner)
+    // DataFusion's is a private type, which a state without a planner has.
+    let default = SessionStateBuilder::new().build();
+    let default: &dyn Any = default.query_planner().as_ref();
+    (any.type_id() != default.type_id()).then_some(planner)
 }

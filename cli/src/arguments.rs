@@ -180,7 +180,7 @@ pub(crate) struct Bench {
     #[arg(short, long, default_value_t = 1.0)]
     pub(crate) scale: f64,
 
-    /// Where the data is kept, as Parquet files; a folder in the user's cache by default
+    /// Where the data is kept, as Parquet files in a folder for each scale factor; in the user's cache by default
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
 

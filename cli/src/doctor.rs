@@ -9,11 +9,11 @@ use datafusion_bowtie::{BowtieOptions, DeviceChoice, DeviceInfo, devices};
 use crate::arguments::Arguments;
 
 /// Of the exit code: there is no GPU that can be used.
-const NO_GPU: u8 = 2;
+const NO_GPU: u8 = 3;
 /// Of the exit code: the device that was asked for cannot be used.
 const NOT_USABLE: u8 = 1;
 
-/// Prints what there is. The exit code is 0 if the device of the options can be used and is a GPU or was asked for, 2 if there is no
+/// Prints what there is. The exit code is 0 if the device of the options can be used and is a GPU or was asked for, 3 if there is no
 /// GPU, and 1 if the device that was asked for cannot be used.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut options = BowtieOptions::from_env()?;
@@ -56,7 +56,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             println!(
                 "bowtie.device = '{asked}' cannot be used: a query that would be offloaded fails."
             );
-            println!("{}", without_gpu(&all));
+            match chosen.and_then(|device| device.reason.as_deref()) {
+                Some(reason) => println!("{reason}"),
+                None => println!("There is no such device: the list above has all of them."),
+            }
             NOT_USABLE
         }
     };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::{MaxRows, PrintOptions};
 
@@ -52,12 +53,18 @@ pub(crate) async fn prepared(arguments: &Arguments, of: &Explain) -> Result<Quer
         progress: Progress::hidden(),
     };
     run_files(&context, &of.init, &quiet).await?;
-    let frame = context.context.sql(&sql).await;
-    let frame = frame.map_err(|error| match sql.is_empty() {
-        true => DataFusionError::Plan(
+    if sql.is_empty() {
+        return Err(DataFusionError::Plan(
             "there is no query: give it as an argument, or - to read it".into(),
-        ),
-        false => error,
-    })?;
+        ));
+    }
+    let state = context.context.state();
+    let plan = state.create_logical_plan(&sql).await?;
+    if matches!(plan, LogicalPlan::Ddl(_) | LogicalPlan::Statement(_)) {
+        return Err(DataFusionError::Plan(
+            "only queries are explained and profiled: run other statements first, by --init".into(),
+        ));
+    }
+    let frame = DataFrame::new(state, plan);
     Ok(Query { frame, sql })
 }

@@ -10,6 +10,7 @@ use datafusion::common::human_readable_size;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::MetricValue;
 use datafusion_bowtie::BowtieRuntime;
+use parking_lot::Mutex;
 
 /// A query that takes less shows nothing.
 const FIRST: Duration = Duration::from_millis(700);
@@ -22,8 +23,28 @@ pub(crate) struct Progress(Option<Term>);
 /// The line of a running query. It is gone when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Shown {
-    terminal: Term,
+    line: Arc<Mutex<Line>>,
     task: tokio::task::JoinHandle<()>,
+}
+
+/// Where the line is drawn, until the query has ended.
+#[derive(Debug)]
+struct Line {
+    terminal: Term,
+    ended: bool,
+}
+
+impl Line {
+    /// Writes over the line, and leaves the cursor at its begin: what the terminal echoes meanwhile does not break it.
+    fn draw(&self, text: &str) {
+        if self.ended {
+            return;
+        }
+        let (_, columns) = self.terminal.size();
+        let most = usize::from(columns).saturating_sub(1);
+        let text: String = text.chars().take(most).collect();
+        self.terminal.write_str(&format!("\r\u{1b}[K{text}\r")).ok();
+    }
 }
 
 impl Progress {
@@ -53,34 +74,32 @@ impl Progress {
     /// Shows the progress of a plan, which is about to run.
     pub(crate) fn begin(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Shown> {
         let terminal = self.0.clone()?;
-        let (plan, line) = (Arc::clone(plan), terminal.clone());
+        let line = Arc::new(Mutex::new(Line {
+            terminal,
+            ended: false,
+        }));
+        let (plan, drawn) = (Arc::clone(plan), Arc::clone(&line));
         let task = tokio::spawn(async move {
             let begun = Instant::now();
             tokio::time::sleep(FIRST).await;
             let mut last = Seen::default();
             loop {
                 let seen = Seen::of(&plan);
-                draw(&line, &seen.line(&last, begun.elapsed()));
+                drawn.lock().draw(&seen.line(&last, begun.elapsed()));
                 last = seen;
                 tokio::time::sleep(EVERY).await;
             }
         });
-        Some(Shown { terminal, task })
+        Some(Shown { line, task })
     }
-}
-
-/// Writes over the line, and leaves the cursor at its begin: what the terminal echoes meanwhile does not break it.
-fn draw(terminal: &Term, text: &str) {
-    let (_, columns) = terminal.size();
-    let most = usize::from(columns).saturating_sub(1);
-    let text: String = text.chars().take(most).collect();
-    terminal.write_str(&format!("\r\u{1b}[K{text}\r")).ok();
 }
 
 impl Drop for Shown {
     fn drop(&mut self) {
         self.task.abort();
-        self.terminal.clear_line().ok();
+        let mut line = self.line.lock();
+        line.ended = true;
+        line.terminal.clear_line().ok();
     }
 }
 
@@ -89,7 +108,7 @@ fn grouped(count: usize) -> String {
     let digits = count.to_string();
     let mut grouped = String::new();
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -164,8 +183,8 @@ impl Seen {
         }
         for (bytes, what) in [
             (self.read_bytes, "from files"),
-            (self.sent_bytes, "sent to the device"),
-            (self.resident_bytes, "resident there"),
+            (self.sent_bytes, "uploaded"),
+            (self.resident_bytes, "resident"),
             (self.spilled_bytes, "spilled"),
         ] {
             if bytes > 0 {

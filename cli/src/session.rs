@@ -54,9 +54,8 @@ pub(crate) async fn open(arguments: &SessionArguments, reads_stdin: bool) -> Res
         .enable_url_table()
         .enable_bowtie()?;
     for (name, value) in &arguments.settings {
-        let state = context.state_ref();
-        let mut state = state.write();
-        state.config_mut().options_mut().set(name, value)?;
+        let value = value.replace('\'', "''");
+        context.sql(&format!("SET {name} = '{value}'")).await?;
     }
     context.refresh_catalogs().await?;
     context.register_catalog_list(Arc::new(DynamicObjectStoreCatalog::new(

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use datafusion::error::{DataFusionError, Result};
 use datafusion_cli::command::{Command, OutputFormat};
-use datafusion_cli::exec::{exec_from_commands, exec_from_files};
+use datafusion_cli::exec::exec_from_commands;
 use datafusion_cli::helper::CliHelper;
 use datafusion_cli::object_storage::is_stdin_location;
 use datafusion_cli::print_options::PrintOptions;
@@ -65,19 +65,22 @@ fn rc_files(arguments: &Arguments) -> Vec<PathBuf> {
     of_home.into_iter().filter(|file| file.exists()).collect()
 }
 
-/// Runs the statements of files.
+/// Runs the statements of files, up to the first one that fails.
 pub(crate) async fn run_files(
     context: &Watched,
     files: &[PathBuf],
     print: &PrintOptions,
 ) -> Result<()> {
     for file in files {
-        // DataFusion's shell panics on a file that it cannot open.
-        std::fs::File::open(file).map_err(|error| {
+        let text = std::fs::read_to_string(file).map_err(|error| {
             DataFusionError::Execution(format!("cannot read {}: {error}", file.display()))
         })?;
-        let name = file.to_string_lossy().into_owned();
-        exec_from_files(context, vec![name], print).await?;
+        // The line that names the shell of a script.
+        let text = match text.starts_with("#!") {
+            true => text.split_once('\n').map_or("", |(_, rest)| rest),
+            false => &text,
+        };
+        exec_from_commands(context, vec![text.to_string()], print).await?;
     }
     Ok(())
 }

@@ -56,8 +56,12 @@ impl CliSessionContext for Watched {
 
     async fn execute_logical_plan(&self, plan: LogicalPlan) -> Result<DataFrame, DataFusionError> {
         let query = self.context.execute_logical_plan(plan).await?;
-        // EXPLAIN shows the plan without the node that watches.
-        if self.progress.is_hidden() || matches!(query.logical_plan(), LogicalPlan::Explain(_)) {
+        // What shows a plan shows it without the node that watches.
+        let shows = matches!(
+            query.logical_plan(),
+            LogicalPlan::Explain(_) | LogicalPlan::Analyze(_)
+        );
+        if self.progress.is_hidden() || shows {
             return Ok(query);
         }
         let (state, plan) = query.into_parts();

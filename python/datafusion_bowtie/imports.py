@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from typing import Any
 
@@ -34,8 +35,9 @@ def imported(source: Any) -> ImportedTable:
     table = ImportedTable(source, immutable)
     if immutable and kind.__name__ in _OWNERS:
         key = id(source)
-        # The object's end removes it, unless its identity has another owner by then.
-        _alive[key] = (weakref.ref(source, lambda end: _forget(key, end)), table)
+        # The object's end removes it, unless its identity has another owner by then. Some classes cannot be referred to.
+        with contextlib.suppress(TypeError):
+            _alive[key] = (weakref.ref(source, lambda end: _forget(key, end)), table)
     return table
 
 

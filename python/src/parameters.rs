@@ -159,25 +159,51 @@ fn decimal(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
     }
 }
 
-/// Of the type of its first item that is not None.
+/// Of the one type of its items that are not None; numbers of several types become the one that holds all of them.
 fn list(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
     let items: Vec<ScalarValue> = value
         .try_iter()?
         .map(|item| scalar(&item?))
         .collect::<PyResult<_>>()?;
-    let typed = items
-        .iter()
-        .map(ScalarValue::data_type)
-        .find(|item| *item != DataType::Null);
-    let item_type = typed.unwrap_or(DataType::Null);
+    let mut item_type = DataType::Null;
+    for item in &items {
+        item_type = common_type(&item_type, &item.data_type())?;
+    }
     let items: Vec<ScalarValue> = items
         .iter()
         .map(|item| item.cast_to(&item_type))
         .collect::<Result<_, _>>()
         .map_err(|error| {
-            PyTypeError::new_err(format!("the items of a list have several types: {error}"))
+            PyTypeError::new_err(format!("the items of a list do not fit: {error}"))
         })?;
     Ok(ScalarValue::List(ScalarValue::new_list_nullable(
         &items, &item_type,
     )))
+}
+
+/// The type that holds the values of both without a loss.
+fn common_type(one: &DataType, other: &DataType) -> PyResult<DataType> {
+    use DataType::{Decimal128, Float64, Int64, Null};
+    match (one, other) {
+        (one, other) if one == other => Ok(one.clone()),
+        (Null, other) => Ok(other.clone()),
+        (one, Null) => Ok(one.clone()),
+        (Int64, Float64) | (Float64, Int64) => Ok(Float64),
+        (Decimal128(p, s), Decimal128(q, t)) => {
+            // Digits before the point, and behind it.
+            let whole = (i16::from(*p) - i16::from(*s)).max(i16::from(*q) - i16::from(*t));
+            let scale = (*s).max(*t);
+            match u8::try_from(whole + i16::from(scale)) {
+                Ok(precision) if precision <= DECIMAL128_MAX_PRECISION => {
+                    Ok(Decimal128(precision, scale))
+                }
+                _ => Err(PyTypeError::new_err(
+                    "the decimals of a list have more digits together than a Decimal128 has",
+                )),
+            }
+        }
+        (one, other) => Err(PyTypeError::new_err(format!(
+            "the items of a list have several types: {one} and {other}"
+        ))),
+    }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 from decimal import Decimal
 from typing import Any
 
@@ -174,3 +175,11 @@ def test_parameters_that_do_not_fit(con: bt.Connection) -> None:
         con.sql("SELECT $1", 2**64)
     with pytest.raises(TypeError, match="several types"):
         con.sql("SELECT $1", [1, b"x", dt.date(2026, 1, 1)])
+    with pytest.raises(TypeError, match="several types"):
+        con.sql("SELECT $1", [True, 2])
+
+
+def test_lists_of_numbers_keep_their_values(con: bt.Connection) -> None:
+    one, two = decimal.Decimal("1"), decimal.Decimal("2.55")
+    for given, expected in [([1, 2.5], [1.0, 2.5]), ([one, two], [one, two]), ([None, two], [None, two])]:
+        assert con.sql("SELECT $1 AS l", given).fetchall() == [(expected,)]

@@ -24,7 +24,7 @@ pub(crate) enum Counted {
     SentBytes,
     /// Bytes that were copied device-to-host.
     ReceivedBytes,
-    /// Nanoseconds in which a thread waited for the device.
+    /// Nanoseconds in which a thread waited for the device, other than for copies by way of staging memory.
     WaitTime,
     /// Nanoseconds in which kernels were loaded, translated or compiled.
     TranslationTime,
@@ -32,7 +32,7 @@ pub(crate) enum Counted {
     MemoryWaitTime,
     /// Steps that were done again after device memory was refused.
     Retries,
-    /// Bytes of stored columns and of gathered rows that left the device for others.
+    /// Bytes of stored columns that left the device for others.
     EvictedBytes,
 }
 
@@ -115,13 +115,13 @@ impl Counted {
             Self::Launches => "kernels that were launched",
             Self::SentBytes => "bytes that were copied to GPUs",
             Self::ReceivedBytes => "bytes that were copied from GPUs",
-            Self::WaitTime => "time in which threads waited for a GPU",
+            Self::WaitTime => {
+                "time in which threads waited for a GPU, other than for copies of long columns"
+            }
             Self::TranslationTime => "time in which kernels were loaded, translated or compiled",
             Self::MemoryWaitTime => "time in which steps waited for device memory that others held",
             Self::Retries => "steps that were done again after device memory was refused",
-            Self::EvictedBytes => {
-                "bytes of stored columns and of rows of joins that left a device for others"
-            }
+            Self::EvictedBytes => "bytes of stored columns that left a device for others",
         }
     }
 

@@ -14,6 +14,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::Stream;
 use parking_lot::Mutex;
 
 use crate::device::counters::{Counted, Counters};
@@ -58,11 +59,12 @@ pub(crate) fn timed<T>(
     let done = work();
     let took = begun.elapsed();
     count(what, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
-    if let Some(Scope {
-        trace: Some(trace),
-        node,
-        ..
-    }) = current()
+    if is_traced()
+        && let Some(Scope {
+            trace: Some(trace),
+            node,
+            ..
+        }) = current()
     {
         trace.add_host(lane, name, begun, took, node);
     }
@@ -92,6 +94,20 @@ pub(crate) fn in_scope<F: Future>(future: F) -> impl Future<Output = F::Output> 
         let _entered = enter(scope.clone());
         future.as_mut().poll(context)
     })
+}
+
+/// `stream`, which is polled in `scope`.
+pub(crate) fn in_scope_of<S: Stream>(scope: Scope, stream: S) -> impl Stream<Item = S::Item> {
+    let mut stream = Box::pin(stream);
+    futures::stream::poll_fn(move |context| {
+        let _entered = enter(Some(scope.clone()));
+        stream.as_mut().poll_next(context)
+    })
+}
+
+/// Whether what this thread does is traced.
+pub(crate) fn is_traced() -> bool {
+    CURRENT.with_borrow(|scope| scope.as_ref().is_some_and(|scope| scope.trace.is_some()))
 }
 
 /// Where something took time.

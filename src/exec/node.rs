@@ -3,10 +3,8 @@
 
 use std::any::Any;
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Statistics;
@@ -20,13 +18,13 @@ use datafusion::physical_plan::{
     ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs,
     apply_expression_roots,
 };
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
 
 use crate::device::counters::Counters;
 use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
 use crate::device::trace::{self, Scope, Trace};
-use crate::exec::chunk::{DeviceChunk, DeviceStream};
+use crate::exec::chunk::DeviceStream;
 use crate::runtime::planned_device::PlannedDevice;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -259,7 +257,7 @@ impl DeviceNode {
             context,
             metrics: &self.metrics,
         })?;
-        Ok(Scoped { chunks, scope }.boxed())
+        Ok(trace::in_scope_of(scope, chunks).boxed())
     }
 
     /// The name of its device.
@@ -295,22 +293,6 @@ impl DeviceNode {
                 let _held = &cancel;
             })
             .boxed())
-    }
-}
-
-/// The chunks of a node: what is done for them is counted for the node.
-struct Scoped {
-    chunks: DeviceStream,
-    scope: Scope,
-}
-
-impl Stream for Scoped {
-    type Item = Result<DeviceChunk>;
-
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = self.get_mut();
-        let _entered = trace::enter(Some(this.scope.clone()));
-        this.chunks.poll_next_unpin(context)
     }
 }
 

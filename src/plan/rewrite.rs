@@ -218,6 +218,7 @@ impl Rewrite<'_> {
             ..self.decision(name, join, Ok(&spec.join), id)
         });
         self.record_join(above.join, join, Ok(&spec.join));
+        self.recorder.merged(above.join);
         let device = self.device()?;
         let sides = self.sides(above.join, &spec.join, &device)?;
         Ok(Fusion::Fused(fused_plan(sides, spec.clone(), &device)?))

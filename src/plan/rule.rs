@@ -30,6 +30,7 @@ use crate::plan::recognise::recognised_plan::{RecognisedPlan, Scope};
 use crate::plan::recognise::source::join_source;
 use crate::plan::rewrite::{Rewrite, not_offloaded};
 use crate::plan::snapshots::scans::without_snapshots;
+use crate::plan::transfers::Why;
 use crate::runtime::planned_device::PlannedDevice;
 use crate::runtime::process::BowtieRuntime;
 use crate::runtime::session_devices::SessionDevices;
@@ -219,9 +220,9 @@ impl BowtieRule {
         };
         let rewritten = rewrite.node(root)?;
         for step in std::mem::take(&mut rewrite.host_steps) {
-            let (id, is_upload) = (step.id, step.is_upload);
+            let (id, is_upload, why) = (step.id, step.is_upload, step.why);
             let (node, decision) = (step.node.clone(), Decision::of_host_step(step));
-            if options.strict {
+            if options.strict && why == Why::NotCompiled && node != SCAN {
                 return Err(not_offloaded(&node, &Decline(decision.reason)));
             }
             match is_upload {
@@ -236,6 +237,9 @@ impl BowtieRule {
         Ok(rewritten)
     }
 }
+
+/// A scan whose filter is DataFusion's interrupts nothing.
+const SCAN: &str = "DataSourceExec";
 
 /// Adds a plan's nodes to the counters of the process.
 fn count(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {

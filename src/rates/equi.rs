@@ -11,7 +11,7 @@ use crate::device::presorted::PresortedKeys;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::strategies::EquiStrategy;
-use crate::options::{JoinStrategy, MaterializationChoice};
+use crate::options::{EquiJoinStrategy, MaterializationChoice};
 use crate::rates::{Rate, Zipf, fraction, numbers, open, permuted, scattered, timed};
 
 /// An equi-join of sweeps after \[W\] 5.1: unique build keys in random order, of which a share is probed; or of sorted
@@ -144,7 +144,7 @@ impl EquiSides {
         materialization: &str,
         runs: usize,
     ) -> datafusion::error::Result<Rate> {
-        let strategy = strategy.parse::<JoinStrategy>()?;
+        let strategy = strategy.parse::<EquiJoinStrategy>()?;
         let materialization = materialization.parse::<MaterializationChoice>()?;
         let (ms, strategy) = timed(self.device.as_ref(), runs, || {
             let (joined, by) = self.join(strategy, materialization)?;
@@ -166,14 +166,14 @@ impl EquiSides {
     /// The number of matches, and the strategy that ran.
     fn join(
         &self,
-        strategy: JoinStrategy,
+        strategy: EquiJoinStrategy,
         materialization: MaterializationChoice,
     ) -> Result<(usize, String)> {
         let device = self.device.as_ref();
         let build: Vec<&Column> = self.build.iter().map(AsRef::as_ref).collect();
         let probe: Vec<&Column> = self.probe.iter().map(AsRef::as_ref).collect();
         let (keys, of_build) = build.split_at(1);
-        if let JoinStrategy(None | Some(EquiStrategy::SortMerge)) = strategy {
+        if let EquiJoinStrategy(None | Some(EquiStrategy::SortMerge)) = strategy {
             let keys = PresortedKeys {
                 build: build[0],
                 probe: probe[0],
@@ -209,7 +209,7 @@ impl EquiSides {
     /// Finds ranges, and gathers columns by row ids.
     fn join_by_ranges(
         &self,
-        strategy: JoinStrategy,
+        strategy: EquiJoinStrategy,
         build: &[&Column],
         probe: &[&Column],
     ) -> Result<(usize, String)> {

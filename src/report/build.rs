@@ -19,6 +19,9 @@ use crate::runtime::process::BowtieRuntime;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
+/// Where nodes run that no device has.
+const DATAFUSION: &str = "datafusion";
+
 /// A node of the plan that will run.
 struct Node<'a> {
     plan: &'a Plan,
@@ -113,20 +116,33 @@ fn decisions_of<'a>(
             by_original[*was] = Some(id);
         }
     }
-    let mut last = None;
+    let is_operator = |id: &usize| {
+        let node = &nodes[*id];
+        node.device.is_some() && !matches!(node.kind, NodeKind::Upload | NodeKind::Download)
+    };
+    let (mut last, mut on_device) = (None, None);
+    // Limits that became the node's below.
+    let mut limits: Vec<&Decision> = vec![];
     for (was, node) in original.iter().enumerate() {
-        last = by_original[was].or(last);
-        let Some(decision) = &node.decision else {
-            continue;
-        };
+        let now = by_original[was];
+        last = now.or(last);
+        on_device = now.filter(is_operator).or(on_device);
         // A node that is gone is one with the one above it: a join with its aggregation, a projection with another one.
-        let id = by_original[was].or_else(|| {
-            let above = last?;
-            let takes = decision.offloaded || nodes[above].kind == node.kind;
-            takes.then_some(above)
+        let id = node.decision.as_ref().and_then(|decision| {
+            let own = now.filter(|id| is_operator(id) == decision.offloaded);
+            own.or_else(|| match decision.offloaded {
+                true => on_device,
+                false => last.filter(|above| nodes[*above].kind == node.kind),
+            })
         });
-        if let Some(id) = id {
-            decided[id].push(decision);
+        match (id, &node.decision) {
+            (Some(id), Some(decision)) => decided[id].push(decision),
+            (None, Some(decision)) if node.kind == NodeKind::Limit => limits.push(decision),
+            _ => {}
+        }
+        if let Some(id) = now {
+            let of_node = std::mem::take(&mut limits);
+            decided[id].extend(of_node.into_iter().filter(|_| is_operator(&id)));
         }
     }
     for (id, node) in nodes.iter().enumerate() {
@@ -173,7 +189,7 @@ fn node_report(
         node: node.plan.name().into(),
         replaces: (verdict == Verdict::Offloaded && !replaces.is_empty())
             .then(|| replaces.join(" + ")),
-        runs_on: node.device.clone().unwrap_or_else(|| "datafusion".into()),
+        runs_on: node.device.clone().unwrap_or_else(|| DATAFUSION.into()),
         verdict,
         strategy: first.and_then(|decision| decision.strategy.clone()),
         detail: match first.map(|decision| &decision.detail) {
@@ -236,7 +252,8 @@ fn summary(nodes: &[NodeReport], device: Option<String>, imagined: Option<String
         .filter(|node| node.node == BowtieDownloadExec::NAME)
         .count();
     let total = |of: fn(&NodeReport) -> Option<u64>| {
-        let known = nodes.iter().filter_map(of);
+        let there = nodes.iter().filter(|node| node.runs_on != DATAFUSION);
+        let known = there.filter_map(of);
         known.reduce(|a, b| a + b)
     };
     let times = nodes.iter().filter_map(|node| {

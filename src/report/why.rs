@@ -45,11 +45,12 @@ pub(super) fn of_datafusion(kind: &NodeKind, around: &Surroundings<'_>) -> Strin
             true => "it runs on a device only where its input and the node above do",
             false => "no node around it runs on a device",
         },
-        NodeKind::Sort => "it was added for a node above that reads sorted rows",
+        NodeKind::Sort => "sorts run on a device above offloaded operators and stored tables alone",
         NodeKind::Limit => "it keeps the first rows, which costs nothing",
         NodeKind::PartialAggregate => "it is the first stage of the aggregation above",
         NodeKind::Join | NodeKind::Aggregate => "nothing in the plan gains from a device",
         NodeKind::Upload | NodeKind::Download => "it is a transfer",
+        NodeKind::Merged => "it is a part of the node above",
         NodeKind::Other(name) => return of_name(kind, name),
     };
     fixed.into()

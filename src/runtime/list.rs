@@ -1,11 +1,10 @@
 //! [`devices`]: the devices that `bowtie.device` can name, with their memory, and which of them `auto` takes.
 
 use crate::device::gpu_info::GpuInfo;
-use crate::options::DeviceChoice;
 use crate::runtime::gpus::{KERNELS, gpus, memory};
 use crate::runtime::host_memory::{default_host_budget, free_host_memory, host_memory};
 use crate::runtime::process::{DeviceId, host_budget};
-use crate::runtime::session_devices::{SessionDevices, check_usable};
+use crate::runtime::session_devices::check_usable;
 
 /// A device of this machine, as `bowtie_devices()` shows it.
 #[derive(Debug, Clone)]
@@ -58,12 +57,23 @@ pub fn devices() -> Vec<DeviceInfo> {
             kernels: KERNELS.into(),
         }),
     }
-    let default = SessionDevices::choose(DeviceChoice::Auto);
-    let default = default.unwrap_or(DeviceId::Host).to_string();
-    for device in &mut devices {
-        device.is_default = device.device == default;
-    }
+    // The host comes first, and stands in where no GPU opens.
+    let gpu = devices.iter().skip(1).position(|device| device.usable);
+    let default = gpu.map_or(0, |gpu| gpu + 1);
+    devices[default].is_default = true;
     devices
+}
+
+/// One of them, by its name.
+pub(crate) fn device(name: &str) -> Option<DeviceInfo> {
+    if name == DeviceId::Host.to_string() {
+        return Some(host());
+    }
+    let gpus = gpus().ok()?;
+    let gpu = gpus
+        .into_iter()
+        .find(|gpu| DeviceId::Cuda(gpu.ordinal).to_string() == name)?;
+    Some(card(gpu))
 }
 
 fn host() -> DeviceInfo {

@@ -47,6 +47,12 @@ impl PlannedDevice {
         limit: Option<u64>,
     ) -> Result<Self> {
         let chosen = Self::new(devices, choice, limit)?;
+        if let (DeviceChoice::Auto, Some((gpu, reason))) = (choice, SessionDevices::passed_over())
+            && chosen.device == DeviceId::Host
+        {
+            let named = DeviceChoice::Cuda(gpu);
+            return Err(unavailable(named, BowtieError::Device(reason)));
+        }
         let choice = match chosen.device {
             DeviceId::Host => DeviceChoice::Host,
             DeviceId::Cuda(ordinal) => DeviceChoice::Cuda(ordinal),

@@ -102,6 +102,13 @@ impl SessionDevices {
         }
     }
 
+    /// A GPU that did not open before, with the reason: `auto` passes it over.
+    pub(crate) fn passed_over() -> Option<(u32, String)> {
+        let failed = FAILED.lock();
+        let (gpu, reason) = failed.first_key_value()?;
+        Some((*gpu, reason.clone()))
+    }
+
     /// The GPU which the choice stands for; `None` where that is the host, or no GPU that can be used.
     fn planned_gpu(choice: DeviceChoice) -> Option<&'static GpuInfo> {
         let gpu = match choice {

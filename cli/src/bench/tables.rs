@@ -20,12 +20,12 @@ const TABLES: [&str; 8] = [
     "lineitem", "orders", "partsupp", "part", "customer", "supplier", "nation", "region",
 ];
 
-/// Where the data of a scale factor is kept.
-pub(super) fn default_folder(scale: f64) -> Result<PathBuf> {
+/// Where data is kept.
+pub(super) fn default_folder() -> Result<PathBuf> {
     let cache = dirs::cache_dir().ok_or_else(|| {
         DataFusionError::Execution("this user has no cache folder: name one by --data".into())
     })?;
-    Ok(cache.join("bowtie-sql").join(format!("tpch-{scale}")))
+    Ok(cache.join("bowtie-sql"))
 }
 
 /// Makes the files that are not there.

@@ -41,6 +41,14 @@ fn statements_come_from_files_and_from_standard_input() {
         piped.contains("sku,ts,price\na,5,1\na,15,2\nb,7,3\n"),
         "{piped}"
     );
+    // The first statement that fails ends it.
+    let failing = home.file(
+        "failing.sql",
+        "SELECT 1 AS one;\nSELECT nothing;\nSELECT 2 AS two;\n",
+    );
+    let output = home.run(&["-q", "--format", "csv", "-f", &failing]);
+    assert!(!output.status.success());
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "one\n1\n");
     let missing = home.refused(&["-f", "none.sql"]);
     assert!(missing.contains("cannot read none.sql"), "{missing}");
 }
@@ -72,6 +80,14 @@ fn options_come_from_variables_arguments_and_statements() {
         wrong.contains("there is no option bowtie.ofload"),
         "{wrong}"
     );
+    let runtime = [
+        "-q",
+        "--set",
+        "datafusion.runtime.memory_limit=1G",
+        "-c",
+        "SELECT 1",
+    ];
+    assert!(home.printed(&runtime).contains('1'));
     let wrong = home.refused(&["--set", "offload"]);
     assert!(wrong.contains("sets no option"), "{wrong}");
     let wrong = home.refused(&["--device", "gpu", "-c", "SELECT 1"]);
@@ -98,7 +114,7 @@ fn doctor_tells_what_there_is() {
     match text.contains("cuda:0: ") {
         true => assert_eq!(output.status.code(), Some(0)),
         false => {
-            assert_eq!(output.status.code(), Some(2));
+            assert_eq!(output.status.code(), Some(3));
             assert!(text.contains("why not"), "{text}");
             assert!(
                 text.contains("Without a GPU, range, interval and set joins run"),
@@ -129,8 +145,7 @@ fn explain_shows_every_operator() {
         assert!(text.contains(node), "{text}");
     }
     assert!(
-        text.contains("all inequalities are ranges within equal keys")
-            || text.contains("within equal keys"),
+        text.contains("in which all inequalities are ranges within equal keys"),
         "{text}"
     );
     // For a GPU, whether or not there is one.
@@ -139,6 +154,8 @@ fn explain_shows_every_operator() {
     let init = home.file("init.sql", "CREATE EXTERNAL TABLE e STORED AS CSV LOCATION 'events.csv' OPTIONS ('format.has_header' 'true');\n");
     let text = home.printed(&["explain", "SELECT count(*) FROM e", "--init", &init]);
     assert!(text.contains("DataSourceExec"), "{text}");
+    let error = home.refused(&["explain", "CREATE TABLE t AS SELECT 1"]);
+    assert!(error.contains("only queries are explained"), "{error}");
     let error = home.refused(&["explain", "SELEC"]);
     assert!(error.contains("SELEC"), "{error}");
 }

@@ -26,8 +26,10 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt};
 
+use crate::device::counters::Counters;
 use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
+use crate::device::trace::{self, Scope, Trace};
 use crate::exec::blocking::{joined, spawn_blocking};
 use crate::exec::chunk::DeviceChunk;
 use crate::exec::join::long_ranges::{LongRanges, REPEATED_BYTES};
@@ -320,6 +322,7 @@ impl ExecutionPlan for BowtieDownloadExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let batch_size = context.session_config().batch_size().max(1);
+        let trace_of_query = context.session_config().get_extension::<Trace>();
         let batches = Box::new(Batches {
             schema: self.schema(),
             batch_size,
@@ -348,7 +351,13 @@ impl ExecutionPlan for BowtieDownloadExec {
             let downloaded = chunks.map(move |chunk| downloader.clone().land(chunk));
             Ok::<_, DataFusionError>(downloaded.buffered(concurrent))
         };
-        let input = futures::stream::once(started).try_flatten().boxed();
+        let scope = Scope {
+            counters: Arc::new(Counters::of(&self.metrics)),
+            trace: trace_of_query,
+            node: std::ptr::from_ref(self).addr(),
+        };
+        let input = futures::stream::once(started).try_flatten();
+        let input = trace::in_scope_of(scope, input).boxed();
         let stream = futures::stream::try_unfold(
             (Some(input), batches),
             |(mut input, mut batches)| async move {

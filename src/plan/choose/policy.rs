@@ -99,6 +99,10 @@ impl<'a> Policy<'a> {
         id: NodeId,
         aggregate: &'p AggregateCandidate,
     ) -> Result<&'p GroupSpec, Refusal> {
+        // What cannot be offloaded says so, whatever it would cost.
+        if aggregate.is_unsupported() {
+            return aggregate.spec.as_ref().map_err(Refusal::clone);
+        }
         if self.options.offload != Offload::Force {
             let own = Decline(OWN_AGGREGATION.into());
             self.offloaded(id, &own).map_err(Decline::clone)?;

@@ -37,7 +37,9 @@ pub(crate) fn strategy(
     comparisons: &[ColumnComparison],
     rows: (RowEstimate, RowEstimate),
 ) -> (Strategy, Side) {
-    if comparisons.is_empty() && !source.on.is_empty() && options.theta_strategy.0.is_none() {
+    // Only all pairs of equal keys can be tested in place of an equi-join.
+    let theta = options.theta_strategy.0;
+    if comparisons.is_empty() && !source.on.is_empty() && theta != Some(Strategy::Tiles) {
         // DataFusion has made the shorter side the left one.
         return (Strategy::Equi(options.equi_join_strategy.0), Side::Left);
     }
@@ -69,8 +71,7 @@ pub(crate) fn strategy(
         Strategy::Dominance => ranges.len() >= 2,
         _ => true,
     };
-    let wanted = options.theta_strategy.0;
-    let chosen = wanted.filter(|s| suits(*s)).unwrap_or(natural);
+    let chosen = theta.filter(|s| suits(*s)).unwrap_or(natural);
     match (chosen, range_side) {
         (Strategy::Range, Some(side)) => (Strategy::Range, side),
         _ => (chosen, probe.other()),

@@ -43,6 +43,8 @@ pub(crate) enum NodeKind {
     Upload,
     /// From a device.
     Download,
+    /// A node that became a part of the one above it.
+    Merged,
     /// A node of DataFusion that is none of these, by its name.
     Other(String),
 }

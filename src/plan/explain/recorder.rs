@@ -1,6 +1,6 @@
 //! [`Recorder`]: what the rule saw and decided on each node of a plan, for whoever asked for it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use datafusion::physical_plan::ExecutionPlan;
@@ -37,6 +37,8 @@ pub(crate) struct Recorder(Option<(Purpose, Arc<Mutex<Recorded>>)>);
 struct Recorded {
     decisions: HashMap<NodeId, Decision>,
     uploads: HashMap<NodeId, Decision>,
+    /// Nodes that became a part of the one above.
+    merged: HashSet<NodeId>,
     /// Each plan's nodes, those that read others first.
     nodes: Vec<OriginalNode>,
 }
@@ -66,19 +68,30 @@ impl Recorder {
         }
     }
 
+    /// Records that a node of the plan at hand became a part of the one above.
+    pub(crate) fn merged(&self, node: NodeId) {
+        if let Some((_, recorded)) = &self.0 {
+            recorded.lock().merged.insert(node);
+        }
+    }
+
     /// Ends the plan at hand.
     pub(crate) fn planned(&self, plan: &RecognisedPlan) {
         let Some((_, recorded)) = &self.0 else { return };
         let mut recorded = recorded.lock();
-        let (decisions, uploads) = (
+        let (decisions, uploads, merged) = (
             std::mem::take(&mut recorded.decisions),
             std::mem::take(&mut recorded.uploads),
+            std::mem::take(&mut recorded.merged),
         );
         let mut rest: Vec<NodeId> = plan.root().into_iter().collect();
         while let Some(id) = rest.pop() {
             let node = plan.node(id);
             recorded.nodes.push(OriginalNode {
-                kind: NodeKind::of(&node.plan),
+                kind: match merged.contains(&id) {
+                    true => NodeKind::Merged,
+                    false => NodeKind::of(&node.plan),
+                },
                 decision: decisions.get(&id).cloned(),
                 upload: uploads.get(&id).cloned(),
             });

@@ -76,10 +76,16 @@ impl NodeProfile {
 
     pub(super) fn batches(&self) -> Option<u64> {
         self.named("output_batches")
+            .filter(|_| self.counts_output())
     }
 
     pub(super) fn bytes(&self) -> Option<u64> {
-        self.named("output_bytes")
+        self.named("output_bytes").filter(|_| self.counts_output())
+    }
+
+    /// Whether it counts the bytes and batches that come out. Operators on a device count rows alone.
+    fn counts_output(&self) -> bool {
+        self.named("output_batches") != Some(0) || self.rows() == Some(0)
     }
 
     /// Time in the node, summed over its partitions.

@@ -16,7 +16,7 @@ use crate::report::explain::{Planned, Purpose, plan_and_report};
 use crate::report::plan_report::PlanSummary;
 use crate::report::profile::memory::{MemoryCurve, Sampler};
 use crate::report::profile::node_profile::NodeProfile;
-use crate::runtime::list::{DeviceInfo, devices};
+use crate::runtime::list::{self, DeviceInfo};
 
 /// What a query did: its plan with the metrics of every node, a timeline of copies, kernels and host work, and the
 /// memory of the device.
@@ -105,7 +105,7 @@ pub async fn profile(query: DataFrame) -> Result<Profile> {
     let of_trace = Arc::clone(&trace);
     let (spans, dropped, device) = tokio::task::spawn_blocking(move || {
         let (spans, dropped) = of_trace.finish();
-        let known = device.and_then(|name| devices().into_iter().find(|d| d.device == name));
+        let known = device.and_then(|name| list::device(&name));
         (spans, dropped, known)
     })
     .await

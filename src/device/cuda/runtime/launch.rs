@@ -117,16 +117,18 @@ impl Stream {
             name,
             bytes: None,
         };
-        // SAFETY: the caller's promise; the driver copies the arguments before it returns.
-        submitted(&self.cuda_stream, &work, || unsafe {
-            result::launch_kernel(
-                function.cu_function(),
-                (blocks, slices, 1),
-                (threads, 1, 1),
-                shared,
-                self.cuda_stream.cu_stream(),
-                args,
-            )
+        submitted(&self.cuda_stream, &work, || {
+            // SAFETY: the caller's promise; the driver copies the arguments before it returns.
+            unsafe {
+                result::launch_kernel(
+                    function.cu_function(),
+                    (blocks, slices, 1),
+                    (threads, 1, 1),
+                    shared,
+                    self.cuda_stream.cu_stream(),
+                    args,
+                )
+            }
         })
     }
 

@@ -44,8 +44,10 @@ pub(crate) fn submitted<T, E>(
     work: &Work<'_>,
     submit: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, E> {
-    let scope = trace::current();
-    submitted_for(scope.as_ref(), stream, work, submit)
+    if !trace::is_traced() {
+        return submit();
+    }
+    submitted_for(trace::current().as_ref(), stream, work, submit)
 }
 
 /// The same of a thread that works for another one, whose scope is `scope`.

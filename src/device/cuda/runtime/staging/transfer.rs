@@ -114,12 +114,14 @@ impl Stream {
         let memory = self.alloc(from.len(), what)?;
         if !from.is_empty() {
             self.budget.faults().check(Fault::Upload)?;
-            // SAFETY: the target is long enough, and `from` is borrowed until the copy was waited for: it may be memory
-            // that the caller has pinned, of which the driver makes no copy of its own.
             trace::count(Counted::SentBytes, from.len() as u64);
             let work = to_device(from.len());
-            submitted(&self.cuda_stream, &work, || unsafe {
-                result::memcpy_htod_async(memory.pointer(), from, self.cuda_stream.cu_stream())
+            submitted(&self.cuda_stream, &work, || {
+                // SAFETY: the target is long enough, and `from` is borrowed until the copy was waited for: it may be
+                // memory that the caller has pinned, of which the driver makes no copy of its own.
+                unsafe {
+                    result::memcpy_htod_async(memory.pointer(), from, self.cuda_stream.cu_stream())
+                }
             })
             .map_err(|e| failed("a copy to the GPU", e))?;
             self.wait()?;
@@ -135,11 +137,11 @@ impl Stream {
         self.budget.faults().check(Fault::Download)?;
         self.bind()?;
         let begin = from.pointer() + offset as u64;
-        // SAFETY: the source is long enough, and `to` is borrowed until the stream was waited for.
         trace::count(Counted::ReceivedBytes, to.len() as u64);
         let work = from_device(to.len());
-        submitted(&self.cuda_stream, &work, || unsafe {
-            result::memcpy_dtoh_async(to, begin, self.cuda_stream.cu_stream())
+        submitted(&self.cuda_stream, &work, || {
+            // SAFETY: the source is long enough, and `to` is borrowed until the stream was waited for.
+            unsafe { result::memcpy_dtoh_async(to, begin, self.cuda_stream.cu_stream()) }
         })
         .map_err(|e| failed("a copy from the GPU", e))?;
         self.wait()
@@ -163,12 +165,12 @@ impl Stream {
         let begin = from.pointer();
         if to.len() <= SMALL_BYTES && made.is_none() {
             self.budget.faults().check(Fault::Download)?;
-            // SAFETY: the source is long enough, and `to`, which is never read, is borrowed until the stream was waited
-            // for.
             trace::count(Counted::ReceivedBytes, to.len() as u64);
             let work = from_device(to.len());
-            submitted(&self.cuda_stream, &work, || unsafe {
-                result::memcpy_dtoh_async(to, begin, self.cuda_stream.cu_stream())
+            submitted(&self.cuda_stream, &work, || {
+                // SAFETY: the source is long enough, and `to`, which is never read, is borrowed until the stream was waited
+                // for.
+                unsafe { result::memcpy_dtoh_async(to, begin, self.cuda_stream.cu_stream()) }
             })
             .map_err(|e| failed("a copy from the GPU", e))?;
             return self.wait();
