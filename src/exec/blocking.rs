@@ -1,5 +1,5 @@
 //! Runs the blocking steps of an operator (device work, file I/O) on Tokio's blocking threads, never on a worker
-//! thread. Tasks work for the node that starts them ([`Scope`](crate::device::trace::Scope)).
+//! thread. Tasks work for the node that starts them ([`Scope`]).
 
 use std::future::Future;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! Spans of work on a card, between two events, for queries that are profiled ([`Trace`](crate::device::trace::Trace)).
+//! Spans of work on a card, between two events, for queries that are profiled ([`Trace`]).
 
 use std::sync::Arc;
 use std::time::Duration;
