@@ -43,7 +43,7 @@ impl Context {
         Ok(Self { context })
     }
 
-    /// Plans a query. A statement that is none, such as `INSERT`, `COPY` or `CREATE TABLE`, runs at once.
+    /// Plans a query. A statement that is none, such as `INSERT`, `COPY` or `CREATE TABLE`, runs immediately.
     #[pyo3(signature = (query, positional, named))]
     fn sql(
         &self,

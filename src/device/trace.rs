@@ -14,6 +14,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::Stream;
 use parking_lot::Mutex;
 
@@ -27,6 +28,21 @@ pub(crate) struct Scope {
     pub(crate) trace: Option<Arc<Trace>>,
     /// The node's address, which names it in the trace.
     pub(crate) node: usize,
+}
+
+impl Scope {
+    /// Of a node with these metrics; `trace`: that of its query.
+    pub(crate) fn new<N>(
+        node: &N,
+        metrics: &ExecutionPlanMetricsSet,
+        trace: Option<Arc<Trace>>,
+    ) -> Self {
+        Self {
+            counters: Arc::new(Counters::of(metrics)),
+            trace,
+            node: std::ptr::from_ref(node).addr(),
+        }
+    }
 }
 
 thread_local! {

@@ -20,7 +20,6 @@ use datafusion::physical_plan::{
 };
 use futures::StreamExt;
 
-use crate::device::counters::Counters;
 use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
 use crate::device::trace::{self, Scope, Trace};
@@ -244,11 +243,8 @@ impl DeviceNode {
         device: Arc<dyn Device>,
         context: Arc<TaskContext>,
     ) -> Result<DeviceStream> {
-        let scope = Scope {
-            counters: Arc::new(Counters::of(&self.metrics)),
-            trace: context.session_config().get_extension::<Trace>(),
-            node: std::ptr::from_ref(self).addr(),
-        };
+        let trace = context.session_config().get_extension::<Trace>();
+        let scope = Scope::new(self, &self.metrics, trace);
         let _entered = trace::enter(Some(scope.clone()));
         let chunks = self.operator.execute(Execution {
             inputs: &self.inputs,

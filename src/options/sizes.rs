@@ -14,7 +14,7 @@ impl Bytes {
     /// A share of the device's memory.
     pub const AUTO: Self = Self(None);
 
-    /// At most so many.
+    /// At most `bytes` bytes.
     ///
     /// # Errors
     /// If they are too few to work with.
@@ -134,7 +134,7 @@ impl ChunkRows {
     /// As many as fit the device's memory.
     pub const AUTO: Self = Self(None);
 
-    /// At most so many.
+    /// At most `rows` rows.
     ///
     /// # Errors
     /// If it is no number of rows that a chunk can have.
@@ -181,7 +181,7 @@ impl MinSpeedup {
     /// Estimates are no better than this.
     pub const DEFAULT: Self = Self(1.25);
 
-    /// So many times sooner.
+    /// An operator must be estimated to be `factor` times as fast.
     ///
     /// # Errors
     /// If it is not from 1 to 100.

@@ -237,7 +237,7 @@ fn stored_share(runtime: &BowtieRuntime, device: &str, table: &Table) -> (u64, u
         .map_or((0, 0), |(_, store)| store.share_of(&table.stored_as()));
     let rows = table.statistics().num_rows;
     let rows = rows.get_value().copied().unwrap_or_default();
-    let all = (rows * table.schema().fields().len()) as u64;
+    let all = rows.saturating_mul(table.schema().fields().len()) as u64;
     let bytes = table.bytes().unwrap_or_default();
     let missing = u128::from(all.saturating_sub(values)) * u128::from(bytes);
     let missing = missing.checked_div(all.into()).unwrap_or_default();
@@ -254,7 +254,7 @@ fn summary(nodes: &[NodeReport], device: Option<String>, imagined: Option<String
     let total = |of: fn(&NodeReport) -> Option<u64>| {
         let there = nodes.iter().filter(|node| node.runs_on != DATAFUSION);
         let known = there.filter_map(of);
-        known.reduce(|a, b| a + b)
+        known.reduce(u64::saturating_add)
     };
     let times = nodes.iter().filter_map(|node| {
         let (here, there) = (node.device_ms?, node.host_ms?);

@@ -26,7 +26,6 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt};
 
-use crate::device::counters::Counters;
 use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
 use crate::device::trace::{self, Scope, Trace};
@@ -322,7 +321,8 @@ impl ExecutionPlan for BowtieDownloadExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let batch_size = context.session_config().batch_size().max(1);
-        let trace_of_query = context.session_config().get_extension::<Trace>();
+        let trace = context.session_config().get_extension::<Trace>();
+        let scope = Scope::new(self, &self.metrics, trace);
         let batches = Box::new(Batches {
             schema: self.schema(),
             batch_size,
@@ -350,11 +350,6 @@ impl ExecutionPlan for BowtieDownloadExec {
             };
             let downloaded = chunks.map(move |chunk| downloader.clone().land(chunk));
             Ok::<_, DataFusionError>(downloaded.buffered(concurrent))
-        };
-        let scope = Scope {
-            counters: Arc::new(Counters::of(&self.metrics)),
-            trace: trace_of_query,
-            node: std::ptr::from_ref(self).addr(),
         };
         let input = futures::stream::once(started).try_flatten();
         let input = trace::in_scope_of(scope, input).boxed();

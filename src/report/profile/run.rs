@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionStateBuilder;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties as _, execute_stream};
 use datafusion::prelude::DataFrame;
 use futures::StreamExt as _;
 
@@ -64,7 +64,7 @@ pub struct Profile {
 /// ```
 ///
 /// # Errors
-/// If the query fails, or its session lacks bowtie.
+/// If the query fails, if it does not end, or if its session lacks bowtie.
 pub async fn profile(query: DataFrame) -> Result<Profile> {
     let (state, logical) = query.into_parts();
     let begun = Instant::now();
@@ -74,6 +74,11 @@ pub async fn profile(query: DataFrame) -> Result<Profile> {
         runtime,
     } = plan_and_report(&state, &logical, Purpose::Run).await?;
     let planning = begun.elapsed();
+    if plan.boundedness().is_unbounded() {
+        return Err(DataFusionError::Plan(
+            "a query of an unbounded input does not end, so it has no profile: add a LIMIT".into(),
+        ));
+    }
     let options = changed_options(&BowtieOptions::of(state.config_options()));
 
     let trace = Trace::begin();
@@ -109,7 +114,7 @@ pub async fn profile(query: DataFrame) -> Result<Profile> {
         (spans, dropped, known)
     })
     .await
-    .map_err(|e| datafusion::error::DataFusionError::ExecutionJoin(Box::new(e)))?;
+    .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?;
     let nodes = NodeProfile::of_plan(&plan, report.nodes, &spans);
     Ok(Profile {
         title: title_of(&plan),
