@@ -89,9 +89,9 @@ class Connection:
     def sql(self, query: str, /, *positional: Any, **named: Any) -> DataFrame:
         """A query in SQL. It runs when its rows are asked for.
 
-        A statement such as ``INSERT``, ``COPY`` or ``CREATE TABLE`` runs immediately. Values for ``$1``, ``$2``, … follow the query, and values
-        for ``$name`` are given by name. ``FROM`` takes registered tables, and paths and URLs of files in quotes. Variables of Python are
-        not looked up.
+        A statement such as ``INSERT``, ``COPY`` or ``CREATE TABLE`` runs immediately. Values for ``$1``, ``$2``, … follow the
+        query, and values for ``$name`` are given by name. ``FROM`` takes registered tables, and paths and URLs of files in quotes.
+        Variables of Python are not looked up.
 
         >>> import datafusion_bowtie as bt
         >>> con = bt.connect()
