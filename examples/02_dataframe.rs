@@ -28,47 +28,50 @@ async fn main() -> Result<()> {
         .build();
     let ctx = SessionContext::new_with_state(state);
 
+    let plan = routes(&ctx).await?.create_physical_plan().await?;
+    println!("{}", displayable(plan.as_ref()).indent(false));
+    for offload in ["off", "auto"] {
+        ctx.sql(&format!("SET bowtie.offload = '{offload}'"))
+            .await?;
+        let begun = Instant::now();
+        routes(&ctx).await?.show().await?;
+        println!("bowtie.offload = '{offload}': {:.2?}", begun.elapsed());
+    }
+    Ok(())
+}
+
+/// No option and no new method: the join is an ordinary one, and bowtie finds it in the plan.
+async fn routes(ctx: &SessionContext) -> Result<DataFrame> {
     let flights = ctx
         .read_parquet(FLIGHTS, ParquetReadOptions::default())
         .await?;
     let far = flights.clone().alias("far")?;
     let near = flights.alias("near")?;
-
-    // No option and no new method: the join is an ordinary one, and Bowtie finds it in the plan.
-    let routes = far
-        .join_on(
-            near,
-            JoinType::Inner,
-            [
-                col("far.distance").gt(col("near.distance") + lit(500)),
-                col("far.air_time").lt(col("near.air_time")),
-            ],
-        )?
-        .aggregate(
-            vec![col("far.dest"), col("near.dest")],
-            vec![
-                count_all().alias("pairs"),
-                max(col("near.air_time") - col("far.air_time")).alias("minutes_less"),
-            ],
-        )?
-        .select([
-            col("far.dest").alias("far"),
-            col("near.dest").alias("near"),
-            col("pairs"),
-            col("minutes_less"),
-        ])?
-        .sort(vec![
-            col("pairs").sort(false, false),
-            col("far").sort(true, false),
-            col("near").sort(true, false),
-        ])?
-        .limit(0, Some(10))?;
-
-    let plan = routes.create_physical_plan().await?;
-    println!("{}", displayable(plan.as_ref()).indent(false));
-
-    let start = Instant::now();
-    routes.show().await?;
-    println!("{:.2?}", start.elapsed());
-    Ok(())
+    far.join_on(
+        near,
+        JoinType::Inner,
+        [
+            col("far.distance").gt(col("near.distance") + lit(500)),
+            col("far.air_time").lt(col("near.air_time")),
+        ],
+    )?
+    .aggregate(
+        vec![col("far.dest"), col("near.dest")],
+        vec![
+            count_all().alias("pairs"),
+            max(col("near.air_time") - col("far.air_time")).alias("minutes_less"),
+        ],
+    )?
+    .select([
+        col("far.dest").alias("far"),
+        col("near.dest").alias("near"),
+        col("pairs"),
+        col("minutes_less"),
+    ])?
+    .sort(vec![
+        col("pairs").sort(false, false),
+        col("far").sort(true, false),
+        col("near").sort(true, false),
+    ])?
+    .limit(0, Some(10))
 }

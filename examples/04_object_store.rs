@@ -57,8 +57,12 @@ async fn main() -> Result<()> {
     )
     .await?;
 
-    let start = Instant::now();
-    ctx.sql(TOGETHER).await?.show().await?;
-    println!("{:.2?}", start.elapsed());
+    for offload in ["off", "auto"] {
+        ctx.sql(&format!("SET bowtie.offload = '{offload}'"))
+            .await?;
+        let begun = Instant::now();
+        ctx.sql(TOGETHER).await?.show().await?;
+        println!("bowtie.offload = '{offload}': {:.2?}", begun.elapsed());
+    }
     Ok(())
 }

@@ -11,7 +11,8 @@ mod arguments;
 mod bench;
 mod doctor;
 mod explain;
-
+#[cfg(feature = "nvtx")]
+mod nvtx;
 mod profile;
 mod progress;
 mod session;
@@ -33,6 +34,8 @@ static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[tokio::main]
 async fn main() -> ExitCode {
     env_logger::init();
+    #[cfg(feature = "nvtx")]
+    nvtx::start();
     match run(Arguments::parse()).await {
         Ok(code) => code,
         Err(error) => {

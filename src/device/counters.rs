@@ -24,7 +24,7 @@ pub(crate) enum Counted {
     SentBytes,
     /// Bytes that were copied device-to-host.
     ReceivedBytes,
-    /// Nanoseconds in which a thread waited for the device, other than for copies by way of staging memory.
+    /// Nanoseconds in which a thread waited for the device.
     WaitTime,
     /// Nanoseconds in which kernels were loaded, translated or compiled.
     TranslationTime,
@@ -32,8 +32,14 @@ pub(crate) enum Counted {
     MemoryWaitTime,
     /// Steps that were done again after device memory was refused.
     Retries,
-    /// Bytes of stored columns that left the device for others.
+    /// Bytes of stored columns that left the device, and of chunks that were taken to the host, for others.
     EvictedBytes,
+    /// Nanoseconds of kernels on the card, of nodes whose work is timed.
+    KernelTime,
+    /// Nanoseconds of copies to the card, of nodes whose work is timed.
+    SendTime,
+    /// Nanoseconds of copies from the card, of nodes whose work is timed.
+    ReceiveTime,
 }
 
 /// How an amount is shown.
@@ -45,7 +51,7 @@ enum Unit {
 }
 
 impl Counted {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::OffloadedQueries,
         Self::DeclinedQueries,
         Self::OffloadedNodes,
@@ -58,6 +64,9 @@ impl Counted {
         Self::MemoryWaitTime,
         Self::Retries,
         Self::EvictedBytes,
+        Self::KernelTime,
+        Self::SendTime,
+        Self::ReceiveTime,
     ];
 
     /// The metric's name.
@@ -75,6 +84,9 @@ impl Counted {
             Self::MemoryWaitTime => "memory_wait_time",
             Self::Retries => "retries",
             Self::EvictedBytes => "evicted_bytes",
+            Self::KernelTime => "kernel_time",
+            Self::SendTime => "send_time",
+            Self::ReceiveTime => "receive_time",
         }
     }
 
@@ -87,7 +99,12 @@ impl Counted {
             | Self::Launches
             | Self::Retries => Unit::Count,
             Self::SentBytes | Self::ReceivedBytes | Self::EvictedBytes => Unit::Bytes,
-            Self::WaitTime | Self::TranslationTime | Self::MemoryWaitTime => Unit::Nanoseconds,
+            Self::WaitTime
+            | Self::TranslationTime
+            | Self::MemoryWaitTime
+            | Self::KernelTime
+            | Self::SendTime
+            | Self::ReceiveTime => Unit::Nanoseconds,
         }
     }
 
@@ -115,13 +132,16 @@ impl Counted {
             Self::Launches => "kernels that were launched",
             Self::SentBytes => "bytes that were copied to GPUs",
             Self::ReceivedBytes => "bytes that were copied from GPUs",
-            Self::WaitTime => {
-                "time in which threads waited for a GPU, other than for copies of long columns"
-            }
+            Self::WaitTime => "time in which threads waited for a GPU, added up over all threads",
             Self::TranslationTime => "time in which kernels were loaded, translated or compiled",
             Self::MemoryWaitTime => "time in which steps waited for device memory that others held",
             Self::Retries => "steps that were done again after device memory was refused",
-            Self::EvictedBytes => "bytes of stored columns that left a device for others",
+            Self::EvictedBytes => {
+                "bytes of stored columns that left a device, and of chunks that were taken to the host, for others"
+            }
+            Self::KernelTime => "time of kernels on GPUs, in queries that EXPLAIN ANALYZE ran",
+            Self::SendTime => "time of copies to GPUs, in queries that EXPLAIN ANALYZE ran",
+            Self::ReceiveTime => "time of copies from GPUs, in queries that EXPLAIN ANALYZE ran",
         }
     }
 

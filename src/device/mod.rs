@@ -23,4 +23,9 @@ pub(crate) mod primitives;
 pub(crate) mod profile;
 pub(crate) mod row_width;
 pub(crate) mod trace;
+#[cfg(feature = "tracing")]
+pub(crate) mod tracing_spans;
+#[cfg(not(feature = "tracing"))]
+#[path = "no_tracing_spans.rs"]
+pub(crate) mod tracing_spans;
 pub(crate) mod wavelet;

@@ -19,6 +19,7 @@ use futures::Stream;
 use parking_lot::Mutex;
 
 use crate::device::counters::{Counted, Counters};
+use crate::device::tracing_spans;
 
 /// The node that a thread works for.
 #[derive(Debug, Clone)]
@@ -28,12 +29,17 @@ pub(crate) struct Scope {
     pub(crate) trace: Option<Arc<Trace>>,
     /// The node's address, which names it in the trace.
     pub(crate) node: usize,
+    /// The name of the node's operator.
+    pub(crate) operator: &'static str,
+    /// Whether the trace is the node's own, of which only the sums are kept.
+    pub(crate) is_timed: bool,
 }
 
 impl Scope {
     /// Of a node with these metrics; `trace`: that of its query.
     pub(crate) fn new<N>(
         node: &N,
+        operator: &'static str,
         metrics: &ExecutionPlanMetricsSet,
         trace: Option<Arc<Trace>>,
     ) -> Self {
@@ -41,6 +47,35 @@ impl Scope {
             counters: Arc::new(Counters::of(metrics)),
             trace,
             node: std::ptr::from_ref(node).addr(),
+            operator,
+            is_timed: false,
+        }
+    }
+
+    /// The same, whose work on a card is timed without a profile. `is_timed`: whether it is.
+    pub(crate) fn timed(mut self, is_timed: bool) -> Self {
+        if is_timed && self.trace.is_none() {
+            self.trace = Some(Trace::of_sums());
+            self.is_timed = true;
+        }
+        self
+    }
+
+    /// Waits for the card, and adds the times of what was submitted for the node to its counters.
+    pub(crate) fn add_card_times(&self) {
+        let Some(trace) = self.trace.as_ref().filter(|_| self.is_timed) else {
+            return;
+        };
+        for (lane, took) in trace.sums_of_card() {
+            let what = match lane {
+                Lane::Kernels => Counted::KernelTime,
+                Lane::ToDevice => Counted::SendTime,
+                Lane::FromDevice => Counted::ReceiveTime,
+                Lane::Host | Lane::Wait => continue,
+            };
+            let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+            what.add_to_process(took);
+            self.counters.add(what, took);
         }
     }
 }
@@ -71,18 +106,27 @@ pub(crate) fn timed<T>(
     name: &'static str,
     work: impl FnOnce() -> T,
 ) -> T {
+    timed_for(current().as_ref(), what, lane, name, work)
+}
+
+/// The same of a thread that works for another one, whose scope is `scope`.
+pub(crate) fn timed_for<T>(
+    scope: Option<&Scope>,
+    what: Counted,
+    lane: Lane,
+    name: &'static str,
+    work: impl FnOnce() -> T,
+) -> T {
     let begun = Instant::now();
-    let done = work();
+    let done = tracing_spans::wait(name, work);
     let took = begun.elapsed();
-    count(what, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
-    if is_traced()
-        && let Some(Scope {
-            trace: Some(trace),
-            node,
-            ..
-        }) = current()
-    {
-        trace.add_host(lane, name, begun, took, node);
+    let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+    what.add_to_process(nanoseconds);
+    if let Some(scope) = scope {
+        scope.counters.add(what, nanoseconds);
+        if let Some(trace) = &scope.trace {
+            trace.add_host(lane, name, begun, took, scope.node);
+        }
     }
     done
 }
@@ -105,10 +149,11 @@ pub(crate) fn enter(scope: Option<Scope>) -> Entered {
 /// `future`, which runs in the scope that this thread has now, whatever thread polls it.
 pub(crate) fn in_scope<F: Future>(future: F) -> impl Future<Output = F::Output> {
     let scope = current();
+    let span = tracing_spans::Current::of_thread();
     let mut future = Box::pin(future);
     std::future::poll_fn(move |context| {
         let _entered = enter(scope.clone());
-        future.as_mut().poll(context)
+        span.run(|| future.as_mut().poll(context))
     })
 }
 
@@ -173,10 +218,14 @@ struct Submitted {
 
 /// Spans that are kept.
 const MOST_SPANS: usize = 20_000;
+/// Of a trace of sums: work whose times were not asked for yet. The older half is then asked for, which is mostly done.
+const MOST_SUBMITTED: usize = 512;
 
 /// What happened while a query ran.
 pub(crate) struct Trace {
     begun: Instant,
+    /// The times of a card's lanes, of a trace that keeps no spans.
+    sums: Option<Mutex<HashMap<Lane, Duration>>>,
     spans: Mutex<Vec<Span>>,
     /// Work of cards, whose times are known when it is done.
     submitted: Mutex<Vec<Submitted>>,
@@ -192,14 +241,30 @@ impl fmt::Debug for Trace {
 }
 
 impl Trace {
+    /// Of a query that is profiled.
     pub(crate) fn begin() -> Arc<Self> {
+        Self::new(None)
+    }
+
+    /// Of a node, for which only the sums of a card's times are kept.
+    fn of_sums() -> Arc<Self> {
+        Self::new(Some(Mutex::default()))
+    }
+
+    fn new(sums: Option<Mutex<HashMap<Lane, Duration>>>) -> Arc<Self> {
         Arc::new(Self {
             begun: Instant::now(),
+            sums,
             spans: Mutex::default(),
             submitted: Mutex::default(),
             dropped: Mutex::default(),
             cards: Mutex::default(),
         })
+    }
+
+    /// Whether spans are kept, and with them when they began.
+    pub(crate) fn keeps_spans(&self) -> bool {
+        self.sums.is_none()
     }
 
     /// The time since the trace began.
@@ -225,7 +290,7 @@ impl Trace {
         took: Duration,
         node: usize,
     ) {
-        if self.has_room() {
+        if self.keeps_spans() && self.has_room() {
             self.spans.lock().push(Span {
                 lane,
                 name: name.into(),
@@ -246,17 +311,49 @@ impl Trace {
         node: usize,
         times: Times,
     ) {
-        if self.has_room() {
-            let span = Span {
-                lane,
-                name,
-                start: Duration::ZERO,
-                took: Duration::ZERO,
-                node,
-                bytes,
+        let span = Span {
+            lane,
+            name,
+            start: Duration::ZERO,
+            took: Duration::ZERO,
+            node,
+            bytes,
+        };
+        let submitted = Submitted { span, times };
+        if !self.keeps_spans() {
+            let older = {
+                let mut waiting = self.submitted.lock();
+                waiting.push(submitted);
+                match waiting.len() > MOST_SUBMITTED {
+                    true => waiting.drain(..MOST_SUBMITTED / 2).collect(),
+                    false => vec![],
+                }
             };
-            self.submitted.lock().push(Submitted { span, times });
+            self.add_up(older);
+        } else if self.has_room() {
+            self.submitted.lock().push(submitted);
         }
+    }
+
+    /// Adds work to the sums. Waits for the card.
+    fn add_up(&self, work: Vec<Submitted>) {
+        let Some(sums) = &self.sums else { return };
+        for Submitted { span, times } in work {
+            if let Some((_, took)) = times() {
+                *sums.lock().entry(span.lane).or_default() += took;
+            }
+        }
+    }
+
+    /// The times of a card's lanes, of a trace of sums. Waits for the card.
+    fn sums_of_card(&self) -> Vec<(Lane, Duration)> {
+        let rest = std::mem::take(&mut *self.submitted.lock());
+        self.add_up(rest);
+        let sums = self
+            .sums
+            .as_ref()
+            .map(|sums| std::mem::take(&mut *sums.lock()));
+        sums.unwrap_or_default().into_iter().collect()
     }
 
     /// What a backend keeps for the card `key`, made when it is first asked for.
@@ -306,6 +403,8 @@ mod tests {
             counters: Arc::default(),
             trace: Some(Arc::clone(&trace)),
             node,
+            operator: "",
+            is_timed: false,
         };
         let node = || current().map(|scope| scope.node);
         let outer = enter(Some(scope(1)));
@@ -322,6 +421,38 @@ mod tests {
         let (spans, dropped) = trace.finish();
         assert_eq!((spans.len(), spans[0].node, dropped), (1, 1, 0));
         assert!(scope.counters.is_counted(Counted::WaitTime));
+    }
+
+    #[test]
+    fn a_timed_scope_adds_up_all_that_was_submitted() {
+        let scope = Scope {
+            counters: Arc::default(),
+            trace: None,
+            node: 1,
+            operator: "",
+            is_timed: false,
+        };
+        let scope = scope.timed(true);
+        let trace = scope.trace.clone().unwrap();
+        for _ in 0..3 * MOST_SUBMITTED {
+            let times = Box::new(|| Some((Duration::ZERO, Duration::from_micros(2))));
+            trace.add_submitted(Lane::Kernels, String::new(), None, 1, times);
+            assert!(trace.submitted.lock().len() <= MOST_SUBMITTED);
+        }
+        trace.add_host(Lane::Wait, "x", Instant::now(), Duration::ZERO, 1);
+        let expected = Duration::from_micros(6) * u32::try_from(MOST_SUBMITTED).unwrap();
+        assert_eq!(trace.sums_of_card(), [(Lane::Kernels, expected)]);
+        assert!(trace.finish().0.is_empty() && trace.sums_of_card().is_empty());
+        trace.add_submitted(
+            Lane::ToDevice,
+            String::new(),
+            None,
+            1,
+            Box::new(|| Some((Duration::ZERO, Duration::from_micros(9)))),
+        );
+        scope.add_card_times();
+        assert!(scope.counters.is_counted(Counted::SendTime));
+        assert!(!scope.counters.is_counted(Counted::KernelTime));
     }
 
     #[test]

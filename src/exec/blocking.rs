@@ -8,6 +8,7 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
 
 use crate::device::trace::{self, Lane, Scope};
+use crate::device::tracing_spans::Step;
 use crate::exec::metrics::DeviceMetrics;
 
 /// Starts `work` on a blocking thread.
@@ -15,10 +16,11 @@ pub(crate) fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> SpawnedTask<T> {
     let scope = trace::current();
+    let step = Step::of(scope.as_ref().map(|scope| scope.operator));
     SpawnedTask::spawn_blocking(move || {
         let begun = Instant::now();
         let entered = trace::enter(scope);
-        let done = work();
+        let done = step.run(work);
         if let Some(Scope {
             trace: Some(trace),
             node,

@@ -3,6 +3,7 @@
 
 pub(crate) mod aggregate;
 pub(crate) mod blocking;
+pub(crate) mod card_times;
 pub(crate) mod chunk;
 pub(crate) mod input;
 pub(crate) mod join;

@@ -23,6 +23,7 @@ use futures::StreamExt;
 use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
 use crate::device::trace::{self, Scope, Trace};
+use crate::exec::card_times;
 use crate::exec::chunk::DeviceStream;
 use crate::runtime::planned_device::PlannedDevice;
 
@@ -244,7 +245,8 @@ impl DeviceNode {
         context: Arc<TaskContext>,
     ) -> Result<DeviceStream> {
         let trace = context.session_config().get_extension::<Trace>();
-        let scope = Scope::new(self, &self.metrics, trace);
+        let scope = Scope::new(self, self.operator.name(), &self.metrics, trace)
+            .timed(self.device.is_timed());
         let _entered = trace::enter(Some(scope.clone()));
         let chunks = self.operator.execute(Execution {
             inputs: &self.inputs,
@@ -253,7 +255,7 @@ impl DeviceNode {
             context,
             metrics: &self.metrics,
         })?;
-        Ok(trace::in_scope_of(scope, chunks).boxed())
+        Ok(card_times::in_scope_of(scope, chunks).boxed())
     }
 
     /// The name of its device.

@@ -195,7 +195,7 @@ impl Rewrite<'_> {
             return Ok(Err(decline));
         }
         let ([input], [rewritten]) = (&self.plan.node(id).inputs[..], &above.children()[..]) else {
-            return Ok(Decline::because("it has not one input"));
+            return Ok(Decline::because("it does not have exactly one input"));
         };
         // The device is asked for only if there may be something on it.
         let may_be = |node: &Plan| Ok(node.is::<BowtieDownloadExec>() || Table::of(node).is_some());

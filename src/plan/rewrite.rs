@@ -23,8 +23,9 @@ use crate::plan::recognise::candidate::{
 };
 use crate::plan::recognise::recognised_plan::RecognisedPlan;
 use crate::plan::transfers::{HostStep, Transfers};
-use crate::runtime::host_memory::{host_cache_bytes, pool_of_plan};
+use crate::runtime::host_memory::host_cache_bytes;
 use crate::runtime::planned_device::PlannedDevice;
+use crate::runtime::planning::Planning;
 use crate::spec::aggregate::GroupSpec;
 use crate::spec::join::{JoinSpec, SideInput};
 
@@ -106,7 +107,7 @@ impl Rewrite<'_> {
                 _ if self.policy.options.offload == Offload::Force => u64::MAX,
                 bytes => {
                     let on_host =
-                        host_cache_bytes(self.policy.options, device.is_gpu(), pool_of_plan());
+                        host_cache_bytes(self.policy.options, device.is_gpu(), Planning::pool());
                     bytes.saturating_add(on_host)
                 }
             },

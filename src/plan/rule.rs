@@ -32,6 +32,7 @@ use crate::plan::rewrite::{Rewrite, not_offloaded};
 use crate::plan::snapshots::scans::without_snapshots;
 use crate::plan::transfers::Why;
 use crate::runtime::planned_device::PlannedDevice;
+use crate::runtime::planning::Planning;
 use crate::runtime::process::BowtieRuntime;
 use crate::runtime::session_devices::SessionDevices;
 
@@ -206,12 +207,16 @@ impl BowtieRule {
             policy: &policy,
             statistics: &statistics,
             recorder: &self.recorder,
-            choose_device: &|| match (self.is_imagined(&options), choice) {
-                (true, DeviceChoice::Cuda(ordinal)) => {
-                    Ok(PlannedDevice::imagined(&self.devices, ordinal, limit))
-                }
-                _ if options.strict => PlannedDevice::strictly(&self.devices, choice, limit),
-                _ => PlannedDevice::new(&self.devices, choice, limit),
+            choose_device: &|| {
+                let device = match (self.is_imagined(&options), choice) {
+                    (true, DeviceChoice::Cuda(ordinal)) => {
+                        PlannedDevice::imagined(&self.devices, ordinal, limit)
+                    }
+                    _ if options.strict => PlannedDevice::strictly(&self.devices, choice, limit)?,
+                    _ => PlannedDevice::new(&self.devices, choice, limit)?,
+                };
+                // EXPLAIN ANALYZE shows the times of the card.
+                Ok(device.timed(Planning::is_analyzed()))
             },
             device: OnceCell::new(),
             cache: options.cache,

@@ -34,7 +34,7 @@ impl TableFunctionImpl for ExplainFunction {
             ] => query.clone(),
             _ => {
                 return Err(DataFusionError::Plan(
-                    "bowtie_explain takes one argument, the query as a string: bowtie_explain('SELECT …')".into(),
+                    "bowtie_explain takes one argument, the query as a string: bowtie_explain($$ SELECT … $$)".into(),
                 ));
             }
         };

@@ -1,6 +1,5 @@
 //! The size of the host's memory.
 
-use std::future::Future;
 use std::sync::LazyLock;
 
 use datafusion::execution::memory_pool::MemoryLimit;
@@ -32,25 +31,6 @@ pub(crate) fn host_cache_bytes(options: &BowtieOptions, is_gpu: bool, pool: Memo
         (_, CacheSize::Auto, MemoryLimit::Infinite) if is_gpu => *OF_A_CARD,
         (_, CacheSize::Auto, _) => 0,
     }
-}
-
-tokio::task_local! {
-    static POOL: MemoryLimit;
-}
-
-/// Plans a query of a session whose memory pool has a limit.
-pub(crate) async fn planned_within<T>(pool: MemoryLimit, planning: impl Future<Output = T>) -> T {
-    POOL.scope(pool, planning).await
-}
-
-/// The limit of the memory pool of the session whose query is planned. Where another planner is in use it is unknown.
-pub(crate) fn pool_of_plan() -> MemoryLimit {
-    let known = POOL.try_with(|pool| match pool {
-        MemoryLimit::Infinite => MemoryLimit::Infinite,
-        MemoryLimit::Finite(limit) => MemoryLimit::Finite(*limit),
-        MemoryLimit::Unknown => MemoryLimit::Unknown,
-    });
-    known.unwrap_or(MemoryLimit::Unknown)
 }
 
 /// The machine's memory, or the container's limit if that is lower; `None` if it cannot be read.

@@ -10,6 +10,7 @@ pub(crate) mod host_rates;
 pub(crate) mod kept_rates;
 pub(crate) mod list;
 pub(crate) mod planned_device;
+pub(crate) mod planning;
 pub(crate) mod process;
 pub(crate) mod rates;
 pub(crate) mod session_devices;

@@ -19,6 +19,7 @@ pub(crate) struct PlannedDevice {
     device: DeviceId,
     limit: Option<u64>,
     name: String,
+    is_timed: bool,
     /// The name of the device that opened: the host's, where `auto` chose a GPU that does not open.
     opened: OnceLock<String>,
 }
@@ -85,8 +86,18 @@ impl PlannedDevice {
             device,
             limit,
             name: device.to_string(),
+            is_timed: false,
             opened: OnceLock::new(),
         }
+    }
+
+    /// The same, whose nodes ask the card for the times of their work, if `is_timed`.
+    pub(crate) fn timed(self, is_timed: bool) -> Self {
+        Self { is_timed, ..self }
+    }
+
+    pub(crate) fn is_timed(&self) -> bool {
+        self.is_timed
     }
 
     /// As shown in EXPLAIN, such as `host`.

@@ -148,7 +148,7 @@ impl SessionDevices {
 pub(crate) fn check_usable(gpu: &GpuInfo) -> Result<()> {
     if !gpu.takes_kernels {
         return Err(BowtieError::Device(format!(
-            "the GPU cuda:{} has compute capability {}, which is too old for the kernels",
+            "the GPU cuda:{} has compute capability {}, which is too old: the kernels need 7.5 (Turing) or newer",
             gpu.ordinal, gpu.compute_capability
         )));
     }

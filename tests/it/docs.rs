@@ -1,6 +1,8 @@
 //! The pages of the book against the code: each option, function and metric has a row in its page, and each row has one of them; an
-//! option's row has its values and its default. `messages` compares the messages that pages quote with the sources.
+//! option's row has its values and its default. `messages` looks for the messages that pages quote in the
+//! sources, and `coverage` for those of the sources on the pages.
 
+mod coverage;
 mod messages;
 mod sources;
 
@@ -13,7 +15,7 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSe
 use datafusion::prelude::SessionContext;
 use datafusion_bowtie::BowtieOptions;
 
-use crate::docs::sources::{files, literals, text_of};
+use crate::docs::sources::{MEMBERS, files, literals, text_of};
 use crate::support::answer::shown;
 use crate::support::session::{session, set};
 
@@ -117,15 +119,16 @@ const COUNTERS: &str = "src/device/counters.rs";
 fn own_metrics() -> BTreeSet<String> {
     let mut made = vec![];
     let mut indexed = [values_of("equi_join_strategy"), values_of("set_strategy")].concat();
-    for file in files() {
+    for file in files(MEMBERS[0]) {
         let text = text_of(&file);
+        let literals = || literals(&text).into_iter().map(|literal| literal.value);
         // Ways to index that no option names.
         let named = text.split("indexed_by(\"").skip(1);
         indexed.extend(named.filter_map(|rest| Some(rest.split('"').next()?.to_string())));
         if file.ends_with(METRICS) {
-            made.extend(literals(&text));
+            made.extend(literals());
         } else if file.ends_with(COUNTERS) {
-            made.extend(literals(&text).into_iter().filter(|literal| {
+            made.extend(literals().filter(|literal| {
                 let of_process = literal.ends_with("_queries") || literal.ends_with("_nodes");
                 let is_unit = ["count", "bytes", "ns"].contains(&literal.as_str());
                 !literal.contains(' ') && !of_process && !is_unit

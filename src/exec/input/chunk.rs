@@ -18,9 +18,11 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use futures::stream::BoxStream;
 use parking_lot::Mutex;
 
+use crate::device::counters::Counted;
 use crate::device::data::batch::DeviceBatch;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
+use crate::device::trace;
 use crate::error::BowtieError;
 use crate::exec::memory::spill::{Spilling, spilled_rows};
 use crate::exec::memory::spilled_chunk::{ChunkWriter, SpilledChunk};
@@ -424,6 +426,7 @@ impl InputChunk {
         let Self::Resident(chunk) = self else {
             return Ok(());
         };
+        let bytes = chunk.batch.bytes();
         *self = match (chunk.staged(), spilling) {
             (Err(error), Some(spilling)) if error.is_out_of_host_memory() => {
                 chunk.forget_copies();
@@ -436,6 +439,7 @@ impl InputChunk {
                 return Err(error);
             }
         };
+        trace::count(Counted::EvictedBytes, bytes);
         Ok(())
     }
 }

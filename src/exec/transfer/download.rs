@@ -28,8 +28,9 @@ use futures::{StreamExt, TryStreamExt};
 
 use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
-use crate::device::trace::{self, Scope, Trace};
+use crate::device::trace::{Scope, Trace};
 use crate::exec::blocking::{joined, spawn_blocking};
+use crate::exec::card_times;
 use crate::exec::chunk::DeviceChunk;
 use crate::exec::join::long_ranges::{LongRanges, REPEATED_BYTES};
 use crate::exec::join::node::JoinOperator;
@@ -322,7 +323,8 @@ impl ExecutionPlan for BowtieDownloadExec {
     ) -> Result<SendableRecordBatchStream> {
         let batch_size = context.session_config().batch_size().max(1);
         let trace = context.session_config().get_extension::<Trace>();
-        let scope = Scope::new(self, &self.metrics, trace);
+        let scope =
+            Scope::new(self, Self::NAME, &self.metrics, trace).timed(self.device.is_timed());
         let batches = Box::new(Batches {
             schema: self.schema(),
             batch_size,
@@ -352,7 +354,7 @@ impl ExecutionPlan for BowtieDownloadExec {
             Ok::<_, DataFusionError>(downloaded.buffered(concurrent))
         };
         let input = futures::stream::once(started).try_flatten();
-        let input = trace::in_scope_of(scope, input).boxed();
+        let input = card_times::in_scope_of(scope, input).boxed();
         let stream = futures::stream::try_unfold(
             (Some(input), batches),
             |(mut input, mut batches)| async move {

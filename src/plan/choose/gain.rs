@@ -88,7 +88,7 @@ fn why_not_all_pairs(
         CompiledPart::Part => match source.filter {
             None => "a cross join gains nothing on a device: it stays DataFusion's; add a condition, or SET bowtie.offload = 'force'".into(),
             Some(_) => {
-                "no part of its condition compares an expression of one side with one of the other, and not all of it compiles: DataFusion tests every pair as fast; write comparisons joined by AND".into()
+                "no part of its condition compares an expression of one side with one of the other, and not all of it compiles: DataFusion tests every pair as fast; write comparisons or set predicates joined by AND".into()
             }
         },
     })

@@ -12,7 +12,8 @@ use crate::plan::recognise::candidate::{
 };
 use crate::plan::recognise::recognised_plan::RecognisedPlan;
 use crate::plan::recognise::refusal::Refusal;
-use crate::runtime::host_memory::{host_cache_bytes, pool_of_plan};
+use crate::runtime::host_memory::host_cache_bytes;
+use crate::runtime::planning::Planning;
 use crate::spec::aggregate::GroupSpec;
 use crate::spec::join::JoinSpec;
 
@@ -45,7 +46,7 @@ impl<'a> Policy<'a> {
         if let (Offload::Auto, Some(gpu)) = (options.offload, gpu) {
             let cache = Cache {
                 on_device: options.cache.bytes(true, gpu.memory) as f64,
-                on_host: host_cache_bytes(options, true, pool_of_plan()) as f64,
+                on_host: host_cache_bytes(options, true, Planning::pool()) as f64,
             };
             let costs = NodeCosts::of(plan, statistics, gpu, host, cache);
             let min_speedup = options.min_speedup.factor();

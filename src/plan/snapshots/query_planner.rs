@@ -12,7 +12,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner as _}
 
 use crate::options::{BowtieOptions, CacheSize, Offload};
 use crate::plan::snapshots::scans::with_snapshots;
-use crate::runtime::host_memory::planned_within;
+use crate::runtime::planning::Planning;
 use crate::runtime::process::BowtieRuntime;
 
 #[derive(Debug)]
@@ -54,7 +54,11 @@ impl QueryPlanner for BowtieQueryPlanner {
             _ => with_snapshots(plan, self.runtime.snapshots())?,
         };
         let plan = snapshots.as_ref().unwrap_or(plan);
-        let pool = session.runtime_env().memory_pool.memory_limit();
-        planned_within(pool, self.planned(plan, session)).await
+        let planning = Planning {
+            pool: session.runtime_env().memory_pool.memory_limit(),
+            // DataFusion plans the query below, and puts its AnalyzeExec above when all rules are done.
+            is_analyzed: matches!(plan, LogicalPlan::Analyze(_)),
+        };
+        planning.run(self.planned(plan, session)).await
     }
 }

@@ -7,6 +7,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{MetricValue, MetricsSet};
 
 use crate::device::trace::{Lane, Span};
+use crate::exec::node::DeviceNode;
+use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::report::plan_report::NodeReport;
 
 /// A node of a plan that ran.
@@ -19,6 +21,17 @@ pub(super) struct NodeProfile {
     pub(super) metrics: Option<MetricsSet>,
     /// Time of its kernels.
     pub(super) device_time: Duration,
+}
+
+/// By which a trace knows a node. Another's node around it is looked through.
+fn address_of(plan: &Arc<dyn ExecutionPlan>) -> usize {
+    if let Some(node) = plan.downcast_ref::<DeviceNode>() {
+        return std::ptr::from_ref(node).addr();
+    }
+    match plan.downcast_ref::<BowtieDownloadExec>() {
+        Some(download) => std::ptr::from_ref(download).addr(),
+        None => Arc::as_ptr(plan).cast::<()>().addr(),
+    }
 }
 
 impl NodeProfile {
@@ -34,7 +47,7 @@ impl NodeProfile {
         while let Some((plan, parent)) = rest.pop() {
             let Some(report) = reports.next() else { break };
             let id = nodes.len();
-            let address = Arc::as_ptr(plan).cast::<()>().addr();
+            let address = address_of(plan);
             let kernels = spans
                 .iter()
                 .filter(|span| span.node == address && span.lane == Lane::Kernels);

@@ -1,9 +1,9 @@
 //! The messages that pages quote against the sources: each is the text of a string literal.
 
-use crate::docs::sources::{files, literals, text_of};
+use crate::docs::sources::{MEMBERS, files, literals, text_of, texts_of_python};
 
 /// Pages, in whose tables a row that begins with code begins with messages.
-const PAGES: [(&str, &str); 3] = [
+pub(super) const PAGES: [(&str, &str); 3] = [
     (
         "messages.md",
         include_str!("../../../docs/reference/messages.md"),
@@ -22,7 +22,7 @@ const OF_DATAFUSION: &str = "Resources exhausted";
 const HOLE: char = '\0';
 
 /// The code in the first columns of a page's tables.
-fn messages(page: &str) -> Vec<&str> {
+pub(super) fn messages(page: &str) -> Vec<&str> {
     let rows = page.lines().filter(|line| line.starts_with("| `"));
     let cells = rows.map(|row| row[2..].split(" |").next().unwrap_or_default());
     cells
@@ -99,12 +99,14 @@ struct Sources(Vec<Vec<char>>);
 
 impl Sources {
     fn read() -> Self {
-        let literals = files()
-            .iter()
-            .flat_map(|file| literals(&text_of(file)))
-            .map(|literal| of_source(&literal))
-            .collect();
-        Self(literals)
+        let of_python = texts_of_python();
+        let mut all: Vec<_> = of_python.iter().map(|text| of_source(text)).collect();
+        for file in MEMBERS.iter().flat_map(|member| files(member)) {
+            let text = text_of(&file);
+            let literals = literals(&text);
+            all.extend(literals.iter().map(|literal| of_source(&literal.value)));
+        }
+        Self(all)
     }
 
     /// Whether the message is the text of a literal.

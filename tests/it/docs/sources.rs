@@ -1,12 +1,15 @@
-//! The files of `src` without tests, and the string literals in them.
+//! The files of the workspace's sources without tests, and the string literals in them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The files of `src`, beside the package of the tests. Files and folders of tests are left out, which quote messages too.
-pub(super) fn files() -> Vec<PathBuf> {
+/// The sources of the library, the shell and the Python package, by the names of their folders beside the package of the tests.
+pub(super) const MEMBERS: [&str; 3] = ["src", "cli/src", "python/src"];
+
+/// The files of one of [`MEMBERS`]. Files and folders of tests are left out, which quote messages too.
+pub(super) fn files(member: &str) -> Vec<PathBuf> {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut folders = vec![package.join("../src")];
+    let mut folders = vec![package.join("..").join(member)];
     let mut files = vec![];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
@@ -24,6 +27,23 @@ pub(super) fn files() -> Vec<PathBuf> {
     files
 }
 
+/// The texts in double quotes of the Python package's own files, of which none stands in more than one line.
+pub(super) fn texts_of_python() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python/datafusion_bowtie");
+    let mut texts = vec![];
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "py") {
+            let text = fs::read_to_string(path).unwrap();
+            let quoted = text
+                .lines()
+                .flat_map(|line| line.split('"').skip(1).step_by(2));
+            texts.extend(quoted.map(str::to_string));
+        }
+    }
+    texts
+}
+
 /// The text of a file up to its own tests.
 pub(super) fn text_of(file: &Path) -> String {
     let text = fs::read_to_string(file).unwrap();
@@ -33,10 +53,24 @@ pub(super) fn text_of(file: &Path) -> String {
     }
 }
 
-/// The string literals of a source, with one space for each run of white space. Lines that are continued are joined.
-pub(super) fn literals(text: &str) -> Vec<String> {
+/// A string literal of a source.
+#[derive(Debug, PartialEq)]
+pub(super) struct Literal<'a> {
+    /// What stands before it.
+    pub(super) before: &'a str,
+    /// Its value, with one space for each run of white space. Lines that are continued are joined.
+    pub(super) value: String,
+}
+
+pub(super) fn literals(text: &str) -> Vec<Literal<'_>> {
     let mut found = vec![];
     let mut rest = text;
+    let mut push = |rest: &str, value: &str| {
+        found.push(Literal {
+            before: &text[..text.len() - rest.len()],
+            value: with_single_spaces(value),
+        });
+    };
     while let Some(first) = rest.chars().next() {
         let length = if rest.starts_with("//") {
             rest.find('\n').unwrap_or(rest.len())
@@ -48,11 +82,11 @@ pub(super) fn literals(text: &str) -> Vec<String> {
             let begin = 2 + hashes;
             let end = format!("\"{}", "#".repeat(hashes));
             let length = rest[begin..].find(&end).unwrap_or(rest.len() - begin);
-            found.push(with_single_spaces(&rest[begin..begin + length]));
+            push(rest, &rest[begin..begin + length]);
             begin + length + end.len()
         } else if first == '"' {
             let (literal, length) = literal(rest);
-            found.push(with_single_spaces(&literal));
+            push(rest, &literal);
             length
         } else if first.is_alphanumeric() || first == '_' {
             // A whole word, so that its last letter is not taken for that of a raw literal.
@@ -134,5 +168,8 @@ fn literals_are_read() {
         "\\d",
         "last",
     ];
-    assert_eq!(literals(source), expected);
+    let literals = literals(source);
+    let values: Vec<_> = literals.iter().map(|literal| &literal.value).collect();
+    assert_eq!(values, expected);
+    assert!(literals[0].before.ends_with("let a = ("));
 }

@@ -21,7 +21,7 @@ async fn auto_declines_products() {
     assert_snapshot!(decisions(&context, "SELECT r.a FROM r CROSS JOIN s").await, @"CrossJoinExec declined: a cross join gains nothing on a device: it stays DataFusion's; add a condition, or SET bowtie.offload = 'force'");
     assert_snapshot!(
         decisions(&context, "SELECT r.a FROM r JOIN s ON CAST(r.a * s.a AS VARCHAR) > '3'").await,
-        @"NestedLoopJoinExec declined: no part of its condition compares an expression of one side with one of the other, and not all of it compiles: DataFusion tests every pair as fast; write comparisons joined by AND"
+        @"NestedLoopJoinExec declined: no part of its condition compares an expression of one side with one of the other, and not all of it compiles: DataFusion tests every pair as fast; write comparisons or set predicates joined by AND"
     );
 }
 
@@ -42,7 +42,7 @@ async fn auto_offloads_a_product_with_a_compiled_filter() {
     let sql = format!(
         "SELECT r.a FROM {wide} r JOIN {wide} s ON r.a * s.a % 7 = 3 AND CAST(r.a * s.a AS VARCHAR) > '3'"
     );
-    assert_snapshot!(decisions(&context, &sql).await, @"NestedLoopJoinExec declined: no part of its condition compares an expression of one side with one of the other, and not all of it compiles: DataFusion tests every pair as fast; write comparisons joined by AND");
+    assert_snapshot!(decisions(&context, &sql).await, @"NestedLoopJoinExec declined: no part of its condition compares an expression of one side with one of the other, and not all of it compiles: DataFusion tests every pair as fast; write comparisons or set predicates joined by AND");
 }
 
 #[tokio::test]

@@ -10,5 +10,7 @@ mod explain_function;
 mod nodes;
 mod profile;
 mod rule;
+#[cfg(feature = "tracing")]
+mod spans;
 mod strategy;
 mod tree;

@@ -1,6 +1,10 @@
 //! `datafusion_bowtie::profile`: a query runs, and its page says what it did.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use arrow::array::AsArray;
+use datafusion::physical_plan::{ExecutionPlan, collect};
 
 use crate::support::session::{device, session, set};
 use crate::support::tables::{mixed_table, register};
@@ -151,4 +155,60 @@ async fn the_process_counts() {
     if device() != "host" {
         assert!(counted("launches").await > 0 && counted("sent_bytes").await > 0);
     }
+}
+
+/// The metrics of all nodes of a plan, and of those below.
+fn metrics_of(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
+    let own = plan.metrics().into_iter().flat_map(|metrics| {
+        let names = metrics
+            .iter()
+            .map(|metric| metric.value().name().to_string());
+        names.collect::<Vec<_>>()
+    });
+    let below = plan.children().into_iter().flat_map(metrics_of);
+    own.chain(below).collect()
+}
+
+#[tokio::test]
+async fn explain_analyze_has_the_times_of_the_card_and_other_queries_do_without() {
+    let ctx = session();
+    register(&ctx, "r", &mixed_table(900, 0.1, 1));
+    register(&ctx, "s", &mixed_table(700, 0.1, 2));
+    set(&ctx, "bowtie.offload", "force");
+    let sql = "SELECT r.g, s.a, r.b FROM r JOIN s ON r.a < s.a AND r.b > 0";
+    let analyzed = ctx.sql(&format!("EXPLAIN ANALYZE {sql}")).await.unwrap();
+    let batches = analyzed.collect().await.unwrap();
+    let text = batches[0].column(1).as_string::<i32>().value(0).to_string();
+    let has = |node: &str, metric: &str| {
+        let mut lines = text.lines();
+        lines.any(|line| line.contains(node) && line.contains(&format!("{metric}=")))
+    };
+    let times = ["kernel_time", "send_time", "receive_time"];
+    if device() == "host" {
+        assert!(times.iter().all(|time| !text.contains(time)), "{text}");
+    } else {
+        assert!(has("BowtieJoinExec", "kernel_time"), "{text}");
+        assert!(
+            has("BowtieJoinExec", "send_time") || has("BowtieUploadExec", "send_time"),
+            "{text}"
+        );
+        assert!(has("BowtieDownloadExec", "receive_time"), "{text}");
+    }
+    let plan = ctx
+        .sql(sql)
+        .await
+        .unwrap()
+        .create_physical_plan()
+        .await
+        .unwrap();
+    let rows = collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap();
+    assert!(rows.iter().map(|batch| batch.num_rows()).sum::<usize>() > 0);
+    let metrics = metrics_of(&plan);
+    assert!(metrics.iter().any(|name| name == "prepare_time"));
+    assert!(
+        times
+            .iter()
+            .all(|time| metrics.iter().all(|name| name != time)),
+        "{metrics:?}"
+    );
 }

@@ -157,7 +157,7 @@ impl Gpu {
         if (major, minor) < LEAST_CAPABILITY {
             let (least, of_it) = LEAST_CAPABILITY;
             return Err(BowtieError::Device(format!(
-                "the GPU cuda:{ordinal} has compute capability {major}.{minor}, and the kernels need {least}.{of_it}"
+                "the GPU cuda:{ordinal} has compute capability {major}.{minor}, and the kernels need {least}.{of_it} (Turing) or newer"
             )));
         }
         sticky_error::know(context.cu_ctx() as usize, ordinal);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream, DriverError, sys};
 
 use crate::device::trace::{self, Lane, Scope, Trace};
+use crate::device::tracing_spans;
 
 /// What is submitted.
 pub(crate) struct Work<'a> {
@@ -44,10 +45,9 @@ pub(crate) fn submitted<T, E>(
     work: &Work<'_>,
     submit: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, E> {
-    if !trace::is_traced() {
-        return submit();
-    }
-    submitted_for(trace::current().as_ref(), stream, work, submit)
+    // Most queries are not profiled: the scope is not copied for them.
+    let scope = trace::is_traced().then(trace::current).flatten();
+    submitted_for(scope.as_ref(), stream, work, submit)
 }
 
 /// The same of a thread that works for another one, whose scope is `scope`.
@@ -57,6 +57,8 @@ pub(crate) fn submitted_for<T, E>(
     work: &Work<'_>,
     submit: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, E> {
+    let Work { lane, name, bytes } = work;
+    let submit = || tracing_spans::submission(*lane, name, *bytes, submit);
     let Some(Scope {
         trace: Some(trace),
         node,
@@ -69,20 +71,23 @@ pub(crate) fn submitted_for<T, E>(
     let begin = marked(stream.context(), stream).ok();
     let done = submit()?;
     let end = marked(stream.context(), stream).ok();
+    let base = trace.keeps_spans().then(|| base_of(trace, stream));
     if let (Some(begin), Some(end)) = (begin, end)
-        && let Some(base) = base_of(trace, stream)
+        && !matches!(base, Some(None))
     {
+        let base = base.flatten();
         let times = Box::new(move || {
             end.synchronize().ok()?;
-            let since_base = milliseconds(&base.event, &begin)?;
-            let start = base.at.as_secs_f64() * 1e3 + since_base;
+            let start = match base {
+                Some(base) => base.at.as_secs_f64() * 1e3 + milliseconds(&base.event, &begin)?,
+                None => 0.0,
+            };
             let took = milliseconds(&begin, &end)?.max(0.0);
             Some((
                 Duration::from_secs_f64(start.max(0.0) / 1e3),
                 Duration::from_secs_f64(took / 1e3),
             ))
         });
-        let Work { lane, name, bytes } = work;
         trace.add_submitted(*lane, name(), *bytes, *node, times);
     }
     Ok(done)

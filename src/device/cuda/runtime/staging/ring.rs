@@ -15,7 +15,8 @@ use crate::device::cuda::runtime::spans::{from_device, submitted_for, to_device}
 use crate::device::cuda::runtime::staging::copy_pool::{CopyPool, Pieces};
 use crate::device::cuda::runtime::staging::narrow::Narrowing;
 use crate::device::faults::{Fault, Faults};
-use crate::device::trace::{self, Scope};
+use crate::device::trace::{self, Lane, Scope};
+use crate::device::tracing_spans::Current;
 use crate::error::{BowtieError, Result};
 
 const SLOTS: usize = 32;
@@ -44,9 +45,20 @@ struct Slot {
 }
 
 impl Slot {
-    /// The slot's memory, once no copy uses it any more.
-    fn free(&mut self) -> Result<&mut [u8]> {
-        self.copied.synchronize().map_err(|e| failed("a copy", e))?;
+    /// The slot's memory, once no copy uses it any more. A wait for one is that of `scope`.
+    fn free(&mut self, scope: Option<&Scope>) -> Result<&mut [u8]> {
+        let wait = || self.copied.synchronize();
+        let done = match self.copied.is_complete() {
+            true => wait(),
+            false => trace::timed_for(
+                scope,
+                Counted::WaitTime,
+                Lane::Wait,
+                "wait for a copy",
+                wait,
+            ),
+        };
+        done.map_err(|e| failed("a copy", e))?;
         Ok(self.pinned.bytes())
     }
 }
@@ -172,6 +184,7 @@ impl Ring {
             fits: AtomicBool::new(true),
             faults,
             scope: trace::current(),
+            span: Current::of_thread(),
         };
         self.settled(self.copiers.copy(&up, bytes > piece))?;
         Ok(up.fits.into_inner())
@@ -192,6 +205,7 @@ impl Ring {
             rest: Mutex::new((to.chunks_mut(piece), from)),
             faults,
             scope: trace::current(),
+            span: Current::of_thread(),
         };
         self.settled(self.copiers.copy(&down, several))
     }
@@ -207,6 +221,7 @@ struct UploadPieces<'a> {
     faults: &'a Faults,
     /// Of the thread whose copy it is.
     scope: Option<Scope>,
+    span: Current,
 }
 
 /// The part of a copy that has not begun.
@@ -244,6 +259,12 @@ impl<'a> Rest<'a> {
 
 impl Pieces for UploadPieces<'_> {
     fn copy_next(&self) -> Result<bool> {
+        self.span.run(|| self.copy_piece())
+    }
+}
+
+impl UploadPieces<'_> {
+    fn copy_piece(&self) -> Result<bool> {
         let (pieces, len, to) = self.rest.lock().next();
         if len == 0 || !self.fits.load(Ordering::Relaxed) {
             return Ok(false);
@@ -252,7 +273,7 @@ impl Pieces for UploadPieces<'_> {
         self.ring.bind()?;
         let times = self.narrowing.times();
         let mut slot = self.ring.next_slot().lock();
-        let pinned = &mut slot.free()?[..len / times];
+        let pinned = &mut slot.free(self.scope.as_ref())?[..len / times];
         let mut room = &mut *pinned;
         for piece in pieces {
             let (target, behind) = room.split_at_mut(piece.len() / times);
@@ -284,10 +305,17 @@ struct DownloadPieces<'a> {
     faults: &'a Faults,
     /// Of the thread whose copy it is.
     scope: Option<Scope>,
+    span: Current,
 }
 
 impl Pieces for DownloadPieces<'_> {
     fn copy_next(&self) -> Result<bool> {
+        self.span.run(|| self.copy_piece())
+    }
+}
+
+impl DownloadPieces<'_> {
+    fn copy_piece(&self) -> Result<bool> {
         let (to, from) = {
             let mut rest = self.rest.lock();
             let Some(to) = rest.0.next() else {
@@ -300,7 +328,7 @@ impl Pieces for DownloadPieces<'_> {
         self.faults.check(Fault::Download)?;
         self.ring.bind()?;
         let mut slot = self.ring.next_slot().lock();
-        let pinned = &mut slot.free()?[..to.len()];
+        let pinned = &mut slot.free(self.scope.as_ref())?[..to.len()];
         let stream = &self.ring.stream;
         // SAFETY: the source is long enough; the slot is not touched until its event was waited for.
         let copied = submitted_for(
@@ -312,7 +340,7 @@ impl Pieces for DownloadPieces<'_> {
         copied
             .and_then(|()| slot.copied.record(stream))
             .map_err(|e| self.ring.abandon("a copy from the GPU", e))?;
-        to.write_copy_of_slice(&slot.free()?[..to.len()]);
+        to.write_copy_of_slice(&slot.free(self.scope.as_ref())?[..to.len()]);
         Ok(true)
     }
 }
