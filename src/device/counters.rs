@@ -37,9 +37,9 @@ pub(crate) enum Counted {
     /// Nanoseconds of kernels on the card, of nodes whose work is timed.
     KernelTime,
     /// Nanoseconds of copies to the card, of nodes whose work is timed.
-    SendTime,
+    HostToDeviceTime,
     /// Nanoseconds of copies from the card, of nodes whose work is timed.
-    ReceiveTime,
+    DeviceToHostTime,
 }
 
 /// How an amount is shown.
@@ -65,8 +65,8 @@ impl Counted {
         Self::Retries,
         Self::EvictedBytes,
         Self::KernelTime,
-        Self::SendTime,
-        Self::ReceiveTime,
+        Self::HostToDeviceTime,
+        Self::DeviceToHostTime,
     ];
 
     /// The metric's name.
@@ -85,8 +85,8 @@ impl Counted {
             Self::Retries => "retries",
             Self::EvictedBytes => "evicted_bytes",
             Self::KernelTime => "kernel_time",
-            Self::SendTime => "send_time",
-            Self::ReceiveTime => "receive_time",
+            Self::HostToDeviceTime => "h2d_time",
+            Self::DeviceToHostTime => "d2h_time",
         }
     }
 
@@ -103,8 +103,8 @@ impl Counted {
             | Self::TranslationTime
             | Self::MemoryWaitTime
             | Self::KernelTime
-            | Self::SendTime
-            | Self::ReceiveTime => Unit::Nanoseconds,
+            | Self::HostToDeviceTime
+            | Self::DeviceToHostTime => Unit::Nanoseconds,
         }
     }
 
@@ -140,8 +140,8 @@ impl Counted {
                 "bytes of stored columns that left a device, and of chunks that were taken to the host, for others"
             }
             Self::KernelTime => "time of kernels on GPUs, in queries that EXPLAIN ANALYZE ran",
-            Self::SendTime => "time of copies to GPUs, in queries that EXPLAIN ANALYZE ran",
-            Self::ReceiveTime => "time of copies from GPUs, in queries that EXPLAIN ANALYZE ran",
+            Self::HostToDeviceTime => "time of copies to GPUs, in queries that EXPLAIN ANALYZE ran",
+            Self::DeviceToHostTime => "time of copies from GPUs, in queries that EXPLAIN ANALYZE ran",
         }
     }
 

@@ -69,8 +69,8 @@ impl Scope {
         for (lane, took) in trace.sums_of_card() {
             let what = match lane {
                 Lane::Kernels => Counted::KernelTime,
-                Lane::ToDevice => Counted::SendTime,
-                Lane::FromDevice => Counted::ReceiveTime,
+                Lane::ToDevice => Counted::HostToDeviceTime,
+                Lane::FromDevice => Counted::DeviceToHostTime,
                 Lane::Host | Lane::Wait => continue,
             };
             let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
@@ -451,7 +451,7 @@ mod tests {
             Box::new(|| Some((Duration::ZERO, Duration::from_micros(9)))),
         );
         scope.add_card_times();
-        assert!(scope.counters.is_counted(Counted::SendTime));
+        assert!(scope.counters.is_counted(Counted::HostToDeviceTime));
         assert!(!scope.counters.is_counted(Counted::KernelTime));
     }
 

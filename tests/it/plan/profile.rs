@@ -183,16 +183,16 @@ async fn explain_analyze_has_the_times_of_the_card_and_other_queries_do_without(
         let mut lines = text.lines();
         lines.any(|line| line.contains(node) && line.contains(&format!("{metric}=")))
     };
-    let times = ["kernel_time", "send_time", "receive_time"];
+    let times = ["kernel_time", "h2d_time", "d2h_time"];
     if device() == "host" {
         assert!(times.iter().all(|time| !text.contains(time)), "{text}");
     } else {
         assert!(has("BowtieJoinExec", "kernel_time"), "{text}");
         assert!(
-            has("BowtieJoinExec", "send_time") || has("BowtieUploadExec", "send_time"),
+            has("BowtieJoinExec", "h2d_time") || has("BowtieUploadExec", "h2d_time"),
             "{text}"
         );
-        assert!(has("BowtieDownloadExec", "receive_time"), "{text}");
+        assert!(has("BowtieDownloadExec", "d2h_time"), "{text}");
     }
     let plan = ctx
         .sql(sql)
