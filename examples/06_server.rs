@@ -143,13 +143,17 @@ struct Client<'a> {
 }
 
 impl Client<'_> {
-    /// The lines of an answer.
+    /// The lines of an answer, up to the empty one.
     fn query(&mut self, sql: &str) -> Result<Vec<String>> {
         writeln!(self.stream, "{sql}")?;
-        let lines = self.lines.by_ref().lines();
-        let answer: std::io::Result<_> = lines
-            .take_while(|line| !line.as_ref().is_ok_and(String::is_empty))
-            .collect();
-        Ok(answer?)
+        let mut answer = vec![];
+        loop {
+            let mut line = String::new();
+            self.lines.read_line(&mut line)?;
+            match line.trim_end() {
+                "" => return Ok(answer),
+                text => answer.push(text.to_string()),
+            }
+        }
     }
 }

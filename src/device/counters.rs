@@ -141,7 +141,9 @@ impl Counted {
             }
             Self::KernelTime => "time of kernels on GPUs, in queries that EXPLAIN ANALYZE ran",
             Self::HostToDeviceTime => "time of copies to GPUs, in queries that EXPLAIN ANALYZE ran",
-            Self::DeviceToHostTime => "time of copies from GPUs, in queries that EXPLAIN ANALYZE ran",
+            Self::DeviceToHostTime => {
+                "time of copies from GPUs, in queries that EXPLAIN ANALYZE ran"
+            }
         }
     }
 

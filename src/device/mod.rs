@@ -16,6 +16,7 @@ pub(crate) mod faults;
 pub(crate) mod gpu_info;
 pub(crate) mod host;
 pub(crate) mod key_bitmap;
+pub(crate) mod lane;
 pub(crate) mod lazy_column;
 pub(crate) mod machine_rates;
 pub(crate) mod presorted;

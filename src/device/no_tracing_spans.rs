@@ -1,7 +1,7 @@
 //! In place of `tracing_spans.rs` without the feature `tracing`: no spans.
 
 #[cfg(feature = "cuda")]
-use crate::device::trace::Lane;
+use crate::device::lane::Lane;
 
 /// Would be the span of a step.
 pub(crate) struct Step;

@@ -21,6 +21,8 @@ use parking_lot::Mutex;
 use crate::device::counters::{Counted, Counters};
 use crate::device::tracing_spans;
 
+pub(crate) use crate::device::lane::Lane;
+
 /// The node that a thread works for.
 #[derive(Debug, Clone)]
 pub(crate) struct Scope {
@@ -169,31 +171,6 @@ pub(crate) fn in_scope_of<S: Stream>(scope: Scope, stream: S) -> impl Stream<Ite
 /// Whether what this thread does is traced.
 pub(crate) fn is_traced() -> bool {
     CURRENT.with_borrow(|scope| scope.as_ref().is_some_and(|scope| scope.trace.is_some()))
-}
-
-/// Where something took time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Lane {
-    /// Steps of operators on the host's threads.
-    Host,
-    /// The host waits for the device.
-    Wait,
-    /// Copies to the device.
-    ToDevice,
-    /// Kernels on the device.
-    Kernels,
-    /// Copies from the device.
-    FromDevice,
-}
-
-impl Lane {
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Host,
-        Self::Wait,
-        Self::ToDevice,
-        Self::Kernels,
-        Self::FromDevice,
-    ];
 }
 
 /// Something that took time while a query ran. Times are from the begin of the trace.

@@ -12,7 +12,7 @@
 use ::tracing::{Span, debug_span};
 
 #[cfg(feature = "cuda")]
-use crate::device::trace::Lane;
+use crate::device::lane::Lane;
 
 const TARGET: &str = "datafusion_bowtie";
 
