@@ -1,7 +1,7 @@
 //! A server whose clients share one budget of device memory: a session for each connection, all of one `BowtieRuntime`.
 //!
 //! A client sends a line of SQL and gets the rows as a table, or `error: …`, and an empty line behind. The program starts the
-//! server, queries it from sixteen clients at once, and ends.
+//! server, queries it from sixteen clients at the same time, and ends.
 //!
 //! ```text
 //! cargo run --release --example 06_server
@@ -45,7 +45,7 @@ async fn main() -> Result<()> {
     }
     for memory in runtime.device_memory() {
         println!(
-            "{}: at most {} of {} bytes were in use at once",
+            "{}: at most {} of {} bytes were in use at the same time",
             memory.device, memory.peak, memory.limit
         );
         assert!(memory.peak <= BUDGET);
