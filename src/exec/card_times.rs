@@ -5,7 +5,7 @@ use futures::{Stream, StreamExt as _};
 use crate::device::trace::{self, Scope};
 use crate::exec::blocking::{joined, spawn_blocking};
 
-/// `chunks` of a node, which are polled in its scope. If its work is timed, the card's times become metrics behind the last chunk; they
+/// `chunks` of a node, which are polled in its scope. If its work is timed, the card's times become metrics after the last chunk; they
 /// are not asked for where the reader ends before.
 pub(crate) fn in_scope_of<S: Stream>(scope: Scope, chunks: S) -> impl Stream<Item = S::Item> {
     let timed = scope.is_timed.then(|| scope.clone());

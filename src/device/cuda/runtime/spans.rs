@@ -1,4 +1,5 @@
-//! Spans of work on a card, between two events, for queries that are profiled ([`Trace`]).
+//! Spans of work on a card, between two events, for queries that are profiled or that `EXPLAIN ANALYZE` runs
+//! ([`Trace`]).
 
 use std::sync::Arc;
 use std::time::Duration;
