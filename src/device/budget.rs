@@ -17,11 +17,13 @@
 //! data, and a card's staging rings and kernels. A holder of one of these never asks for the work lock.
 
 use std::fmt::Debug;
+use std::future::Future;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::Notify;
 
 use crate::device::faults::{Fault, Faults};
 use crate::error::{BowtieError, Result};
@@ -63,6 +65,8 @@ struct Shared {
     lock: Mutex<()>,
     /// Notified when a lease is given back while somebody waits.
     released: Condvar,
+    /// Notified while a step waits and nothing is given back.
+    asked: Notify,
 }
 
 impl Budget {
@@ -239,6 +243,16 @@ impl Budget {
     /// Whether a step waits for memory that others give back.
     pub(crate) fn is_waited_for(&self) -> bool {
         self.shared.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Asks those who hold memory between their steps to evict it.
+    pub(crate) fn ask(&self) {
+        self.shared.asked.notify_waiters();
+    }
+
+    /// Waits for the next [`Self::ask`] of anybody on this device.
+    pub(crate) fn asked(&self) -> impl Future<Output = ()> {
+        self.shared.asked.notified()
     }
 
     /// Waits until less than `in_use` bytes of the limit are [in use by all](Self::in_use_by_all), for `wait` at most. Whether they are.

@@ -46,6 +46,14 @@ impl GroupRun {
         Ok(true)
     }
 
+    /// Evicts the resident groups, if there are any, as a step.
+    pub(crate) fn make_way(&mut self) -> Result<()> {
+        match self.resident {
+            None => Ok(()),
+            Some(_) => self.shared_step(|run| run.leave_device().map(|_| ())),
+        }
+    }
+
     /// The distinct groups, if they are resident and the last merge fits.
     fn finish_on_device(&mut self) -> Result<Option<DeviceBatch>> {
         let Some(groups) = &mut self.resident else {

@@ -19,6 +19,7 @@ use crate::exec::chunk::DeviceStream;
 use crate::exec::input::chunk::{Input, InputStream};
 use crate::exec::input::coalesce::{coalesced, inputs};
 use crate::exec::input::prefetch::Prefetch;
+use crate::exec::memory::make_way::or_make_way;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceOperator, Execution, OutputOnDevice};
@@ -156,13 +157,18 @@ async fn by_chunk(grouping: GroupPartitioner, chunks: InputStream) -> Result<Gro
         metrics,
         ..
     } = grouping;
-    let mut chunks = Prefetch::new(chunks, device, run.needed(), spilling, metrics.clone());
-    while let Some(input) = chunks.next().await? {
+    let on = Arc::clone(&device);
+    let mut chunks = Prefetch::new(chunks, on, run.needed(), spilling, metrics.clone());
+    loop {
+        let (before, next) = or_make_way(&device, run, chunks.next(), GroupRun::make_way).await?;
+        run = before;
+        let Some(input) = next else {
+            return Ok(run);
+        };
         let step = |run: &mut GroupRun| match input {
             Input::Chunk(chunk) => run.push(chunk),
             Input::MemoryPressure => run.leave_pool(),
         };
         run = blocking(&metrics, run, step).await?.0;
     }
-    Ok(run)
 }

@@ -19,6 +19,7 @@ use crate::error::IfItFits as _;
 use crate::exec::blocking::{joined, spawn_blocking};
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::{Input, InputChunk, InputStream, slices};
+use crate::exec::memory::make_way::or_make_way;
 use crate::exec::memory::spill::{Spilling, spilled_rows};
 use crate::exec::memory::spilled_chunk::ChunkWriter;
 use crate::exec::memory::step::{self, OnRefusal};
@@ -155,7 +156,11 @@ impl Gathering {
             let Some(chunks) = &mut self.chunks else {
                 return Ok(None);
             };
-            match chunks.try_next().await? {
+            let (device, waiting) = (Arc::clone(&self.waiting.device), self.waiting.take());
+            let next = chunks.try_next();
+            let (waiting, next) = or_make_way(&device, waiting, next, Waiting::make_way).await?;
+            self.waiting = waiting;
+            match next {
                 Some(DeviceChunk::Staged(chunk)) => self.take_staged(chunk).await?,
                 Some(DeviceChunk::Resident(batch)) if batch.rows() == 0 => {}
                 Some(DeviceChunk::Resident(batch)) => self.take(batch).await?,
@@ -288,6 +293,15 @@ impl Waiting {
             }
         }
         Ok(())
+    }
+
+    /// Downloads the waiting pieces, if there are any.
+    fn make_way(&mut self) -> crate::error::Result<()> {
+        if self.on_device.is_empty() {
+            return Ok(());
+        }
+        let device = Arc::clone(&self.device);
+        step::shared(device.as_ref(), OnRefusal::Shrink, |_| self.download())
     }
 
     /// Downloads the waiting pieces. They are spilled if the memory pool refuses them.

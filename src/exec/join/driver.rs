@@ -16,6 +16,7 @@ use crate::exec::input::coalesce::inputs;
 use crate::exec::input::prefetch::Prefetch;
 use crate::exec::join::gather::{gather, needs_right_without_left};
 use crate::exec::join::walk::{JoinWalk, MatchSink, WalkInputs};
+use crate::exec::memory::make_way::or_make_way;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::Execution;
@@ -126,7 +127,7 @@ impl<S: MatchSink> Driver<S> {
                 self.step = Some(self.start(walk, |walk| walk.preload().map(|()| vec![])));
                 continue;
             }
-            let Some(mut walk) = self.walk.take() else {
+            let Some(walk) = self.walk.take() else {
                 return Ok(None);
             };
             if walk.is_done() {
@@ -137,9 +138,11 @@ impl<S: MatchSink> Driver<S> {
                 self.step = Some(self.start(walk, JoinWalk::step));
                 continue;
             }
-            let input = match &mut self.right {
-                Some(right) => right.next().await?,
-                None => None,
+            let (mut walk, input) = match &mut self.right {
+                Some(right) => {
+                    or_make_way(&self.device, walk, right.next(), JoinWalk::make_way).await?
+                }
+                None => (walk, None),
             };
             self.step = Some(match input {
                 Some(Input::MemoryPressure) => {
@@ -170,7 +173,7 @@ impl<S: MatchSink> Driver<S> {
         right: InputStream,
         make: Make<S>,
     ) -> Result<JoinWalk<S>> {
-        let left = gather(left, self.spilling.as_ref()).await?;
+        let left = gather(left, &self.device, self.spilling.as_ref()).await?;
         // With an empty left side the right one is not read, as in DataFusion's hash join. So an expression that would
         // fail there does not fail the query.
         let reads_right = !left.is_empty() || needs_right_without_left(self.spec.kind);

@@ -255,6 +255,15 @@ impl<S: MatchSink> JoinWalk<S> {
         S::leave_pool(self)
     }
 
+    /// Evicts all rows of both sides, between two right chunks.
+    pub(crate) fn make_way(&mut self) -> Result<()> {
+        let device = Arc::clone(&self.device);
+        step::shared(device.as_ref(), OnRefusal::Shrink, |_| {
+            self.matrix.leave_device();
+            Ok(())
+        })
+    }
+
     /// Does a bounded amount of work and returns its output, if any.
     pub(crate) fn step(&mut self) -> Result<Vec<DeviceChunk>> {
         let device = Arc::clone(&self.device);

@@ -18,6 +18,13 @@ impl Matrix {
         evicted
     }
 
+    /// Evicts all rows, those that the host has too without a copy.
+    pub(crate) fn leave_device(&mut self) {
+        self.evict();
+        self.resident_left = None;
+        self.resident_right = None;
+    }
+
     /// Spills all left chunks except `left_chunk` if the memory pool is nearly full.
     pub(crate) fn relieve_pool(&mut self, left_chunk: usize) -> Result<()> {
         let spilling = self.spilling.as_ref();

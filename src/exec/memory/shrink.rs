@@ -12,6 +12,8 @@ pub(crate) enum Answer {
     Repeat,
     /// Work on their halves, one after the other. Fail if the rows cannot be halved.
     Halve,
+    /// Leave these rows, and those after them, for a later call.
+    Pause,
     /// Fail.
     Fail,
 }
@@ -47,10 +49,21 @@ pub(crate) fn by_halves<R: ?Sized>(
     run: &mut R,
     rows: Range<usize>,
     halving: Halving,
+    work: impl FnMut(&mut R, &Part) -> Result<()>,
+    answer: impl FnMut(&mut R, &BowtieError) -> Result<Answer>,
+) -> Result<()> {
+    next_parts(run, &mut vec![rows], halving, work, answer)
+}
+
+/// As [`by_halves`], on the rows of `parts`, the last part first, until `answer` asks for a pause. The rest stays in
+/// `parts`.
+pub(crate) fn next_parts<R: ?Sized>(
+    run: &mut R,
+    parts: &mut Vec<Range<usize>>,
+    halving: Halving,
     mut work: impl FnMut(&mut R, &Part) -> Result<()>,
     mut answer: impl FnMut(&mut R, &BowtieError) -> Result<Answer>,
 ) -> Result<()> {
-    let mut parts = vec![rows];
     while let Some(rows) = parts.pop() {
         let halves = halving.halves(&rows);
         let part = Part {
@@ -62,6 +75,10 @@ pub(crate) fn by_halves<R: ?Sized>(
         };
         match (answer(run, &error)?, halves) {
             (Answer::Repeat, _) => parts.push(part.rows),
+            (Answer::Pause, _) => {
+                parts.push(part.rows);
+                return Ok(());
+            }
             (Answer::Halve, Some([first, second])) => parts.extend([second, first]),
             (Answer::Halve, None) | (Answer::Fail, _) => return Err(error),
         }
@@ -147,6 +164,30 @@ mod tests {
         by_halves(&mut attempts, 0..4, HALVING, work, answer).unwrap();
         let expected = [(0..4, false), (0..4, false), (0..2, true), (2..4, true)];
         assert_eq!(attempts, expected);
+    }
+
+    #[test]
+    fn after_a_pause_the_rest_is_done() {
+        let (all, first, second) = (0..10, 0..5, 5..10);
+        let (mut done, mut parts) = (vec![], vec![all]);
+        let work = |done: &mut Vec<Range<usize>>, part: &Part| match part.rows.len() <= 5
+            && done.is_empty()
+        {
+            true => {
+                done.push(part.rows.clone());
+                Ok(())
+            }
+            false => Err(refused(part.rows.len() as u64, 5)),
+        };
+        let answer = |done: &mut Vec<_>, _: &BowtieError| match done.is_empty() {
+            true => Ok(Answer::Halve),
+            false => Ok(Answer::Pause),
+        };
+        next_parts(&mut done, &mut parts, HALVING, work, answer).unwrap();
+        assert_eq!((&done, &parts), (&vec![first], &vec![second.clone()]));
+        done.clear();
+        next_parts(&mut done, &mut parts, HALVING, work, answer).unwrap();
+        assert_eq!((done, parts.len()), (vec![second], 0));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! | defer | [`Step::may_shrink`] is false | the step runs while the consumer reads its operator's last output, which frees memory |
 //! | evict, shrink | `evict.rs`, `shrink.rs`, in the step | always otherwise; what is only faster, such as a key bitmap, is done without ([`IfItFits`](crate::error::IfItFits)) |
 //! | retry | [`retried`] | nothing is left to evict or to shrink: with exclusive use of the device, and after others gave memory back |
+//! | ask | [`or_make_way`](super::make_way::or_make_way) | a retry waits: tasks that await their inputs evict what they hold |
 //!
 //! A thread is in one step at a time: a step that waited for another one on the same thread would wait forever.
 
@@ -128,7 +129,7 @@ pub(crate) fn retried<R, T>(
 ) -> Result<T> {
     let mut done = shared(device, OnRefusal::Shrink, |step| work(run, step));
     let (budget, deadline) = (device.budget(), Instant::now() + PATIENCE);
-    let mut last = false;
+    let (mut last, mut in_use) = (false, u64::MAX);
     loop {
         match &done {
             Err(error) if error.is_transient() && again(run) => {}
@@ -140,21 +141,21 @@ pub(crate) fn retried<R, T>(
         };
         trace::count(Counted::Retries, 1);
         done = work(run, &step);
-        let in_use = budget.in_use_by_all();
+        let before = std::mem::replace(&mut in_use, budget.in_use_by_all());
         drop(step);
-        if last || done.is_ok() {
+        if done.is_ok() || (last && in_use >= before) {
             return done;
         }
         let quiet = Instant::now() + QUIET;
-        waiting_for_memory(|| {
+        last = waiting_for_memory(|| {
             while !budget.wait_for_release(in_use, LOOK) {
                 device.check_cancelled()?;
                 if Instant::now() >= quiet {
-                    last = true;
-                    break;
+                    return Ok(true);
                 }
+                budget.ask();
             }
-            Ok(())
+            Ok(false)
         })?;
     }
 }

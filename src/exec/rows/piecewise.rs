@@ -20,7 +20,7 @@ use crate::exec::blocking::blocking_task;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::{Input, InputChunk, InputStream};
 use crate::exec::input::coalesce::pieces;
-use crate::exec::memory::shrink::{Answer, Halving, Part, by_halves};
+use crate::exec::memory::shrink::{Answer, Halving, Part, next_parts};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::memory::step::{self, OnRefusal, Step};
 use crate::exec::metrics::DeviceMetrics;
@@ -89,6 +89,21 @@ pub(crate) struct Pieces {
     of_uploads: DeviceMetrics,
 }
 
+/// The rows of a chunk that are not processed yet.
+pub(crate) struct Rest {
+    chunk: InputChunk,
+    /// The next part last.
+    parts: Vec<Range<usize>>,
+    /// Whether the chunk was evicted, if it could be.
+    evicted: bool,
+}
+
+impl Rest {
+    pub(crate) fn is_done(&self) -> bool {
+        self.parts.is_empty()
+    }
+}
+
 impl Pieces {
     /// The steps from `top` down to the node `below`, which is none of them.
     pub(crate) fn between(
@@ -124,27 +139,37 @@ impl Pieces {
 
     /// The batches that the steps make of each chunk.
     pub(crate) fn stream(self, input: InputStream) -> DeviceStream {
-        let made = stream::try_unfold((input, self), |(mut input, pieces)| async move {
-            let Some(chunk) = input.try_next().await? else {
-                pieces.done();
-                return Ok::<_, DataFusionError>(None);
-            };
-            let chunk = match chunk {
-                Input::Chunk(chunk) => chunk,
-                Input::MemoryPressure => {
-                    let told = stream::iter(vec![Ok(DeviceChunk::MemoryPressure)]);
-                    return Ok(Some((told, (input, pieces))));
-                }
-            };
-            let work = move || pieces.of(chunk).map(|made| (pieces, made));
-            let (pieces, made) = blocking_task(work).await?;
-            let made = made.into_iter();
-            let made = made.map(|batch| Ok(DeviceChunk::Resident(batch)));
-            Ok(Some((
-                stream::iter(made.collect::<Vec<_>>()),
-                (input, pieces),
-            )))
-        });
+        let made = stream::try_unfold(
+            (input, self, None),
+            |(mut input, pieces, rest)| async move {
+                let rest = match rest {
+                    Some(rest) => Ok(rest),
+                    None => match input.try_next().await? {
+                        Some(Input::Chunk(chunk)) => Err(chunk),
+                        Some(Input::MemoryPressure) => {
+                            let told = stream::iter(vec![Ok(DeviceChunk::MemoryPressure)]);
+                            return Ok(Some((told, (input, pieces, None))));
+                        }
+                        None => {
+                            pieces.done();
+                            return Ok::<_, DataFusionError>(None);
+                        }
+                    },
+                };
+                let work = move || {
+                    let mut rest = rest.or_else(|chunk| pieces.begin(chunk))?;
+                    let made = pieces.some(&mut rest)?;
+                    Ok((pieces, (!rest.is_done()).then_some(rest), made))
+                };
+                let (pieces, rest, made) = blocking_task(work).await?;
+                let made = made.into_iter();
+                let made = made.map(|batch| Ok(DeviceChunk::Resident(batch)));
+                Ok(Some((
+                    stream::iter(made.collect::<Vec<_>>()),
+                    (input, pieces, rest),
+                )))
+            },
+        );
         made.try_flatten().boxed()
     }
 
@@ -163,31 +188,40 @@ impl Pieces {
         }
     }
 
-    /// Processes the rows of a chunk, together if memory allows, otherwise in parts.
-    pub(crate) fn of(&self, mut chunk: InputChunk) -> crate::error::Result<Vec<DeviceBatch>> {
+    /// Begins to process the rows of a chunk.
+    pub(crate) fn begin(&self, chunk: InputChunk) -> crate::error::Result<Rest> {
         chunk.check_evaluated(|_| true)?;
         for step in &self.steps {
             step.metrics.chunks.add(1);
         }
-        let rows = 0..chunk.rows();
+        let all = 0..chunk.rows();
+        Ok(Rest {
+            parts: vec![all],
+            chunk,
+            evicted: false,
+        })
+    }
+
+    /// Processes the rest of a chunk, together if memory allows, otherwise in parts. Where memory is short, it returns
+    /// before the end: the reader can free the batches so far, and the next call goes on.
+    pub(crate) fn some(&self, rest: &mut Rest) -> crate::error::Result<Vec<DeviceBatch>> {
+        type Run<'a> = (&'a mut InputChunk, Vec<DeviceBatch>, &'a mut bool);
         let device = self.device.as_ref();
-        let mut made = vec![];
-        // Whether the chunk was evicted, if it could be.
-        let mut evicted = false;
-        let work = |(chunk, made, evicted): &mut (&mut InputChunk, &mut Vec<_>, &mut bool),
-                    part: &Part| {
-            let attempt =
-                |made: &mut &mut Vec<_>, _: &Step<'_>| self.attempt(chunk, &part.rows, made);
+        let work = |(chunk, made, evicted): &mut Run<'_>, part: &Part| {
+            let waits = part.is_last && made.is_empty();
+            let attempt = |made: &mut Vec<_>, _: &Step<'_>| self.attempt(chunk, &part.rows, made);
             // The memory of a chunk that can still be evicted is not waited for.
-            match part.is_last && (**evicted || chunk.resident().is_none()) {
+            match waits && (**evicted || chunk.resident().is_none()) {
                 true => step::retried(device, made, attempt, |_| true),
                 false => step::shared(device, OnRefusal::Shrink, |step| attempt(made, step)),
             }
         };
-        let answer = |(chunk, _, evicted): &mut (&mut InputChunk, &mut Vec<_>, &mut bool),
-                      error: &BowtieError| {
+        let answer = |(chunk, made, evicted): &mut Run<'_>, error: &BowtieError| {
             if !error.is_divisible() && !error.is_out_of_host_memory() {
                 return Ok(Answer::Fail);
+            }
+            if error.is_out_of_device_memory() && !made.is_empty() {
+                return Ok(Answer::Pause);
             }
             let is_first = error.is_out_of_device_memory() && !std::mem::replace(*evicted, true);
             if is_first && chunk.resident().is_some() {
@@ -199,8 +233,9 @@ impl Pieces {
             }
             Ok(Answer::Halve)
         };
-        let mut run = (&mut chunk, &mut made, &mut evicted);
-        by_halves(&mut run, rows, HALVING, work, answer)?;
+        let mut run = (&mut rest.chunk, vec![], &mut rest.evicted);
+        next_parts(&mut run, &mut rest.parts, HALVING, work, answer)?;
+        let made = run.1;
         let peak = self.device.budget().peak();
         for step in &self.steps {
             step.metrics.peak_device_bytes.set_max(peak as usize);

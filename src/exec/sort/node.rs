@@ -16,6 +16,7 @@ use crate::exec::blocking::blocking;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::{Input, InputStream};
 use crate::exec::input::coalesce::inputs;
+use crate::exec::memory::make_way::or_make_way;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceOperator, Execution};
@@ -142,7 +143,14 @@ async fn sorted(
     if run.spec.fetch == Some(0) {
         return Ok(stream::empty().boxed());
     }
-    while let Some(input) = input.try_next().await? {
+    let device = Arc::clone(&run.device);
+    loop {
+        let (before, next) =
+            or_make_way(&device, run, input.try_next(), SortRun::leave_device).await?;
+        run = before;
+        let Some(input) = next else {
+            break;
+        };
         let step = |run: &mut SortRun| match input {
             Input::Chunk(chunk) => run.push(chunk),
             Input::MemoryPressure => run.leave_pool(),

@@ -113,7 +113,7 @@ impl SortRun {
     }
 
     /// Downloads the chunks that are on the device.
-    fn leave_device(&mut self) -> Result<()> {
+    pub(crate) fn leave_device(&mut self) -> Result<()> {
         let (chunks, spilling) = (&mut self.chunks, self.spilling.as_ref());
         step::shared(self.device.as_ref(), OnRefusal::Shrink, |_| {
             for chunk in chunks {

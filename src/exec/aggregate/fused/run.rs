@@ -19,6 +19,7 @@ use crate::exec::blocking::blocking;
 use crate::exec::chunk::DeviceStream;
 use crate::exec::input::chunk::{Input, InputChunk};
 use crate::exec::input::coalesce::pieces;
+use crate::exec::memory::make_way::or_make_way;
 use crate::exec::node::DeviceNode;
 use crate::exec::partition::grace_aggregate::GroupPartitioner;
 use crate::exec::rows::filter::FilterOperator;
@@ -126,7 +127,13 @@ impl FusedRows {
         let mut chunks = pieces(&self.scan, device, context, spilling.as_ref())?;
         let fused = Arc::new(self);
         let mut run = grouping.make_run()?;
-        while let Some(input) = chunks.try_next().await? {
+        loop {
+            let (before, next) =
+                or_make_way(device, run, chunks.try_next(), GroupRun::make_way).await?;
+            run = before;
+            let Some(input) = next else {
+                break;
+            };
             let rows = Arc::clone(&fused);
             let push = move |run: &mut GroupRun| match input {
                 Input::MemoryPressure => run.leave_pool().map(|()| None),
@@ -174,12 +181,15 @@ impl FusedRows {
         if run.metrics.chunks.value() == 0 {
             return Ok(Some(chunk));
         }
-        for batch in self.steps.of(chunk)? {
-            let schema = run.spec.input.plan();
-            let consumer = MemoryConsumer::new("BowtieAggregate[evicted]");
-            let evicted = consumer.register(&self.pool);
-            let chunk = InputChunk::of_batch(batch, &run.device, schema, evicted);
-            run.push(chunk)?;
+        let mut parts = self.steps.begin(chunk)?;
+        while !parts.is_done() {
+            for batch in self.steps.some(&mut parts)? {
+                let schema = run.spec.input.plan();
+                let consumer = MemoryConsumer::new("BowtieAggregate[evicted]");
+                let evicted = consumer.register(&self.pool);
+                let chunk = InputChunk::of_batch(batch, &run.device, schema, evicted);
+                run.push(chunk)?;
+            }
         }
         Ok(None)
     }

@@ -1,5 +1,6 @@
 //! One query, with each of its calls failing in turn.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use datafusion_bowtie::Fault;
@@ -43,8 +44,12 @@ fn times(fault: Fault) -> &'static [u64] {
 
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// On a GPU a refused allocation evicts stored columns of the whole card, those of other tests too.
+static CARD: Mutex<()> = Mutex::new(());
+
 /// Runs each query with each of its calls failing.
 pub(crate) fn sweep(queries: &[Query]) {
+    let _alone = (device() != "host").then(|| CARD.lock().unwrap_or_else(PoisonError::into_inner));
     queries.iter().for_each(sweep_one);
 }
 
