@@ -208,11 +208,12 @@ impl BowtieOptions {
         Self::from_map(Self::of_env())
     }
 
-    /// The options that the environment sets, by name.
+    /// The options that the environment sets, by name, those by former names first.
     fn of_env() -> impl Iterator<Item = (&'static str, String)> {
         let variable = |name: &str| format!("BOWTIE_{}", name.to_ascii_uppercase());
         let set = move |name: &'static str| Some((name, std::env::var(variable(name)).ok()?));
-        Self::NAMES.iter().copied().filter_map(set)
+        let former = FORMER_NAMES.iter().map(|(name, _)| *name);
+        former.chain(Self::NAMES.iter().copied()).filter_map(set)
     }
 
     /// The options of a session, or the defaults if the session was created without them.

@@ -58,7 +58,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             );
             match chosen.and_then(|device| device.reason.as_deref()) {
                 Some(reason) => println!("{reason}"),
-                None => println!("There is no such device: the list above has all of them."),
+                None if has_gpu => {
+                    println!("There is no such device: the list above has all of them.")
+                }
+                None => println!("{}", without_gpu(&all)),
             }
             NOT_USABLE
         }
@@ -102,37 +105,80 @@ fn described(device: &DeviceInfo) -> String {
     lines.join("\n")
 }
 
+/// Whether this is a container.
+fn is_container() -> bool {
+    let inside = ["/.dockerenv", "/run/.containerenv"];
+    inside
+        .iter()
+        .any(|file| std::path::Path::new(file).exists())
+}
+
+/// A part of a reason for which no GPU can be used, and what to do; in a container, if that is something else.
+const ADVICE: [(&str, &str, Option<&str>); 5] = [
+    (
+        "no NVIDIA driver is installed",
+        "If this machine has an NVIDIA GPU, install the NVIDIA driver (nvidia-smi then lists the GPU). The CUDA toolkit is not needed.",
+        Some(
+            "This is a container: start it with --gpus all, on a host with the NVIDIA driver and the NVIDIA container toolkit.",
+        ),
+    ),
+    (
+        "too old: it supports CUDA",
+        "Install driver R545 or newer; the CUDA toolkit is not needed.",
+        None,
+    ),
+    (
+        "compute capability",
+        "The GPU is older than Turing (2018), and cannot run the kernels.",
+        None,
+    ),
+    (
+        "feature 'cuda'",
+        "Build with the feature 'cuda', which is on by default.",
+        None,
+    ),
+    (
+        "finds no GPU",
+        "The driver is there and finds no GPU: nvidia-smi says more. In a container, start it with --gpus all.",
+        None,
+    ),
+];
+
+fn advice(why: &str, in_container: bool) -> &'static str {
+    let of_reason = ADVICE.iter().find(|(reason, ..)| why.contains(reason));
+    match of_reason {
+        Some((_, _, Some(advice))) if in_container => advice,
+        Some((_, advice, _)) => advice,
+        None => "",
+    }
+}
+
 /// What to do where no GPU can be used.
 fn without_gpu(devices: &[DeviceInfo]) -> String {
     let why = devices.iter().find_map(|device| device.reason.as_deref());
-    let why = why.unwrap_or_default();
-    let advice = if why.contains("no NVIDIA driver is installed") {
-        let inside = ["/.dockerenv", "/run/.containerenv"];
-        match inside
-            .iter()
-            .any(|file| std::path::Path::new(file).exists())
-        {
-            true => {
-                "This is a container: start it with --gpus all, on a host with the NVIDIA driver and the NVIDIA container toolkit."
-            }
-            false => {
-                "If this machine has an NVIDIA GPU, install the NVIDIA driver (nvidia-smi then lists the GPU). The CUDA toolkit is not needed."
-            }
-        }
-    } else if why.contains("too old: it supports CUDA") {
-        "Install driver R545 or newer; the CUDA toolkit is not needed."
-    } else if why.contains("compute capability") {
-        "The GPU is older than Turing (2018), and cannot run the kernels."
-    } else if why.contains("feature 'cuda'") {
-        "Build with the feature 'cuda', which is on by default."
-    } else if why.contains("finds no GPU") {
-        "The driver is there and finds no GPU: nvidia-smi says more. In a container, start it with --gpus all."
-    } else {
-        ""
-    };
+    let advice = advice(why.unwrap_or_default(), is_container());
     format!(
         "Without a GPU, range, interval and set joins run on the CPU backend; equi-joins and aggregations stay DataFusion's.\n{advice}"
     )
     .trim_end()
     .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page that quotes the errors of the library, each of which a test of the workspace looks for in the sources.
+    const MESSAGES: &str = include_str!("../../docs/reference/messages.md");
+
+    #[test]
+    fn each_reason_has_its_advice() {
+        for (reason, told, in_container) in ADVICE {
+            assert!(MESSAGES.contains(reason), "{reason}");
+            let why = format!("before: {reason} … behind");
+            assert_eq!(advice(&why, false), told);
+            assert_eq!(advice(&why, true), in_container.unwrap_or(told));
+        }
+        assert_eq!(advice("something else", true), "");
+    }
 }

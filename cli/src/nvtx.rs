@@ -20,14 +20,14 @@ use tracing_subscriber::registry::{LookupSpan, Registry};
 /// The target of the library's spans, and the domain of the ranges.
 const TARGET: &str = "datafusion_bowtie";
 
-static DOMAIN: LazyLock<Domain> = LazyLock::new(|| Domain::new(text(TARGET)));
+static DOMAIN: LazyLock<Domain> = LazyLock::new(|| Domain::new(ascii(TARGET)));
 
 thread_local! {
     /// The ranges of the spans that the thread is in. They end when dropped.
     static RANGES: RefCell<Vec<LocalRange<'static>>> = const { RefCell::new(vec![]) };
 }
 
-/// Makes the ranges from now on. Without a tool that asks for them they cost little.
+/// Makes the ranges from now on. Without a tool they go nowhere.
 pub(crate) fn start() {
     let ranges = Ranges.with_filter(filter_fn(|span| span.target() == TARGET));
     // There is none before: this is called once, at the start.
@@ -35,7 +35,12 @@ pub(crate) fn start() {
 }
 
 /// Text of one byte for each character: Nsight Compute reads no other.
-fn text(text: &str) -> Str {
+fn ascii(text: &str) -> Str {
+    let known = |c: char| matches!(c, ' '..='~');
+    let text: String = text
+        .chars()
+        .map(|c| if known(c) { c } else { '?' })
+        .collect();
     Str::Ascii(CString::new(text).unwrap_or_default())
 }
 
@@ -59,10 +64,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Ranges {
         };
         let extensions = span.extensions();
         let name = extensions.get::<Name>().map_or("", |name| &name.0);
-        let range = DOMAIN.local_range(text(name));
+        let range = DOMAIN.local_range(ascii(name));
         RANGES.with_borrow_mut(|ranges| ranges.push(range));
     }
 
+    /// Spans of the library are entered for the time of a call, so the last one ends first.
     fn on_exit(&self, _: &Id, _: Context<'_, S>) {
         RANGES.with_borrow_mut(|ranges| drop(ranges.pop()));
     }

@@ -127,6 +127,8 @@ struct Seen {
     spilled_bytes: usize,
     /// Nanoseconds in each node, by its place in the plan, with its name.
     nodes: HashMap<usize, (String, usize)>,
+    /// A node that runs, while none below it does.
+    lowest: Option<String>,
 }
 
 impl Seen {
@@ -136,9 +138,12 @@ impl Seen {
         seen
     }
 
-    fn add(&mut self, plan: &Arc<dyn ExecutionPlan>) {
+    /// Adds a node and those below it. Whether one of them runs.
+    fn add(&mut self, plan: &Arc<dyn ExecutionPlan>) -> bool {
         let id = self.nodes.len();
         let mut work = 0;
+        // Of partitions.
+        let (mut begun, mut ended) = (0, 0);
         for metric in plan.metrics().iter().flat_map(|metrics| metrics.iter()) {
             let value = metric.value();
             let count = value.as_usize();
@@ -149,6 +154,8 @@ impl Seen {
                 (_, MetricValue::SpilledBytes(_)) => self.spilled_bytes += count,
                 (_, MetricValue::OutputRows(_)) if plan.children().is_empty() => self.rows += count,
                 (_, MetricValue::ElapsedCompute(_) | MetricValue::Time { .. }) => work += count,
+                (_, MetricValue::StartTimestamp(at)) => begun += usize::from(at.value().is_some()),
+                (_, MetricValue::EndTimestamp(at)) => ended += usize::from(at.value().is_some()),
                 _ => {}
             }
             if let MetricValue::OutputRows(_) = value {
@@ -157,19 +164,27 @@ impl Seen {
             }
         }
         self.nodes.insert(id, (plan.name().to_string(), work));
+        let mut runs = false;
         for input in plan.children() {
-            self.add(input);
+            runs |= self.add(input);
         }
+        if begun > ended && !runs {
+            self.lowest.get_or_insert_with(|| plan.name().to_string());
+        }
+        runs || begun > ended
     }
 
-    /// The node that worked most since `last`.
+    /// The node that worked most since `last`; in a long step, whose time is not known before its end, one whose inputs have ended.
     fn busiest(&self, last: &Self) -> Option<&str> {
         let since = |(id, (name, work)): (&usize, &'_ (String, usize))| {
             let before = last.nodes.get(id).map_or(0, |(_, work)| *work);
             (work.saturating_sub(before), *id, name.len())
         };
         let busiest = self.nodes.iter().max_by_key(|node| since(*node))?;
-        (since(busiest).0 > 0).then_some(busiest.1.0.as_str())
+        match since(busiest).0 > 0 {
+            true => Some(&busiest.1.0),
+            false => self.lowest.as_deref(),
+        }
     }
 
     fn line(&self, last: &Self, elapsed: Duration) -> String {

@@ -184,7 +184,15 @@ class Connection:
         return DataFrame(self._context.read_imported(imported(source)))
 
     def read_parquet(self, path: Paths, *, schema: ArrowSchema | None = None, **options: Any) -> DataFrame:
-        """The rows of Parquet files. The options are DataFusion's for Parquet, such as ``pushdown_filters``."""
+        """The rows of Parquet files. The options are DataFusion's for Parquet, such as ``pushdown_filters``.
+
+        >>> import datafusion_bowtie as bt, tempfile
+        >>> con, folder = bt.connect(), tempfile.mkdtemp()
+        >>> con.sql("SELECT 1 AS a").write_parquet(f"{folder}/one.parquet")
+        1
+        >>> con.read_parquet(f"{folder}/one.parquet").fetchall()
+        [(1,)]
+        """
         return self._read(path, "parquet", schema, options)
 
     def read_csv(
@@ -203,7 +211,7 @@ class Connection:
         schema: ArrowSchema | None = None,
         **options: Any,
     ) -> DataFrame:
-        """The rows of CSV files.
+        r"""The rows of CSV files.
 
         Args:
             path: A path or URL, or several; a directory, or a pattern.
@@ -218,6 +226,13 @@ class Connection:
             schema_infer_max_rec: How many rows tell the types; by default 1000.
             schema: The columns' names and types, if they are not to be inferred.
             **options: Others of DataFusion's for CSV.
+
+        >>> import datafusion_bowtie as bt, tempfile
+        >>> from pathlib import Path
+        >>> path = Path(tempfile.mkdtemp()) / "prices.csv"
+        >>> _ = path.write_text("sku;price\n7;1.5\n")
+        >>> bt.connect().read_csv(path, delimiter=";").fetchall()
+        [(7, 1.5)]
         """
         named = {
             "has_header": has_header,
@@ -241,7 +256,15 @@ class Connection:
         schema: ArrowSchema | None = None,
         **options: Any,
     ) -> DataFrame:
-        """The rows of JSON files: an object on each line, or with ``newline_delimited=False`` one array of objects."""
+        """The rows of JSON files: an object on each line, or with ``newline_delimited=False`` one array of objects.
+
+        >>> import datafusion_bowtie as bt, tempfile
+        >>> con, folder = bt.connect(), tempfile.mkdtemp()
+        >>> con.sql("SELECT 1 AS a").write_json(f"{folder}/one.json")
+        1
+        >>> con.read_json(f"{folder}/one.json").fetchall()
+        [(1,)]
+        """
         named = {"newline_delimited": newline_delimited, "compression": compression}
         return self._read(path, "json", schema, {**named, **options})
 
@@ -274,15 +297,30 @@ class Connection:
         return self._context.get(_option_name(name).lower())
 
     def devices(self) -> DataFrame:
-        """The devices of this machine: the CPU and each GPU, or why there is none."""
+        """The devices of this machine: the CPU and each GPU, or why there is none.
+
+        >>> import datafusion_bowtie as bt
+        >>> bt.connect().devices().filter("device = 'host'").select("device", "usable").fetchall()
+        [('host', True)]
+        """
         return self.sql("SELECT * FROM bowtie_devices()")
 
     def cached(self) -> DataFrame:
-        """The columns that stay on devices between queries."""
+        """The columns that stay on devices between queries.
+
+        >>> import datafusion_bowtie as bt
+        >>> bt.connect().cached().columns[:3]
+        ['device', 'table', 'column']
+        """
         return self.sql("SELECT * FROM bowtie_cache()")
 
     def stats(self) -> DataFrame:
-        """Counters of this process since it began: queries, transfers, evictions and others."""
+        """Counters of this process since it began: queries, transfers, evictions and others.
+
+        >>> import datafusion_bowtie as bt
+        >>> bt.connect().stats().filter("counter = 'retries'").select("counter", "unit").fetchall()
+        [('retries', 'count')]
+        """
         return self.sql("SELECT * FROM bowtie_stats()")
 
     def __repr__(self) -> str:

@@ -74,7 +74,12 @@ class DataFrame:
 
     @property
     def schema(self) -> pa.Schema:
-        """Names and types as a ``pyarrow.Schema``."""
+        """Names and types as a ``pyarrow.Schema``.
+
+        >>> import datafusion_bowtie as bt
+        >>> bt.connect().sql("SELECT 1 AS a").schema.names
+        ['a']
+        """
         return pyarrow("schema").schema(self._frame.schema)
 
     def __arrow_c_schema__(self) -> object:
@@ -212,13 +217,26 @@ class DataFrame:
     # How it runs.
 
     def explain(self, analyze: bool = False) -> PlanExplanation:
-        """The plan: for each node where it runs, and why. Nothing runs, unless ``analyze`` asks for each node's metrics."""
+        """The plan: for each node where it runs, and why. Nothing runs, unless ``analyze`` asks for each node's metrics.
+
+        >>> import datafusion_bowtie as bt
+        >>> con = bt.connect(device="host")
+        >>> print(str(con.sql("SELECT * FROM range(0, 3)").explain()).splitlines()[0])
+        none of 1 operator runs on a device
+        """
         if not analyze:
             return PlanExplanation(*self._frame.explain())
         return PlanExplanation(*self._frame.analyze())
 
     def profile(self, path: str | os.PathLike[str] | None = None) -> Profile:
-        """Runs the query and returns where its time went. With a path the page is written there, too."""
+        """Runs the query and returns where its time went. With a path the page is written there, too.
+
+        >>> import datafusion_bowtie as bt, tempfile
+        >>> path = f"{tempfile.mkdtemp()}/profile.html"
+        >>> profile = bt.connect(device="host").sql("SELECT count(*) FROM range(0, 3)").profile(path)
+        >>> open(path).read() == profile.html
+        True
+        """
         profile = Profile(*self._frame.profile())
         if path is not None:
             profile.save(path)
@@ -238,6 +256,11 @@ class DataFrame:
 
         A path or URL with an extension is a file, another one a directory of files. The options are DataFusion's for Parquet, such as
         ``compression="zstd(3)"``.
+
+        >>> import datafusion_bowtie as bt, tempfile
+        >>> rows = bt.connect().sql("SELECT * FROM range(0, 1000)")
+        >>> rows.write_parquet(f"{tempfile.mkdtemp()}/range.parquet", compression="zstd(3)")
+        1000
         """
         return self._write(path, "parquet", options, partition_by, single_file)
 
@@ -249,9 +272,16 @@ class DataFrame:
         single_file: bool | None = None,
         **options: Any,
     ) -> int:
-        """Writes the rows as CSV and returns their number.
+        r"""Writes the rows as CSV and returns their number.
 
         The options are DataFusion's for CSV, such as ``has_header`` and ``delimiter``.
+
+        >>> import datafusion_bowtie as bt, tempfile
+        >>> path = f"{tempfile.mkdtemp()}/one.csv"
+        >>> bt.connect().sql("SELECT 1 AS a, 'x' AS b").write_csv(path, delimiter=";")
+        1
+        >>> open(path).read()
+        'a;b\n1;x\n'
         """
         return self._write(path, "csv", options, partition_by, single_file)
 
@@ -263,7 +293,15 @@ class DataFrame:
         single_file: bool | None = None,
         **options: Any,
     ) -> int:
-        """Writes the rows as JSON, one a line, and returns their number. The options are DataFusion's for JSON, such as ``compression``."""
+        r"""Writes the rows as JSON, one a line, and returns their number. The options are DataFusion's for JSON, such as ``compression``.
+
+        >>> import datafusion_bowtie as bt, tempfile
+        >>> path = f"{tempfile.mkdtemp()}/one.json"
+        >>> bt.connect().sql("SELECT 1 AS a, 'x' AS b").write_json(path)
+        1
+        >>> open(path).read()
+        '{"a":1,"b":"x"}\n'
+        """
         return self._write(path, "json", options, partition_by, single_file)
 
     def _write(
@@ -293,7 +331,12 @@ class BatchIterator:
 
     @property
     def schema(self) -> pa.Schema:
-        """Names and types of the batches."""
+        """Names and types of the batches.
+
+        >>> import datafusion_bowtie as bt
+        >>> bt.connect().sql("SELECT 1 AS a").to_batches().schema.names
+        ['a']
+        """
         return self._pyarrow.schema(self._batches.schema)
 
     def __iter__(self) -> BatchIterator:
@@ -303,7 +346,13 @@ class BatchIterator:
         return self._pyarrow.record_batch(next(self._batches))
 
     def close(self) -> None:
-        """Ends the query."""
+        """Ends the query, as the end of a ``with`` does.
+
+        >>> import datafusion_bowtie as bt
+        >>> with bt.connect().sql("SELECT * FROM range(0, 1000000000)").to_batches() as batches:
+        ...     next(batches).num_rows > 0
+        True
+        """
         self._batches.close()
 
     def __enter__(self) -> BatchIterator:

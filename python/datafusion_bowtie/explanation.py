@@ -41,5 +41,11 @@ class PlanExplanation:
         return preformatted(self._text)
 
     def to_arrow(self) -> pa.Table:
-        """The same as rows, one for each node."""
+        """The same as rows, one for each node.
+
+        >>> import datafusion_bowtie as bt
+        >>> plan = bt.connect(device="host").sql("SELECT * FROM range(0, 3)").explain()
+        >>> plan.to_arrow().column("node").to_pylist()[-1]
+        'LazyMemoryExec'
+        """
         return pyarrow("to_arrow").table(self._nodes)

@@ -54,7 +54,4 @@ def _refusal(source: object) -> str:
         return f"{name} has no rows yet: register its collect()"
     if name.startswith("pandas."):
         return f"{name} cannot be read: use a DataFrame of pandas 2.2 or newer"
-    return (
-        f"{name} cannot be read as a table: use an object with __arrow_c_stream__, such as a DataFrame of Polars or pandas, a table or "
-        "reader of PyArrow or a relation of DuckDB, or a path or URL"
-    )
+    return f"{name} cannot be read as a table: use a table of PyArrow, Polars, pandas or DuckDB (__arrow_c_stream__), or a path or URL"

@@ -46,7 +46,14 @@ class Profile:
         )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the page, or with a path that ends in ``.json`` the figures, and returns the path."""
+        """Writes the page, or with a path that ends in ``.json`` the figures, and returns the path.
+
+        >>> import datafusion_bowtie as bt, json, tempfile
+        >>> profile = bt.connect(device="host").sql("SELECT count(*) FROM range(0, 3)").profile()
+        >>> path = profile.save(f"{tempfile.mkdtemp()}/profile.json")
+        >>> path.read_text() == profile.json
+        True
+        """
         target = Path(path).expanduser()
         target.write_text(self.json if target.suffix == ".json" else self.html, encoding="utf-8")
         return target

@@ -56,7 +56,9 @@ impl Pull {
     }
 
     pub fn close(&self) {
-        drop(self.state.lock().take());
+        let state = self.state.lock().take();
+        // Not under the lock: buffers of Python run code of Python when they go.
+        drop(state);
     }
 }
 

@@ -14,10 +14,10 @@
 //! uses are evicted first ([`Reclaim`]).
 //!
 //! Locks: a step holds the work lock of a root from its begin to its end. While it holds the lock, it may lock its own
-//! data, and a card's staging rings and kernels. A holder of one of these never asks for the work lock.
+//! data, and a card's staging rings and kernels. A holder of one of these never asks for the work lock. No store is asked under a
+//! budget's own locks: who asks may be its last holder, and then gives back the leases of its columns.
 
 use std::fmt::Debug;
-use std::future::Future;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -34,6 +34,8 @@ pub(crate) struct Budget {
     limit: u64,
     in_use: AtomicU64,
     peak: AtomicU64,
+    /// Steps that shared the device and ended.
+    steps: AtomicU64,
     parent: Option<Arc<Budget>>,
     /// Whether a refused reservation takes from the store.
     reclaims: bool,
@@ -62,11 +64,14 @@ struct Shared {
     work: RwLock<()>,
     /// Threads in [`Budget::wait_for_release`].
     waiting: AtomicUsize,
-    lock: Mutex<()>,
-    /// Notified when a lease is given back while somebody waits.
+    /// How often a lease was given back while somebody waited.
+    releases: Mutex<u64>,
+    /// Notified of these.
     released: Condvar,
-    /// Notified while a step waits and nothing is given back.
-    asked: Notify,
+    /// The addresses of budgets that refused a waiting step, once for each step.
+    needs: Mutex<Vec<usize>>,
+    /// Notified of a new need.
+    needed: Notify,
 }
 
 impl Budget {
@@ -76,6 +81,7 @@ impl Budget {
             limit,
             in_use: AtomicU64::new(0),
             peak: AtomicU64::new(0),
+            steps: AtomicU64::new(0),
             parent: None,
             reclaims: true,
             stores: RwLock::default(),
@@ -109,6 +115,7 @@ impl Budget {
             limit: limit.min(self.limit),
             in_use: AtomicU64::new(0),
             peak: AtomicU64::new(0),
+            steps: AtomicU64::new(0),
             parent: Some(Arc::clone(self)),
             reclaims,
             stores: RwLock::default(),
@@ -245,31 +252,82 @@ impl Budget {
         self.shared.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Asks those who hold memory between their steps to evict it.
-    pub(crate) fn ask(&self) {
-        self.shared.asked.notify_waiters();
+    /// The largest budget of this limit: this one, or one above.
+    fn of_limit(&self, limit: u64) -> &Self {
+        let known = self.and_above().filter(|budget| budget.limit == limit);
+        known.last().unwrap_or(self)
     }
 
-    /// Waits for the next [`Self::ask`] of anybody on this device.
-    pub(crate) fn asked(&self) -> impl Future<Output = ()> {
-        self.shared.asked.notified()
+    fn and_above(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |budget| budget.parent.as_deref())
+    }
+
+    /// Tells those who hold memory between their steps that a step needs some, until the need is dropped: those that count in the budget
+    /// that refused, which has this `limit`.
+    pub(crate) fn need(&self, limit: u64) -> Need {
+        let need = Need {
+            budget: self.of_limit(limit).address(),
+            shared: Arc::clone(&self.shared),
+        };
+        self.shared.needs.lock().push(need.budget);
+        self.shared.needed.notify_waiters();
+        need
+    }
+
+    /// Waits until a step needs memory that this budget counts in.
+    pub(crate) async fn needed(&self) {
+        loop {
+            let next = self.shared.needed.notified();
+            if self.is_needed() {
+                return;
+            }
+            next.await;
+        }
+    }
+
+    fn is_needed(&self) -> bool {
+        let needs = self.shared.needs.lock();
+        let mut above = self.and_above();
+        !needs.is_empty() && above.any(|budget| needs.contains(&budget.address()))
+    }
+
+    /// What tells a budget from others as long as it lives.
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// How many steps that shared the device ended, of all that count in the budget that refused, which has this `limit`.
+    pub(crate) fn steps_of_all(&self, limit: u64) -> u64 {
+        self.of_limit(limit).steps.load(Ordering::Relaxed)
+    }
+
+    /// Counts a step that shared the device.
+    pub(crate) fn step_ended(&self) {
+        for budget in self.and_above() {
+            budget.steps.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Waits until less than `in_use` bytes of the limit are [in use by all](Self::in_use_by_all), for `wait` at most. Whether they are.
     pub(crate) fn wait_for_release(&self, in_use: u64, wait: Duration) -> bool {
         let shared = &self.shared;
         let deadline = Instant::now() + wait;
-        let mut guard = shared.lock.lock();
         shared.waiting.fetch_add(1, Ordering::SeqCst);
-        // Either this thread sees the smaller count, or who gave back sees that it waits.
-        fence(Ordering::SeqCst);
         let released = loop {
+            let seen = *shared.releases.lock();
+            // Either this thread sees the smaller count, or who gave back sees that it waits.
+            fence(Ordering::SeqCst);
+            // Not under the lock: whoever looks at a store may be its last holder, and give back its leases.
             if self.in_use_by_all() < in_use {
                 break true;
             }
-            if shared.released.wait_until(&mut guard, deadline).timed_out() {
-                break self.in_use_by_all() < in_use;
+            if Instant::now() >= deadline {
+                break false;
             }
+            let mut releases = shared.releases.lock();
+            let none = |releases: &mut u64| *releases == seen;
+            let condition = &shared.released;
+            condition.wait_while_until(&mut releases, none, deadline);
         };
         shared.waiting.fetch_sub(1, Ordering::SeqCst);
         released
@@ -319,9 +377,24 @@ impl Budget {
     fn notify(&self) {
         let shared = &self.shared;
         if shared.waiting.load(Ordering::SeqCst) > 0 {
-            // Not between the look of who waits and its sleep.
-            drop(shared.lock.lock());
+            *shared.releases.lock() += 1;
             shared.released.notify_all();
+        }
+    }
+}
+
+/// A step's need of memory that others hold ([`Budget::need`]).
+#[derive(Debug)]
+pub(crate) struct Need {
+    budget: usize,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Need {
+    fn drop(&mut self) {
+        let mut needs = self.shared.needs.lock();
+        if let Some(i) = needs.iter().position(|budget| *budget == self.budget) {
+            needs.swap_remove(i);
         }
     }
 }

@@ -23,6 +23,7 @@ pub(crate) mod presorted;
 pub(crate) mod primitives;
 pub(crate) mod profile;
 pub(crate) mod row_width;
+pub(crate) mod threads;
 pub(crate) mod trace;
 #[cfg(feature = "tracing")]
 pub(crate) mod tracing_spans;

@@ -11,12 +11,14 @@ use datafusion::physical_plan::metrics::{
 use parking_lot::Mutex;
 
 use crate::device::data::results::SetTally;
+use crate::exec::chunk::DeviceChunk;
 use crate::ir::strategies::{GroupStrategy, Materialization};
 
 /// Metrics of one execution of a device node. Clones share their values.
 #[derive(Debug, Clone)]
 pub(crate) struct DeviceMetrics {
-    pub baseline: BaselineMetrics,
+    /// Shared, since a node's end is noted where one of these is dropped.
+    pub baseline: Arc<BaselineMetrics>,
     /// Tiles of the join matrix, or batches of rows, that were processed.
     pub chunks: Count,
     /// Candidate pairs that ranges, tests and compiled filters let through, before the residual filter.
@@ -49,7 +51,7 @@ impl DeviceMetrics {
     pub(crate) fn new(set: &ExecutionPlanMetricsSet) -> Self {
         let partition = 0;
         Self {
-            baseline: BaselineMetrics::new(set, partition),
+            baseline: Arc::new(BaselineMetrics::new(set, partition)),
             chunks: MetricBuilder::new(set).counter("chunks", partition),
             candidate_pairs: MetricBuilder::new(set)
                 .with_category(MetricCategory::Rows)
@@ -124,7 +126,7 @@ impl DeviceMetrics {
 /// Metrics of a scan of resident columns.
 #[derive(Debug, Clone)]
 pub(crate) struct ScanMetrics {
-    pub baseline: BaselineMetrics,
+    pub baseline: Arc<BaselineMetrics>,
     /// Bytes of columns that were on the device before.
     pub resident_bytes: Gauge,
     /// Bytes of columns that were uploaded.
@@ -137,7 +139,7 @@ pub(crate) struct ScanMetrics {
 impl ScanMetrics {
     pub(crate) fn new(set: &ExecutionPlanMetricsSet) -> Self {
         Self {
-            baseline: BaselineMetrics::new(set, 0),
+            baseline: Arc::new(BaselineMetrics::new(set, 0)),
             resident_bytes: bytes(set, "resident_bytes", 0),
             uploaded_bytes: bytes(set, "uploaded_bytes", 0),
             host_cache_bytes: bytes(set, "host_cache_bytes", 0),
@@ -164,6 +166,31 @@ impl ReadMetrics {
             read_bytes: bytes(set, "read_bytes", 0),
             decoded_values: count("decoded_values"),
             pruned_rows: count("pruned_rows"),
+        }
+    }
+}
+
+/// What a node hands to the one above as columns on the device: their bytes there, which columns that are shared count again, and chunks. It
+/// adds to metrics that a node's `BaselineMetrics` have and leave at 0.
+#[derive(Debug)]
+pub(crate) struct ResidentOutput {
+    bytes: Count,
+    chunks: Count,
+}
+
+impl ResidentOutput {
+    pub(crate) fn new(set: &ExecutionPlanMetricsSet) -> Self {
+        let summary = || MetricBuilder::new(set).with_type(MetricType::Summary);
+        Self {
+            bytes: summary().output_bytes(0),
+            chunks: summary().output_batches(0),
+        }
+    }
+
+    pub(crate) fn record(&self, chunk: &DeviceChunk) {
+        if let DeviceChunk::Resident(batch) = chunk {
+            self.bytes.add(batch.bytes() as usize);
+            self.chunks.add(1);
         }
     }
 }

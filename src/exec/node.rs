@@ -18,13 +18,14 @@ use datafusion::physical_plan::{
     ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs,
     apply_expression_roots,
 };
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt as _};
 
 use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
 use crate::device::trace::{self, Scope, Trace};
 use crate::exec::card_times;
 use crate::exec::chunk::DeviceStream;
+use crate::exec::metrics::ResidentOutput;
 use crate::runtime::planned_device::PlannedDevice;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -255,6 +256,8 @@ impl DeviceNode {
             context,
             metrics: &self.metrics,
         })?;
+        let output = ResidentOutput::new(&self.metrics);
+        let chunks = chunks.inspect_ok(move |chunk| output.record(chunk));
         Ok(card_times::in_scope_of(scope, chunks).boxed())
     }
 

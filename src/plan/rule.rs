@@ -2,7 +2,7 @@
 //! the decisions.
 
 use std::cell::OnceCell;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -49,6 +49,19 @@ pub(crate) struct BowtieRule {
     /// The GPU that it decides for, in place of the one of this machine, and the rates of its host.
     #[cfg(test)]
     machine: Option<(Gpu, HostRates)>,
+}
+
+/// Warns, once in the process, of a session whose configuration was replaced after bowtie's options were in it.
+fn warn_without_options(config: &ConfigOptions) {
+    static WARNED: Once = Once::new();
+    if config.extensions.get::<BowtieOptions>().is_none() {
+        WARNED.call_once(|| {
+            log::warn!(
+                "a session's configuration has no options of bowtie, so that their defaults hold: call with_config before with_bowtie, or give \
+                 that configuration options by with_bowtie_options"
+            );
+        });
+    }
 }
 
 impl BowtieRule {
@@ -175,6 +188,7 @@ impl BowtieRule {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        warn_without_options(config);
         let options = BowtieOptions::of(config);
         if options.offload == Offload::Off {
             self.record_off(&plan);

@@ -95,7 +95,7 @@ pub(super) async fn plan_and_report(
     let options = BowtieOptions::of(state.config_options());
     let imagined = rule.is_imagined(&options).then(|| {
         format!(
-            "this machine has no {}; sizes and rates are those of an H100 and its host",
+            "this machine has no {}; it is planned for the memory of an H100 and the rates of an H200 and its host",
             options.device
         )
     });

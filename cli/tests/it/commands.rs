@@ -73,6 +73,12 @@ fn options_come_from_variables_arguments_and_statements() {
     assert_eq!(shown(&home, &["--offload", "off"], &variable).0, of("off"));
     let set = ["--set", "bowtie.offload=force"];
     assert_eq!(shown(&home, &set, &[]).0, of("force"));
+    // The name that an option had before.
+    let (_, former) = shown(&home, &[], &[("BOWTIE_JOIN_STRATEGY", "quick")]);
+    assert!(
+        former.contains("bowtie.equi_join_strategy cannot be 'quick'"),
+        "{former}"
+    );
     let (_, wrong) = shown(&home, &[], &[("BOWTIE_OFFLOAD", "yes")]);
     assert!(wrong.contains("bowtie.offload cannot be 'yes'"), "{wrong}");
     let (_, wrong) = shown(&home, &["--set", "bowtie.ofload=off"], &[]);

@@ -1,6 +1,7 @@
 //! A person at a terminal: typing, history, progress, Ctrl-C.
 
 use std::io::{Read as _, Write as _};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -170,8 +171,21 @@ fn a_long_query_shows_its_progress_and_stops_at_ctrl_c() {
     terminal.press(ENDLESS);
     terminal.press("\r");
     terminal.wait_for("progress", |text| {
-        text.contains(" s · ") && text.contains("host: ")
+        let parts = [
+            " s · ",
+            " rows read · ",
+            " uploaded · ",
+            "BowtieJoinAggregateExec",
+            "host: ",
+        ];
+        parts.iter().all(|part| text.contains(part))
     });
+    // In the middle of a long step, too, whose time is not known yet.
+    for _ in 0..4 {
+        std::thread::sleep(Duration::from_millis(500));
+        let text = terminal.text();
+        assert!(text.contains("BowtieJoinAggregateExec"), "{text}");
+    }
     let begun = Instant::now();
     terminal.press("\u{3}");
     terminal.wait_for_prompt(2);
@@ -205,4 +219,18 @@ fn quiet_sessions_show_no_progress() {
         "{}",
         terminal.written()
     );
+}
+
+/// Where errors go to a file or a pipe, nothing is written while a query runs.
+#[test]
+fn pipes_show_no_progress() {
+    let home = Home::new();
+    let mut command = home.command(&["--offload", "force", "--device", "host", "-c", ENDLESS]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(child.try_wait().unwrap().is_none(), "the query has ended");
+    child.kill().unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }

@@ -46,6 +46,51 @@ fn who_waits_is_woken_by_a_release() {
     assert!(session.wait_for_release(in_use, Duration::ZERO));
 }
 
+/// A store of which whoever looks at it is the last holder.
+#[derive(Debug)]
+struct Leaving {
+    _lease: Lease,
+    itself: Mutex<Option<Arc<Self>>>,
+}
+
+impl Reclaim for Leaving {
+    fn stored(&self) -> u64 {
+        drop(self.itself.lock().take());
+        0
+    }
+
+    fn reclaimable(&self) -> u64 {
+        0
+    }
+
+    fn reclaim(&self, _: u64) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn who_waits_may_be_the_last_holder_of_a_store() {
+    let root = Budget::new(100);
+    let in_use = {
+        let lease = root.of_store().lease(30, "stored").unwrap();
+        let store = Arc::new(Leaving {
+            _lease: lease,
+            itself: Mutex::default(),
+        });
+        *store.itself.lock() = Some(Arc::clone(&store));
+        let store: Arc<dyn Reclaim> = store;
+        root.take_from(&Arc::downgrade(&store));
+        root.in_use()
+    };
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let waits = Arc::clone(&root);
+    std::thread::spawn(move || {
+        sender.send(waits.wait_for_release(in_use, Duration::from_secs(20)))
+    });
+    let released = receiver.recv_timeout(Duration::from_secs(60));
+    assert_eq!((released, root.in_use()), (Ok(true), 0));
+}
+
 #[test]
 fn room_is_that_of_the_tightest_budget() {
     let root = Budget::new(100);

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
 use rayon::ThreadPool;
 use rayon::prelude::*;
 
@@ -12,6 +11,7 @@ use crate::device::budget::Budget;
 use crate::device::faults::Fault;
 use crate::device::primitives::device::Device;
 use crate::device::profile::DeviceProfile;
+use crate::device::threads;
 use crate::error::{BowtieError, Result};
 
 /// The host's cores and memory.
@@ -26,7 +26,7 @@ pub(crate) struct HostDevice {
 impl HostDevice {
     /// A device of all cores, whose allocations `budget` bounds.
     pub(crate) fn new(budget: Arc<Budget>) -> Result<Self> {
-        let pool = threads()?;
+        let pool = threads::pool()?;
         Ok(Self {
             budget,
             cancelled: Arc::default(),
@@ -44,20 +44,6 @@ impl HostDevice {
             ..self.clone()
         }
     }
-}
-
-/// The thread pool of the process, started once. All handles of the CPU backend share it, whatever their budgets.
-fn threads() -> Result<Arc<ThreadPool>> {
-    static POOL: Mutex<Option<Arc<ThreadPool>>> = Mutex::new(None);
-    let mut started = POOL.lock();
-    if let Some(pool) = started.as_ref() {
-        return Ok(Arc::clone(pool));
-    }
-    let pool = rayon::ThreadPoolBuilder::new()
-        .thread_name(|i| format!("bowtie-host-{i}"))
-        .build()
-        .map_err(|e| BowtieError::Device(format!("cannot start the host's threads: {e}")))?;
-    Ok(Arc::clone(started.insert(Arc::new(pool))))
 }
 
 impl Device for HostDevice {

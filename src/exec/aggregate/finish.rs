@@ -8,8 +8,13 @@ use arrow::array::new_empty_array;
 use crate::device::data::batch::DeviceBatch;
 use crate::error::{IfItFits as _, Result};
 use crate::exec::aggregate::output::{Finished, FinishedRun};
+use crate::exec::aggregate::resident::ResidentGroups;
 use crate::exec::aggregate::run::GroupRun;
+use crate::exec::memory::on_request::Evictable;
 use crate::exec::memory::step::{self, Step};
+
+/// The share of the budget from which on groups are evicted for others, as a divisor.
+const WORTHWHILE_SHARE: u64 = 64;
 
 impl FinishedRun for GroupRun {
     fn next_groups(&mut self) -> Result<Option<Finished>> {
@@ -33,6 +38,26 @@ impl FinishedRun for GroupRun {
     }
 }
 
+impl Evictable for GroupRun {
+    /// Few groups stay: without them all later ones would be merged on the host.
+    fn holds_device_memory(&self) -> bool {
+        let groups = self.resident.as_ref();
+        let worthwhile = self.device.budget().limit() / WORTHWHILE_SHARE;
+        groups.is_some_and(|groups| groups.bytes() as u64 > worthwhile)
+    }
+
+    fn evict_for_others(&mut self) -> Result<()> {
+        // On the host they may take more.
+        let resident = self.resident.as_ref().map_or(0, ResidentGroups::bytes);
+        let bytes = self.partials.bytes() + 2 * resident;
+        match self.table.can_spill() || self.table.account(bytes).is_ok_and(|fits| fits) {
+            true => self.shared_step(Self::leave_device).map(|_| ()),
+            // What the pool refuses stays where it is.
+            false => self.account(),
+        }
+    }
+}
+
 impl GroupRun {
     /// Downloads the resident groups to free device memory; false if there are none.
     pub(crate) fn leave_device(&mut self) -> Result<bool> {
@@ -44,14 +69,6 @@ impl GroupRun {
         }
         self.account()?;
         Ok(true)
-    }
-
-    /// Evicts the resident groups, if there are any, as a step.
-    pub(crate) fn make_way(&mut self) -> Result<()> {
-        match self.resident {
-            None => Ok(()),
-            Some(_) => self.shared_step(|run| run.leave_device().map(|_| ())),
-        }
     }
 
     /// The distinct groups, if they are resident and the last merge fits.

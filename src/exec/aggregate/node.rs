@@ -19,7 +19,7 @@ use crate::exec::chunk::DeviceStream;
 use crate::exec::input::chunk::{Input, InputStream};
 use crate::exec::input::coalesce::{coalesced, inputs};
 use crate::exec::input::prefetch::Prefetch;
-use crate::exec::memory::make_way::or_make_way;
+use crate::exec::memory::on_request::await_or_evict;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceOperator, Execution, OutputOnDevice};
@@ -160,8 +160,8 @@ async fn by_chunk(grouping: GroupPartitioner, chunks: InputStream) -> Result<Gro
     let on = Arc::clone(&device);
     let mut chunks = Prefetch::new(chunks, on, run.needed(), spilling, metrics.clone());
     loop {
-        let (before, next) = or_make_way(&device, run, chunks.next(), GroupRun::make_way).await?;
-        run = before;
+        let next;
+        (run, next) = await_or_evict(&device, run, chunks.next()).await?;
         let Some(input) = next else {
             return Ok(run);
         };

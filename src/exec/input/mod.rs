@@ -3,3 +3,5 @@
 pub(crate) mod chunk;
 pub(crate) mod coalesce;
 pub(crate) mod prefetch;
+pub(crate) mod resident_chunk;
+pub(crate) mod waiting;

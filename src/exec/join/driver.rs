@@ -16,7 +16,7 @@ use crate::exec::input::coalesce::inputs;
 use crate::exec::input::prefetch::Prefetch;
 use crate::exec::join::gather::{gather, needs_right_without_left};
 use crate::exec::join::walk::{JoinWalk, MatchSink, WalkInputs};
-use crate::exec::memory::make_way::or_make_way;
+use crate::exec::memory::on_request::await_or_evict;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::Execution;
@@ -139,9 +139,7 @@ impl<S: MatchSink> Driver<S> {
                 continue;
             }
             let (mut walk, input) = match &mut self.right {
-                Some(right) => {
-                    or_make_way(&self.device, walk, right.next(), JoinWalk::make_way).await?
-                }
+                Some(right) => await_or_evict(&self.device, walk, right.next()).await?,
                 None => (walk, None),
             };
             self.step = Some(match input {

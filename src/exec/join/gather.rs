@@ -7,12 +7,10 @@ use datafusion::error::Result;
 use futures::TryStreamExt;
 
 use crate::device::primitives::device::Device;
-use crate::error::BowtieError;
-use crate::exec::blocking::{joined, spawn_blocking};
+use crate::exec::blocking::blocking_task;
 use crate::exec::input::chunk::{Input, InputChunk, InputStream};
-use crate::exec::memory::make_way::or_make_way;
+use crate::exec::memory::on_request::{Gathered, await_or_evict};
 use crate::exec::memory::spill::Spilling;
-use crate::exec::memory::step::{self, OnRefusal};
 
 /// Whether the join emits rows even if the left side is empty.
 pub(crate) fn needs_right_without_left(kind: JoinType) -> bool {
@@ -28,36 +26,26 @@ pub(crate) async fn gather(
     device: &Arc<dyn Device>,
     spilling: Option<&Spilling>,
 ) -> Result<Vec<InputChunk>> {
-    let mut gathered: Vec<InputChunk> = vec![];
+    let mut gathered = Gathered::new(device, spilling);
     loop {
-        let evicts = spilling.cloned();
-        let on = Arc::clone(device);
-        let evict = move |gathered: &mut Vec<InputChunk>| {
-            step::shared(on.as_ref(), OnRefusal::Shrink, |_| {
-                for chunk in gathered {
-                    chunk.evict(evicts.as_ref());
-                }
-                Ok(())
-            })
-        };
-        let (before, input) = or_make_way(device, gathered, chunks.try_next(), evict).await?;
-        gathered = before;
+        let input;
+        (gathered, input) = await_or_evict(device, gathered, chunks.try_next()).await?;
         let Some(input) = input else {
-            return Ok(gathered);
+            return Ok(gathered.chunks);
         };
         let memory_pressure = matches!(input, Input::MemoryPressure);
-        gathered.extend(input.into_chunk());
+        gathered.chunks.extend(input.into_chunk());
         if let Some(spilling) = spilling
             && (memory_pressure || spilling.pool_is_full())
         {
             let spilling = spilling.clone();
-            gathered = joined(spawn_blocking(move || {
-                for chunk in &mut gathered {
+            let spill = move || {
+                for chunk in &mut gathered.chunks {
                     chunk.leave_host(&spilling)?;
                 }
-                Ok::<_, BowtieError>(gathered)
-            }))
-            .await??;
+                Ok(gathered)
+            };
+            gathered = blocking_task(spill).await?;
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::exec::join::reduction::Reduction;
 use crate::exec::join::tiles::matrix::Matrix;
 use crate::exec::join::tiles::probed_tile::ProbedTile;
 use crate::exec::join::tiles::tile::Tile;
+use crate::exec::memory::on_request::Evictable;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::memory::step::{self, OnRefusal, Step};
 use crate::exec::metrics::DeviceMetrics;
@@ -136,6 +137,16 @@ pub(crate) struct JoinWalk<S: MatchSink> {
     reduction: Option<Reduction>,
     pub(crate) sink: S,
     pub(crate) metrics: DeviceMetrics,
+}
+
+impl<S: MatchSink> Evictable for JoinWalk<S> {
+    fn holds_device_memory(&self) -> bool {
+        self.wants_right() && self.matrix.is_resident()
+    }
+
+    fn evict_for_others(&mut self) -> Result<()> {
+        self.matrix.leave_device()
+    }
 }
 
 impl<S: MatchSink> JoinWalk<S> {
@@ -253,15 +264,6 @@ impl<S: MatchSink> JoinWalk<S> {
     pub(crate) fn leave_pool(&mut self) -> Result<()> {
         self.matrix.leave_pool()?;
         S::leave_pool(self)
-    }
-
-    /// Evicts all rows of both sides, between two right chunks.
-    pub(crate) fn make_way(&mut self) -> Result<()> {
-        let device = Arc::clone(&self.device);
-        step::shared(device.as_ref(), OnRefusal::Shrink, |_| {
-            self.matrix.leave_device();
-            Ok(())
-        })
     }
 
     /// Does a bounded amount of work and returns its output, if any.

@@ -1,8 +1,11 @@
 //! Evicts chunks of a join: from the device to the host, and from the host to files.
 
+use std::sync::Arc;
+
 use crate::error::Result;
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::join::tiles::matrix::Matrix;
+use crate::exec::memory::on_request::evict_each;
 
 impl Matrix {
     /// Downloads rows that are only on the device; false if there are none.
@@ -18,11 +21,21 @@ impl Matrix {
         evicted
     }
 
-    /// Evicts all rows, those that the host has too without a copy.
-    pub(crate) fn leave_device(&mut self) {
-        self.evict();
+    /// Whether rows are on the device.
+    pub(crate) fn is_resident(&self) -> bool {
+        let mut chunks = self.left.iter().chain(&self.right);
+        self.resident_left.is_some()
+            || self.resident_right.is_some()
+            || chunks.any(|chunk| chunk.resident().is_some())
+    }
+
+    /// Evicts all rows, those that the host has too without a copy, chunk by chunk.
+    pub(crate) fn leave_device(&mut self) -> Result<()> {
+        let device = Arc::clone(&self.device);
         self.resident_left = None;
         self.resident_right = None;
+        let chunks = self.left.iter_mut().chain(&mut self.right);
+        evict_each(chunks, device.as_ref(), self.spilling.as_ref())
     }
 
     /// Spills all left chunks except `left_chunk` if the memory pool is nearly full.

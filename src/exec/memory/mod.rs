@@ -2,7 +2,7 @@
 
 pub(crate) mod compact_views;
 pub(crate) mod evict;
-pub(crate) mod make_way;
+pub(crate) mod on_request;
 pub(crate) mod shrink;
 pub(crate) mod spill;
 pub(crate) mod spilled_chunk;

@@ -12,7 +12,7 @@ pub(crate) enum Answer {
     Repeat,
     /// Work on their halves, one after the other. Fail if the rows cannot be halved.
     Halve,
-    /// Leave these rows, and those after them, for a later call.
+    /// Leave the halves of these rows, and the rows after them, for a later call.
     Pause,
     /// Fail.
     Fail,
@@ -52,7 +52,14 @@ pub(crate) fn by_halves<R: ?Sized>(
     work: impl FnMut(&mut R, &Part) -> Result<()>,
     answer: impl FnMut(&mut R, &BowtieError) -> Result<Answer>,
 ) -> Result<()> {
-    next_parts(run, &mut vec![rows], halving, work, answer)
+    let mut parts = vec![rows];
+    next_parts(run, &mut parts, halving, work, answer)?;
+    match parts.is_empty() {
+        true => Ok(()),
+        false => Err(BowtieError::Internal(
+            "a pause where there is no later call".into(),
+        )),
+    }
 }
 
 /// As [`by_halves`], on the rows of `parts`, the last part first, until `answer` asks for a pause. The rest stays in
@@ -75,8 +82,11 @@ pub(crate) fn next_parts<R: ?Sized>(
         };
         match (answer(run, &error)?, halves) {
             (Answer::Repeat, _) => parts.push(part.rows),
-            (Answer::Pause, _) => {
-                parts.push(part.rows);
+            (Answer::Pause, halves) => {
+                match halves {
+                    Some([first, second]) => parts.extend([second, first]),
+                    None => parts.push(part.rows),
+                }
                 return Ok(());
             }
             (Answer::Halve, Some([first, second])) => parts.extend([second, first]),
@@ -168,26 +178,32 @@ mod tests {
 
     #[test]
     fn after_a_pause_the_rest_is_done() {
-        let (all, first, second) = (0..10, 0..5, 5..10);
-        let (mut done, mut parts) = (vec![], vec![all]);
-        let work = |done: &mut Vec<Range<usize>>, part: &Part| match part.rows.len() <= 5
-            && done.is_empty()
+        let all = 0..10;
+        let (mut done, mut parts, mut calls) = (vec![], vec![all], 0);
+        // Only one part fits until the caller has taken it.
+        let work = |fits: &mut Vec<Range<usize>>, part: &Part| match part.rows.len() <= 5
+            && fits.is_empty()
         {
             true => {
-                done.push(part.rows.clone());
+                fits.push(part.rows.clone());
                 Ok(())
             }
             false => Err(refused(part.rows.len() as u64, 5)),
         };
-        let answer = |done: &mut Vec<_>, _: &BowtieError| match done.is_empty() {
+        let answer = |fits: &mut Vec<_>, _: &BowtieError| match fits.is_empty() {
             true => Ok(Answer::Halve),
             false => Ok(Answer::Pause),
         };
-        next_parts(&mut done, &mut parts, HALVING, work, answer).unwrap();
-        assert_eq!((&done, &parts), (&vec![first], &vec![second.clone()]));
-        done.clear();
-        next_parts(&mut done, &mut parts, HALVING, work, answer).unwrap();
-        assert_eq!((done, parts.len()), (vec![second], 0));
+        while !parts.is_empty() {
+            let mut some = vec![];
+            next_parts(&mut some, &mut parts, HALVING, work, answer).unwrap();
+            done.extend(some.into_iter().flatten());
+            calls += 1;
+        }
+        assert_eq!(done, Vec::from_iter(0..10));
+        assert!(calls > 2, "{calls}");
+        let paused = by_halves(&mut vec![], 0..10, HALVING, work, answer);
+        assert!(matches!(paused, Err(BowtieError::Internal(_))));
     }
 
     #[test]

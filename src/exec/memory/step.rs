@@ -7,8 +7,7 @@
 //! |---|---|---|
 //! | defer | [`Step::may_shrink`] is false | the step runs while the consumer reads its operator's last output, which frees memory |
 //! | evict, shrink | `evict.rs`, `shrink.rs`, in the step | always otherwise; what is only faster, such as a key bitmap, is done without ([`IfItFits`](crate::error::IfItFits)) |
-//! | retry | [`retried`] | nothing is left to evict or to shrink: with exclusive use of the device, and after others gave memory back |
-//! | ask | [`or_make_way`](super::make_way::or_make_way) | a retry waits: tasks that await their inputs evict what they hold |
+//! | retry | [`retried`] | nothing is left to evict or to shrink: with exclusive use of the device, and after others gave memory back, those that await their inputs [on request](super::on_request) |
 //!
 //! A thread is in one step at a time: a step that waited for another one on the same thread would wait forever.
 
@@ -17,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 
+use crate::device::budget::Budget;
 use crate::device::counters::Counted;
 use crate::device::data::structures::Flags;
 use crate::device::primitives::device::Device;
@@ -26,7 +26,7 @@ use crate::error::{BowtieError, Result};
 /// How often a waiting thread checks whether its query was cancelled.
 const LOOK: Duration = Duration::from_millis(50);
 /// The last attempt is made after this time without a release.
-const QUIET: Duration = Duration::from_millis(250);
+const QUIET: Duration = Duration::from_millis(500);
 /// Attempts after releases end after this time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -45,14 +45,17 @@ pub(crate) enum OnRefusal {
 
 /// The device's work lock, held while the step runs.
 enum Use<'a> {
-    Shared(#[expect(dead_code, reason = "a guard")] RwLockReadGuard<'a, ()>),
+    Shared(
+        #[expect(dead_code, reason = "a guard")] RwLockReadGuard<'a, ()>,
+        &'a Budget,
+    ),
     Exclusive(#[expect(dead_code, reason = "a guard")] RwLockWriteGuard<'a, ()>),
 }
 
 /// A running step. It holds the work lock until it is dropped.
 pub(crate) struct Step<'a> {
     on_refusal: OnRefusal,
-    _use: Use<'a>,
+    device_use: Use<'a>,
 }
 
 impl<'a> Step<'a> {
@@ -62,7 +65,7 @@ impl<'a> Step<'a> {
         }
         Ok(Self {
             on_refusal,
-            _use: device_use,
+            device_use,
         })
     }
 
@@ -74,13 +77,13 @@ impl<'a> Step<'a> {
         }
         if let Some(guard) = device.budget().share_within(Duration::ZERO) {
             device.check_cancelled()?;
-            return Self::new(on_refusal, Use::Shared(guard));
+            return Self::new(on_refusal, Use::Shared(guard, device.budget()));
         }
         waiting_for_memory(|| {
             loop {
                 device.check_cancelled()?;
                 if let Some(guard) = device.budget().share_within(LOOK) {
-                    return Self::new(on_refusal, Use::Shared(guard));
+                    return Self::new(on_refusal, Use::Shared(guard, device.budget()));
                 }
             }
         })
@@ -105,6 +108,11 @@ impl<'a> Step<'a> {
 
 impl Drop for Step<'_> {
     fn drop(&mut self) {
+        if let Use::Shared(_, budget) = self.device_use
+            && self.on_refusal == OnRefusal::Shrink
+        {
+            budget.step_ended();
+        }
         IN_STEP.set(false);
     }
 }
@@ -120,20 +128,46 @@ pub(crate) fn shared<T>(
 }
 
 /// Runs `work` as a step that shares the device with others. After a transient refusal it is retried with exclusive use
-/// of the device, if `again` says that the failed attempt left `run` unchanged.
+/// of the device, if `again` says that the failed attempt left `run` unchanged. While it waits, others evict what they
+/// hold between their steps.
 pub(crate) fn retried<R, T>(
     device: &dyn Device,
     run: &mut R,
     work: impl Fn(&mut R, &Step<'_>) -> Result<T>,
     again: impl Fn(&R) -> bool,
 ) -> Result<T> {
+    attempts(device, run, work, again, true)
+}
+
+/// As [`retried`], for work that can be done without: nobody evicts for it.
+pub(crate) fn retried_if_it_fits<R, T>(
+    device: &dyn Device,
+    run: &mut R,
+    work: impl Fn(&mut R, &Step<'_>) -> Result<T>,
+    again: impl Fn(&R) -> bool,
+) -> Result<T> {
+    attempts(device, run, work, again, false)
+}
+
+fn attempts<R, T>(
+    device: &dyn Device,
+    run: &mut R,
+    work: impl Fn(&mut R, &Step<'_>) -> Result<T>,
+    again: impl Fn(&R) -> bool,
+    needs: bool,
+) -> Result<T> {
     let mut done = shared(device, OnRefusal::Shrink, |step| work(run, step));
     let (budget, deadline) = (device.budget(), Instant::now() + PATIENCE);
-    let (mut last, mut in_use) = (false, u64::MAX);
+    // Bytes in use, and steps of others, after the last attempt with exclusive use.
+    let mut known: Option<(u64, u64)> = None;
+    let mut is_last = false;
     loop {
-        match &done {
-            Err(error) if error.is_transient() && again(run) => {}
+        let limit = match &done {
+            Err(BowtieError::OutOfDeviceMemory { limit, .. }) => *limit,
             _ => return done,
+        };
+        if !done.as_ref().is_err_and(BowtieError::is_transient) || !again(run) {
+            return done;
         }
         let exclusive = waiting_for_memory(|| Step::exclusive(device, deadline))?;
         let Some(step) = exclusive else {
@@ -141,23 +175,34 @@ pub(crate) fn retried<R, T>(
         };
         trace::count(Counted::Retries, 1);
         done = work(run, &step);
-        let before = std::mem::replace(&mut in_use, budget.in_use_by_all());
+        // Others at work may free memory yet. What can be done without does not wait for them.
+        let steps = if needs { budget.steps_of_all(limit) } else { 0 };
+        let now = (budget.in_use_by_all(), steps);
         drop(step);
-        if done.is_ok() || (last && in_use >= before) {
+        let unchanged = known.is_some_and(|known| now.0 >= known.0 && now.1 == known.1);
+        if done.is_ok() || (is_last && unchanged) {
             return done;
         }
-        let quiet = Instant::now() + QUIET;
-        last = waiting_for_memory(|| {
-            while !budget.wait_for_release(in_use, LOOK) {
-                device.check_cancelled()?;
-                if Instant::now() >= quiet {
-                    return Ok(true);
-                }
-                budget.ask();
-            }
-            Ok(false)
-        })?;
+        known = Some(now);
+        is_last = !released(device, now.0, needs.then_some(limit))?;
     }
+}
+
+/// Waits until less than `in_use` bytes are in use by all. False if nothing was released for long. `needed`: the limit
+/// of the budget that refused, for which others evict what they hold.
+fn released(device: &dyn Device, in_use: u64, needed: Option<u64>) -> Result<bool> {
+    let (budget, quiet) = (device.budget(), Instant::now() + QUIET);
+    let mut need = None;
+    waiting_for_memory(|| {
+        while !budget.wait_for_release(in_use, LOOK) {
+            device.check_cancelled()?;
+            if Instant::now() >= quiet {
+                return Ok(false);
+            }
+            need = need.take().or_else(|| Some(budget.need(needed?)));
+        }
+        Ok(true)
+    })
 }
 
 /// Runs `wait`, whose time counts as waiting for memory that others hold.
@@ -177,7 +222,6 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::device::budget::Budget;
     use crate::device::host::device::HostDevice;
 
     #[test]

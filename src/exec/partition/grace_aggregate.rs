@@ -67,8 +67,11 @@ impl GroupPartitioner {
         if !self.may_partition() || !memory_limits.may_gather(&self.spec.input.schema()) {
             return Ok(GroupingPath::ByChunk(input));
         }
-        let first = Peek::of(input, LEAST_CHUNKS).await?;
-        let any_resident = first.chunks.iter().any(|chunk| chunk.resident().is_some());
+        let first = Peek::of(input, &memory_limits, LEAST_CHUNKS).await?;
+        let any_resident = first
+            .chunks()
+            .iter()
+            .any(|chunk| chunk.resident().is_some());
         // Resident chunks take device memory while they wait.
         let first = match any_resident || first.memory_pressure {
             true => first,
@@ -82,7 +85,7 @@ impl GroupPartitioner {
             return Ok(GroupingPath::ByChunk(first.all()));
         }
         let partitions = match first.are_all() {
-            true => (first.chunks.len() as u64 * 4).div_ceil(TARGET_QUARTERS) as u32,
+            true => (first.chunks().len() as u64 * 4).div_ceil(TARGET_QUARTERS) as u32,
             false => PARTITIONS,
         };
         let partitions = partitions.min(memory_limits.most_partitions());
@@ -92,7 +95,7 @@ impl GroupPartitioner {
             null_equal: true,
             partitions,
         };
-        let most = memory_limits.round_rows(first.chunks.first())?;
+        let most = memory_limits.round_rows(first.chunks().first())?;
         let partitioner =
             Partitioner::new(&Arc::new(memory_limits), keys, self.limits(), first.all());
         // Rows that do not fit the memory pool are spilled.
@@ -139,13 +142,13 @@ impl GroupPartitioner {
         let (spec, device) = (Arc::clone(&self.spec), Arc::clone(&self.device));
         let metrics = self.metrics.clone();
         let count = move |first: &mut Peek| {
-            let chunks = [&first.chunks[0], &first.chunks[1]];
+            let chunks = [&first.chunks()[0], &first.chunks()[1]];
             if chunks.iter().any(|chunk| !chunk.failures().is_empty()) {
                 return Ok(false);
             }
             let device = device.as_ref();
             let groups = |(): &mut (), _: &Step<'_>| groups_of(chunks, &spec, device, &metrics);
-            match step::retried(device, &mut (), groups, |()| true) {
+            match step::retried_if_it_fits(device, &mut (), groups, |()| true) {
                 Ok(known) => Ok(known.are_many()),
                 // Groups that do not fit are many.
                 Err(error) if error.is_divisible() => Ok(true),

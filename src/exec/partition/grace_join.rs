@@ -27,6 +27,7 @@ use crate::device::primitives::device::Device;
 use crate::exec::blocking::blocking_task;
 use crate::exec::input::chunk::{Input, InputChunk, InputStream};
 use crate::exec::join::fast_paths::semi_bitmap::BitmapSemiJoin;
+use crate::exec::memory::on_request::{Gathered, await_or_evict};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::partition::keys::Keys;
@@ -147,7 +148,14 @@ impl Grace {
         if !partitioned {
             return Ok((left, right));
         }
-        let right = Peek::of(right, LEAST_CHUNKS).await?;
+        let limits = Arc::clone(&self.memory_limits);
+        let held = Gathered {
+            chunks: left,
+            ..Gathered::new(&limits.device, limits.spilling.as_ref())
+        };
+        let right = Peek::of(right, &limits, LEAST_CHUNKS);
+        let (held, right) = await_or_evict(&limits.device, held, right).await?;
+        let left = held.chunks;
         if right.known_chunks() < LEAST_CHUNKS {
             return Ok((left, right.all()));
         }
@@ -162,7 +170,7 @@ impl Grace {
             Some(_) => rows,
             None => ROUND.saturating_mul(rows),
         };
-        let most = most.min(self.memory_limits.round_rows(right.chunks.first())?);
+        let most = most.min(self.memory_limits.round_rows(right.chunks().first())?);
         let right = self.partitioner(Side::Right, partitions, right.all());
         let right = right.in_rounds(most, rows / 2);
         Ok((left, right.into_stream()))

@@ -1,13 +1,17 @@
 //! [`Peek`]: the first chunks of an input, read ahead to decide how to process it.
 
+use std::sync::Arc;
+
 use datafusion::error::Result;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::exec::input::chunk::{Input, InputChunk, InputStream};
+use crate::exec::memory::on_request::{Gathered, await_or_evict};
+use crate::exec::partition::limits::Limits;
 
 /// The first chunks of an input, and the stream of the rest.
 pub(crate) struct Peek {
-    pub chunks: Vec<InputChunk>,
+    held: Gathered,
     /// Whether the memory pool refused the chunk after these. Nothing more is read ahead then.
     pub memory_pressure: bool,
     /// `None` if the input has no more chunks.
@@ -16,9 +20,9 @@ pub(crate) struct Peek {
 
 impl Peek {
     /// Reads at most `most` chunks. It stops early at the end of the input or at memory pressure.
-    pub(crate) async fn of(input: InputStream, most: usize) -> Result<Self> {
+    pub(crate) async fn of(input: InputStream, limits: &Limits, most: usize) -> Result<Self> {
         let first = Self {
-            chunks: vec![],
+            held: Gathered::new(&limits.device, limits.spilling.as_ref()),
             memory_pressure: false,
             rest: Some(input),
         };
@@ -31,8 +35,11 @@ impl Peek {
             && !self.memory_pressure
             && let Some(rest) = &mut self.rest
         {
-            match rest.try_next().await? {
-                Some(Input::Chunk(chunk)) => self.chunks.push(chunk),
+            let device = Arc::clone(&self.held.device);
+            let next;
+            (self.held, next) = await_or_evict(&device, self.held, rest.try_next()).await?;
+            match next {
+                Some(Input::Chunk(chunk)) => self.held.chunks.push(chunk),
                 Some(Input::MemoryPressure) => self.memory_pressure = true,
                 None => self.rest = None,
             }
@@ -40,9 +47,14 @@ impl Peek {
         Ok(self)
     }
 
+    /// The chunks that were read.
+    pub(crate) fn chunks(&self) -> &[InputChunk] {
+        &self.held.chunks
+    }
+
     /// The number of chunks that were read, and of one that the memory pool refused.
     pub(crate) fn known_chunks(&self) -> usize {
-        self.chunks.len() + usize::from(self.memory_pressure)
+        self.chunks().len() + usize::from(self.memory_pressure)
     }
 
     /// Whether these are all chunks of the input.
@@ -52,7 +64,7 @@ impl Peek {
 
     /// All chunks of the input, in their order.
     pub(crate) fn all(self) -> InputStream {
-        let chunks = self.chunks.into_iter().map(Input::Chunk);
+        let chunks = self.held.chunks.into_iter().map(Input::Chunk);
         let signal = self.memory_pressure.then_some(Input::MemoryPressure);
         let rest = self.rest.unwrap_or_else(|| stream::empty().boxed());
         stream::iter(chunks.chain(signal).map(Ok))

@@ -90,18 +90,12 @@ pub(crate) struct Pieces {
 }
 
 /// The rows of a chunk that are not processed yet.
-pub(crate) struct Rest {
+pub(crate) struct Unprocessed {
     chunk: InputChunk,
     /// The next part last.
     parts: Vec<Range<usize>>,
     /// Whether the chunk was evicted, if it could be.
     evicted: bool,
-}
-
-impl Rest {
-    pub(crate) fn is_done(&self) -> bool {
-        self.parts.is_empty()
-    }
 }
 
 impl Pieces {
@@ -142,10 +136,10 @@ impl Pieces {
         let made = stream::try_unfold(
             (input, self, None),
             |(mut input, pieces, rest)| async move {
-                let rest = match rest {
-                    Some(rest) => Ok(rest),
+                let unprocessed = match rest {
+                    Some(rest) => rest,
                     None => match input.try_next().await? {
-                        Some(Input::Chunk(chunk)) => Err(chunk),
+                        Some(Input::Chunk(chunk)) => pieces.begin(chunk)?,
                         Some(Input::MemoryPressure) => {
                             let told = stream::iter(vec![Ok(DeviceChunk::MemoryPressure)]);
                             return Ok(Some((told, (input, pieces, None))));
@@ -157,11 +151,10 @@ impl Pieces {
                     },
                 };
                 let work = move || {
-                    let mut rest = rest.or_else(|chunk| pieces.begin(chunk))?;
-                    let made = pieces.some(&mut rest)?;
-                    Ok((pieces, (!rest.is_done()).then_some(rest), made))
+                    let processed = pieces.process(unprocessed);
+                    processed.map(|(made, rest)| (pieces, made, rest))
                 };
-                let (pieces, rest, made) = blocking_task(work).await?;
+                let (pieces, made, rest) = blocking_task(work).await?;
                 let made = made.into_iter();
                 let made = made.map(|batch| Ok(DeviceChunk::Resident(batch)));
                 Ok(Some((
@@ -189,22 +182,25 @@ impl Pieces {
     }
 
     /// Begins to process the rows of a chunk.
-    pub(crate) fn begin(&self, chunk: InputChunk) -> crate::error::Result<Rest> {
+    pub(crate) fn begin(&self, chunk: InputChunk) -> crate::error::Result<Unprocessed> {
         chunk.check_evaluated(|_| true)?;
         for step in &self.steps {
             step.metrics.chunks.add(1);
         }
         let all = 0..chunk.rows();
-        Ok(Rest {
+        Ok(Unprocessed {
             parts: vec![all],
             chunk,
             evicted: false,
         })
     }
 
-    /// Processes the rest of a chunk, together if memory allows, otherwise in parts. Where memory is short, it returns
-    /// before the end: the reader can free the batches so far, and the next call goes on.
-    pub(crate) fn some(&self, rest: &mut Rest) -> crate::error::Result<Vec<DeviceBatch>> {
+    /// Processes the rows of a chunk, together if memory allows, otherwise in parts. Where memory is short, it returns before the end, with the
+    /// rest: the reader can free the batches so far before it goes on.
+    pub(crate) fn process(
+        &self,
+        mut rest: Unprocessed,
+    ) -> crate::error::Result<(Vec<DeviceBatch>, Option<Unprocessed>)> {
         type Run<'a> = (&'a mut InputChunk, Vec<DeviceBatch>, &'a mut bool);
         let device = self.device.as_ref();
         let work = |(chunk, made, evicted): &mut Run<'_>, part: &Part| {
@@ -220,7 +216,7 @@ impl Pieces {
             if !error.is_divisible() && !error.is_out_of_host_memory() {
                 return Ok(Answer::Fail);
             }
-            if error.is_out_of_device_memory() && !made.is_empty() {
+            if error.is_transient() && !made.is_empty() {
                 return Ok(Answer::Pause);
             }
             let is_first = error.is_out_of_device_memory() && !std::mem::replace(*evicted, true);
@@ -240,7 +236,8 @@ impl Pieces {
         for step in &self.steps {
             step.metrics.peak_device_bytes.set_max(peak as usize);
         }
-        Ok(made)
+        let rest = (!rest.parts.is_empty()).then_some(rest);
+        Ok((made, rest))
     }
 
     /// Processes some rows of a chunk, and adds the batch to `made` unless it is empty.

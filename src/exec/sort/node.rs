@@ -16,7 +16,7 @@ use crate::exec::blocking::blocking;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::{Input, InputStream};
 use crate::exec::input::coalesce::inputs;
-use crate::exec::memory::make_way::or_make_way;
+use crate::exec::memory::on_request::await_or_evict;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceOperator, Execution};
@@ -145,9 +145,8 @@ async fn sorted(
     }
     let device = Arc::clone(&run.device);
     loop {
-        let (before, next) =
-            or_make_way(&device, run, input.try_next(), SortRun::leave_device).await?;
-        run = before;
+        let next;
+        (run, next) = await_or_evict(&device, run, input.try_next()).await?;
         let Some(input) = next else {
             break;
         };

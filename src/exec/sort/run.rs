@@ -16,6 +16,7 @@ use crate::device::primitives::keys::SortKey;
 use crate::error::{BowtieError, IfItFits as _, Result};
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::memory::compact_views::{compact_views, has_views};
+use crate::exec::memory::on_request::{Evictable, evict_each};
 use crate::exec::memory::shrink::{Answer, Halving, Part, by_halves};
 use crate::exec::memory::spill::{Spilling, spilled_rows};
 use crate::exec::memory::step::{self, OnRefusal};
@@ -59,6 +60,16 @@ pub(crate) enum Sorted {
     Nothing,
     OnDevice(Box<SortedRows>),
     Runs(Vec<Run>),
+}
+
+impl Evictable for SortRun {
+    fn holds_device_memory(&self) -> bool {
+        self.chunks.iter().any(|chunk| chunk.resident().is_some())
+    }
+
+    fn evict_for_others(&mut self) -> Result<()> {
+        self.leave_device()
+    }
 }
 
 impl SortRun {
@@ -113,14 +124,9 @@ impl SortRun {
     }
 
     /// Downloads the chunks that are on the device.
-    pub(crate) fn leave_device(&mut self) -> Result<()> {
-        let (chunks, spilling) = (&mut self.chunks, self.spilling.as_ref());
-        step::shared(self.device.as_ref(), OnRefusal::Shrink, |_| {
-            for chunk in chunks {
-                chunk.evict(spilling);
-            }
-            Ok(())
-        })
+    fn leave_device(&mut self) -> Result<()> {
+        let spilling = self.spilling.as_ref();
+        evict_each(self.chunks.iter_mut(), self.device.as_ref(), spilling)
     }
 
     /// Adds the first `fetch` rows of a chunk, or of each of its parts.
@@ -290,7 +296,8 @@ impl SortRun {
             let order = run.in_order(&batch, run.spec.fetch)?;
             Ok((batch, order))
         };
-        let sorted = step::retried(device.as_ref(), self, sort, |_| true).if_it_fits()?;
+        let sorted = step::retried_if_it_fits(device.as_ref(), self, sort, |_| true);
+        let sorted = sorted.if_it_fits()?;
         let peak = device.budget().peak();
         self.metrics.peak_device_bytes.set_max(peak as usize);
         Ok(sorted.map(|(batch, order)| {

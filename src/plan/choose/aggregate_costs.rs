@@ -40,7 +40,7 @@ impl NodeCosts<'_> {
     fn with_join(&self, above: &AboveJoin) -> Option<WithJoin> {
         let (join, source) = self.plan.join(above.join)?;
         let inputs: [NodeId; 2] = self.plan.node(above.join).inputs[..].try_into().ok()?;
-        let always = matches!(join.gain, Gain::OnAnyDevice);
+        let always = matches!(join.gain, Gain::OnAnyDevice | Gain::OnAnyGpu(_));
         match &above.fused {
             Ok(fused) if above.separate.is_none() => {
                 let rows = self.side_rows(inputs);

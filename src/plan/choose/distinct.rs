@@ -8,7 +8,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::exec::scan::table::Table;
 use crate::plan::choose::cardinality::is_text;
-use crate::plan::choose::short_text::source;
+use crate::plan::choose::origin::source;
 use crate::plan::choose::statistics::StatisticsCache;
 use crate::spec::rows::RowExpressions;
 

@@ -3,7 +3,9 @@
 use datafusion::common::stats::Precision;
 
 use crate::error::Decline;
+use crate::ir::side::Side;
 use crate::plan::choose::statistics::{RowEstimate, StatisticsCache};
+use crate::plan::choose::unique_keys::side_of_unique_keys;
 use crate::plan::recognise::source::JoinSource;
 use crate::spec::join::ColumnComparison;
 
@@ -18,6 +20,8 @@ const FEW_PAIRS: u64 = 1 << 16;
 pub(crate) enum Gain {
     /// On any device, the host among them: DataFusion has no good algorithm for it.
     OnAnyDevice,
+    /// On any GPU; the reason is why it is declined on the host.
+    OnAnyGpu(Decline),
     /// On a GPU, if the estimates say so; the reason is why it is declined otherwise.
     ByEstimate(Decline),
     /// On none.
@@ -61,10 +65,42 @@ pub(crate) fn gain(
         true => why_not_all_pairs(source, compiled, rows),
         false => None,
     };
-    match reason.or_else(|| few_pairs(rows)) {
-        Some(reason) => Gain::Nowhere(Decline(reason)),
+    if let Some(reason) = reason.or_else(|| few_pairs(rows)) {
+        return Gain::Nowhere(Decline(reason));
+    }
+    match side_of_unique_keys(source) {
+        Some(side) => Gain::OnAnyGpu(Decline(format!(
+            "{}: DataFusion's equi-join tests its filter on each, and a CPU gains nothing; bowtie.offload = 'force' offloads it",
+            few_pairs_of_unique_keys(side)
+        ))),
         None => Gain::OnAnyDevice,
     }
+}
+
+fn few_pairs_of_unique_keys(side: Side) -> String {
+    format!(
+        "its keys are unique on the {side} side and leave at most a pair for each row of the {} side",
+        side.other()
+    )
+}
+
+/// Why equal keys of a set join leave hardly more pairs than rows, by what is known of them.
+fn few_pairs_of_keys(
+    source: &JoinSource,
+    rows: (RowEstimate, RowEstimate),
+    statistics: &StatisticsCache,
+) -> Option<String> {
+    if let Some(side) = side_of_unique_keys(source) {
+        return Some(few_pairs_of_unique_keys(side));
+    }
+    let (left, right) = (rows.0.rows()?, rows.1.rows()?);
+    let values = statistics.distinct_keys(source)?;
+    let pairs = left as f64 * right as f64 / values.max(1) as f64;
+    (pairs <= left as f64 + right as f64).then(|| {
+        format!(
+            "its keys have about {values} distinct values and leave about {pairs:.0} pairs of {left} and {right} rows"
+        )
+    })
 }
 
 /// Why DataFusion's nested loop join is better for a join that tests every pair.
@@ -107,17 +143,12 @@ pub(crate) fn set_join_gain(
     if let Some(reason) = few_pairs(rows) {
         return Gain::Nowhere(Decline(reason));
     }
-    if let (Some(left), Some(right)) = (rows.0.rows(), rows.1.rows())
-        && let Some(values) = statistics.distinct_keys(source)
-    {
-        let pairs = left as f64 * right as f64 / values.max(1) as f64;
-        if pairs <= left as f64 + right as f64 {
-            return Gain::Nowhere(Decline(format!(
-                "its keys have about {values} distinct values and leave about {pairs:.0} pairs of {left} and {right} rows: DataFusion's equi-join evaluates the function on each"
-            )));
-        }
+    match few_pairs_of_keys(source, rows, statistics) {
+        Some(why) => Gain::Nowhere(Decline(format!(
+            "{why}: DataFusion's equi-join evaluates the function on each"
+        ))),
+        None => Gain::OnAnyDevice,
     }
-    Gain::OnAnyDevice
 }
 
 /// Why a device gains nothing from a join of few rows, where they are known exactly.

@@ -201,7 +201,7 @@ impl<'a> NodeCosts<'a> {
             return None;
         };
         let inputs: [NodeId; 2] = node.inputs[..].try_into().ok()?;
-        let always = matches!(join.gain, Gain::OnAnyDevice);
+        let always = matches!(join.gain, Gain::OnAnyDevice | Gain::OnAnyGpu(_));
         let rows = self.side_rows(inputs);
         if !always {
             let unknown = "the cardinality of an input is unknown, so its cost cannot be estimated: collect statistics, or SET bowtie.offload = 'force'";

@@ -84,6 +84,8 @@ impl<'a> Policy<'a> {
         let gains = match &join.gain {
             _ if self.options.offload == Offload::Force => Ok(()),
             Gain::OnAnyDevice => Ok(()),
+            Gain::OnAnyGpu(_) if self.by_itself => Ok(()),
+            Gain::OnAnyGpu(decline) => Err(decline),
             Gain::Nowhere(decline) => Err(decline),
             Gain::ByEstimate(decline) => self.offloaded(id, decline),
         };

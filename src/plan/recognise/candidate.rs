@@ -61,7 +61,7 @@ impl JoinCandidate {
         };
         let gains = match self.gain {
             Gain::Nowhere(_) => false,
-            Gain::ByEstimate(_) => by_itself,
+            Gain::ByEstimate(_) | Gain::OnAnyGpu(_) => by_itself,
             Gain::OnAnyDevice => by_itself || !is_equi,
         };
         gains && matches!(self.spec, Err(Refusal::Decline(_)))

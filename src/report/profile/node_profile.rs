@@ -96,7 +96,7 @@ impl NodeProfile {
         self.named("output_bytes").filter(|_| self.counts_output())
     }
 
-    /// Whether it counts the bytes and batches that come out. Operators on a device count rows alone.
+    /// Whether it counts the bytes and batches that come out. Operators on a device count rows alone where these are not columns there.
     fn counts_output(&self) -> bool {
         self.named("output_batches") != Some(0) || self.rows() == Some(0)
     }

@@ -207,8 +207,9 @@ impl fmt::Display for Profile {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         writeln!(
             f,
-            "{} rows; planning {:.1} ms, execution {:.1} ms",
+            "{} {}; planning {:.1} ms, execution {:.1} ms",
             self.rows,
+            if self.rows == 1 { "row" } else { "rows" },
             ms(self.planning),
             ms(self.execution)
         )?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::docs::messages::{PAGES, messages};
-use crate::docs::sources::{Literal, MEMBERS, files, literals, text_of};
+use crate::docs::sources::{Literal, MEMBERS, files, literals, messages_of_python, text_of};
 
 /// Folders and files of the library whose texts are messages, unless [`NO_MESSAGES`] has them.
 const OF_MESSAGES: [&str; 13] = [
@@ -176,6 +176,17 @@ fn every_message_of_the_sources_is_on_a_page() {
             count += 1;
             if !on_pages.iter().any(|page| says(page, &source)) {
                 missing.push(format!("{}: {}", file.display(), literal.value));
+            }
+        }
+    }
+    let (of_python, raised) = messages_of_python();
+    assert!(raised.is_empty(), "{raised:#?} raise no message");
+    for message in of_python {
+        let source = words(&message);
+        if source.len() >= LEAST_WORDS {
+            count += 1;
+            if !on_pages.iter().any(|page| says(page, &source)) {
+                missing.push(format!("python/datafusion_bowtie: {message}"));
             }
         }
     }

@@ -44,6 +44,38 @@ pub(super) fn texts_of_python() -> Vec<String> {
     texts
 }
 
+/// The messages among the texts of the Python package's own files, and the lines that raise something else than such a message.
+pub(super) fn messages_of_python() -> (Vec<String>, Vec<String>) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python/datafusion_bowtie");
+    let (mut messages, mut others) = (vec![], vec![]);
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "py") {
+            continue;
+        }
+        let mut in_refusal = false;
+        for line in fs::read_to_string(path).unwrap().lines() {
+            if line.starts_with("def ") {
+                in_refusal = line.starts_with("def _refusal(");
+            }
+            let code = line.trim();
+            if let Some(raised) = code.strip_prefix("raise ")
+                && !["(message", "(_refusal("]
+                    .iter()
+                    .any(|made| raised.contains(made))
+            {
+                others.push(line.to_string());
+            }
+            // The name of what is refused is no message.
+            if code.starts_with("message = ") || (in_refusal && !code.starts_with("name = ")) {
+                let quoted = line.split('"').skip(1).step_by(2);
+                messages.extend(quoted.map(str::to_string));
+            }
+        }
+    }
+    (messages, others)
+}
+
 /// The text of a file up to its own tests.
 pub(super) fn text_of(file: &Path) -> String {
     let text = fs::read_to_string(file).unwrap();

@@ -1,8 +1,13 @@
 //! What `bowtie.offload = 'auto'` offloads on the host, and which aggregations are fused with their join.
 
+use std::sync::Arc;
+
+use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion::prelude::SessionContext;
 use insta::assert_snapshot;
 
 use crate::plan::explain_function::decisions;
+use crate::support::answer::plan_of;
 use crate::support::snapshot::{run, session};
 
 #[tokio::test]
@@ -60,6 +65,110 @@ async fn auto_offloads_many_pairs() {
     }
     let query = "SELECT many.a FROM many JOIN more ON many.a > more.a";
     assert_snapshot!(decisions(&context, query).await, @"NestedLoopJoinExec offloaded: the left side is sorted by one column, in which all inequalities are ranges");
+}
+
+/// Keys that leave a row of one side make few pairs, on each of which DataFusion's hash join tests the inequality.
+#[tokio::test]
+async fn auto_leaves_inequalities_beside_unique_keys() {
+    let context = session("auto").await;
+    run(
+        &context,
+        "CREATE TABLE many AS SELECT value % 20 AS k, value % 30 AS l, value AS a FROM generate_series(1, 600)",
+    )
+    .await
+    .unwrap();
+    let keys = "many.k = g.k AND many.l = g.l";
+    let join = |kind: &str, right: &str, on: &str| {
+        let read = match kind {
+            "LEFT SEMI" | "LEFT ANTI" => "a",
+            // DataFusion removes an outer join of which nothing is read.
+            _ => "a, g.m",
+        };
+        format!("SELECT many.{read} FROM many {kind} JOIN {right} AS g ON {on} AND many.a > g.m")
+    };
+    let sums = "(SELECT k, l, sum(a) AS m FROM many GROUP BY k, l)";
+    for (kind, right, on) in [
+        ("", sums, keys),
+        ("LEFT", sums, keys),
+        ("RIGHT", sums, keys),
+        ("FULL", sums, keys),
+        ("LEFT SEMI", sums, keys),
+        ("LEFT ANTI", sums, keys),
+        // A filter, a projection and a semi join keep what is unique.
+        (
+            "",
+            "(SELECT m + 1 AS m, l, k + 0 AS other, k FROM (SELECT k, l, sum(a) AS m FROM many GROUP BY k, l HAVING sum(a) > 50))",
+            keys,
+        ),
+        (
+            "",
+            "(SELECT s.k, s.l, s.m FROM (SELECT k, l, sum(a) AS m FROM many GROUP BY k, l) AS s LEFT SEMI JOIN many AS o ON s.m = o.a)",
+            keys,
+        ),
+        (
+            "",
+            "(SELECT k, sum(a) AS m FROM many GROUP BY k)",
+            "many.k = g.k",
+        ),
+        (
+            "",
+            "(SELECT k, sum(a) AS m, max(l) AS l FROM many GROUP BY k)",
+            keys,
+        ),
+        (
+            "",
+            "(SELECT k, l, k + l AS m FROM (SELECT DISTINCT k, l FROM many))",
+            keys,
+        ),
+    ] {
+        let sql = join(kind, right, on);
+        let (unique, other) = sides_of_groups(&context, &sql).await;
+        let said = decisions(&context, &sql).await;
+        let expected = format!(
+            "HashJoinExec declined: its keys are unique on the {unique} side and leave at most a pair for each row of the {other} side: DataFusion's equi-join tests its filter on each, and a CPU gains nothing; bowtie.offload = 'force' offloads it"
+        );
+        assert!(said.contains(&expected), "{sql}: {said}");
+    }
+    for (right, on) in [
+        (sums, "many.k = g.k"),
+        (sums, "many.k = g.k AND many.l + 1 = g.l + 1"),
+        (
+            "(SELECT k, l, sum(a) AS m FROM many GROUP BY ROLLUP (k, l))",
+            keys,
+        ),
+        (
+            "(SELECT x.k, x.l, x.m FROM (SELECT k, l, sum(a) AS m FROM many GROUP BY k, l) AS x JOIN many AS y ON x.k = y.k)",
+            keys,
+        ),
+    ] {
+        let said = decisions(&context, &join("", right, on)).await;
+        assert!(
+            said.contains("HashJoinExec offloaded"),
+            "{right} {on}: {said}"
+        );
+    }
+    run(&context, "SET bowtie.offload = 'force'").await.unwrap();
+    let forced = decisions(&context, &join("", sums, keys)).await;
+    assert!(forced.contains("HashJoinExec offloaded"), "{forced}");
+}
+
+/// The side of a plan's topmost hash join that has an aggregation, and the other one.
+async fn sides_of_groups(context: &SessionContext, sql: &str) -> (&'static str, &'static str) {
+    let mut plan = plan_of(context, sql).await.unwrap();
+    while plan.name() != "HashJoinExec" {
+        let children = plan.children();
+        plan = Arc::clone(children[0]);
+    }
+    let has_groups = |side: &Arc<dyn ExecutionPlan>| {
+        displayable(side.as_ref())
+            .indent(false)
+            .to_string()
+            .contains("AggregateExec")
+    };
+    match has_groups(plan.children()[0]) {
+        true => ("left", "right"),
+        false => ("right", "left"),
+    }
 }
 
 /// An expression without a program is evaluated by the distinct values of names, but not of texts as long as messages.

@@ -129,7 +129,9 @@ async fn a_plan_for_a_gpu() {
     let why = report.summary.imagined.as_deref();
     assert_eq!(
         why,
-        Some("this machine has no cuda:9; sizes and rates are those of an H100 and its host")
+        Some(
+            "this machine has no cuda:9; it is planned for the memory of an H100 and the rates of an H200 and its host"
+        )
     );
     let (here, there) = (
         report.summary.estimated_ms.unwrap(),

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use arrow::array::AsArray;
 use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::prelude::SessionContext;
 
+use crate::support::answer::plan_of;
 use crate::support::session::{device, session, set};
 use crate::support::tables::{mixed_table, register};
 
@@ -14,12 +16,18 @@ fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap()
 }
 
-#[tokio::test]
-async fn a_profile_has_the_rows_times_and_spans_of_a_query() {
+/// A session that offloads all it can, with two tables.
+fn forced() -> SessionContext {
     let ctx = session();
     register(&ctx, "r", &mixed_table(900, 0.1, 1));
     register(&ctx, "s", &mixed_table(700, 0.1, 2));
     set(&ctx, "bowtie.offload", "force");
+    ctx
+}
+
+#[tokio::test]
+async fn a_profile_has_the_rows_times_and_spans_of_a_query() {
+    let ctx = forced();
     let sql = "SELECT r.g, count(*), sum(s.a) FROM r JOIN s ON r.a < s.a GROUP BY r.g ORDER BY r.g";
     let expected = ctx.sql(sql).await.unwrap().count().await.unwrap();
     let query = ctx.sql(sql).await.unwrap();
@@ -92,6 +100,22 @@ async fn a_profile_has_the_rows_times_and_spans_of_a_query() {
         );
         assert!(join["device_ms"].as_f64().unwrap() > 0.0);
     }
+}
+
+/// A join whose rows stay on the device tells their bytes there.
+#[tokio::test]
+async fn rows_on_the_device_have_bytes() {
+    let ctx = forced();
+    let sql = "SELECT r.g, s.g, count(*) FROM r JOIN s ON r.a = s.a GROUP BY r.g, s.g";
+    let query = ctx.sql(sql).await.unwrap();
+    let profile = datafusion_bowtie::profile(query).await.unwrap();
+    let json = json(&profile.to_json());
+    let nodes = json["nodes"].as_array().unwrap();
+    let join = nodes.iter().find(|node| node["name"] == "BowtieJoinExec");
+    let join = join.unwrap_or_else(|| panic!("{profile}"));
+    let (rows, bytes) = (join["rows"].as_u64(), join["bytes"].as_u64());
+    // Two columns of at least a byte.
+    assert!(rows > Some(0) && bytes > rows, "{join}");
 }
 
 /// Text of the query cannot leave the page's script.
@@ -171,10 +195,7 @@ fn metrics_of(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
 
 #[tokio::test]
 async fn explain_analyze_has_the_times_of_the_card_and_other_queries_do_without() {
-    let ctx = session();
-    register(&ctx, "r", &mixed_table(900, 0.1, 1));
-    register(&ctx, "s", &mixed_table(700, 0.1, 2));
-    set(&ctx, "bowtie.offload", "force");
+    let ctx = forced();
     let sql = "SELECT r.g, s.a, r.b FROM r JOIN s ON r.a < s.a AND r.b > 0";
     let analyzed = ctx.sql(&format!("EXPLAIN ANALYZE {sql}")).await.unwrap();
     let batches = analyzed.collect().await.unwrap();
@@ -194,13 +215,7 @@ async fn explain_analyze_has_the_times_of_the_card_and_other_queries_do_without(
         );
         assert!(has("BowtieDownloadExec", "d2h_time"), "{text}");
     }
-    let plan = ctx
-        .sql(sql)
-        .await
-        .unwrap()
-        .create_physical_plan()
-        .await
-        .unwrap();
+    let plan = plan_of(&ctx, sql).await.unwrap();
     let rows = collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap();
     assert!(rows.iter().map(|batch| batch.num_rows()).sum::<usize>() > 0);
     let metrics = metrics_of(&plan);

@@ -10,6 +10,7 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::host::columns::values::{bytes_of, gather_parts};
 use crate::device::primitives::transfer::TransferPrimitives;
+use crate::device::threads;
 use crate::error::{IfItFits as _, Result};
 
 impl CudaDevice {
@@ -27,7 +28,8 @@ impl CudaDevice {
             None => {
                 drop(resident);
                 let ids = rows.read_once(|| self.words_to_host(rows))?;
-                gather_parts(&self.stream.budget, &lazy.parts, ids)
+                let budget = &self.stream.budget;
+                threads::in_pool(|| gather_parts(budget, &lazy.parts, ids))?
             }
         }
     }

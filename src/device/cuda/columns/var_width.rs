@@ -21,6 +21,7 @@ use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
+use crate::device::threads;
 use crate::error::{BowtieError, Result};
 
 /// The most bytes of a column's values: offsets have 32 bits, and Arrow's are signed.
@@ -167,8 +168,11 @@ fn write_ends<O: OffsetSizeTrait>(offsets: &[O], ends: &mut [u32], base: usize) 
 /// Calls `each` for all tasks, in parallel unless this thread is a rayon worker: a waiting worker might steal other
 /// work.
 pub(crate) fn at_once<T: Send>(tasks: Vec<T>, each: impl Fn(T) + Sync + Send) {
-    match rayon::current_thread_index() {
-        None if tasks.len() > 1 => tasks.into_par_iter().for_each(each),
+    let is_worker = rayon::current_thread_index().is_some();
+    match threads::pool() {
+        Ok(pool) if tasks.len() > 1 && !is_worker => {
+            pool.install(|| tasks.into_par_iter().for_each(each));
+        }
         _ => tasks.into_iter().for_each(each),
     }
 }

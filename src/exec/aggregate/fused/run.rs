@@ -19,7 +19,7 @@ use crate::exec::blocking::blocking;
 use crate::exec::chunk::DeviceStream;
 use crate::exec::input::chunk::{Input, InputChunk};
 use crate::exec::input::coalesce::pieces;
-use crate::exec::memory::make_way::or_make_way;
+use crate::exec::memory::on_request::await_or_evict;
 use crate::exec::node::DeviceNode;
 use crate::exec::partition::grace_aggregate::GroupPartitioner;
 use crate::exec::rows::filter::FilterOperator;
@@ -128,9 +128,8 @@ impl FusedRows {
         let fused = Arc::new(self);
         let mut run = grouping.make_run()?;
         loop {
-            let (before, next) =
-                or_make_way(device, run, chunks.try_next(), GroupRun::make_way).await?;
-            run = before;
+            let next;
+            (run, next) = await_or_evict(device, run, chunks.try_next()).await?;
             let Some(input) = next else {
                 break;
             };
@@ -181,9 +180,11 @@ impl FusedRows {
         if run.metrics.chunks.value() == 0 {
             return Ok(Some(chunk));
         }
-        let mut parts = self.steps.begin(chunk)?;
-        while !parts.is_done() {
-            for batch in self.steps.some(&mut parts)? {
+        let mut rest = Some(self.steps.begin(chunk)?);
+        while let Some(unprocessed) = rest.take() {
+            let batches;
+            (batches, rest) = self.steps.process(unprocessed)?;
+            for batch in batches {
                 let schema = run.spec.input.plan();
                 let consumer = MemoryConsumer::new("BowtieAggregate[evicted]");
                 let evicted = consumer.register(&self.pool);

@@ -14,7 +14,8 @@ use crate::device::budget::Budget;
 use crate::device::host::device::HostDevice;
 use crate::exec::chunk::DeviceChunk;
 use crate::exec::input::chunk::*;
-use crate::exec::input::coalesce::{Gathering, Waiting};
+use crate::exec::input::coalesce::Gathering;
+use crate::exec::input::waiting::Waiting;
 use crate::exec::transfer::chunk_limits::ChunkLimits;
 
 fn pool() -> Arc<dyn MemoryPool> {
@@ -275,4 +276,50 @@ async fn rows_without_columns_are_not_spilled() {
         }
     }
     assert_eq!((rows, signals), (7, 1));
+}
+
+/// Pieces that wait for more are evicted where others need the memory. None is lost, and those that are to stay apart do.
+#[tokio::test]
+async fn waiting_pieces_are_evicted_for_others() {
+    for (pool, spills, apart, expected) in [
+        (1 << 20, false, false, vec![(20, false), (10, true)]),
+        (40, false, false, vec![(20, true), (10, true)]),
+        (40, true, true, vec![(10, false), (10, false), (10, true)]),
+    ] {
+        let device = device(1 << 20);
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(pool));
+        let mut pieces = gathering(&device, &pool, &[10, 10, 10], 25);
+        pieces.waiting.spilling = spills.then(|| spilling(&pool));
+        pieces.apart = apart;
+        let pieces_of_others = pieces.chunks.take().unwrap();
+        let slow = pieces_of_others.then(|piece| async {
+            tokio::task::yield_now().await;
+            piece
+        });
+        pieces.chunks = Some(slow.boxed());
+        let need = device.budget().need(1 << 20);
+        let mut chunks = vec![next(&mut pieces).await.unwrap()];
+        if apart {
+            chunks.push(next(&mut pieces).await.unwrap());
+        }
+        drop(need);
+        while let Some(chunk) = next(&mut pieces).await {
+            chunks.push(chunk);
+        }
+        let kinds = chunks.iter();
+        let kinds = kinds.map(|chunk| (chunk.rows(), chunk.resident().is_some()));
+        assert_eq!(Vec::from_iter(kinds), expected);
+        let metrics = DeviceMetrics::new(&Default::default());
+        let mut values = vec![];
+        for chunk in &chunks {
+            // The pool may have room for no copy of resident rows, and for a part of spilled ones.
+            for row in 0..chunk.rows() {
+                let rows = row..row + 1;
+                let row = chunk.upload(device.as_ref(), &rows, &[Need::Now], &metrics);
+                let array = device.download(row.unwrap().column(0).unwrap()).unwrap();
+                values.push(array.as_primitive::<Int64Type>().value(0));
+            }
+        }
+        assert_eq!(values, Vec::from_iter(0..30));
+    }
 }

@@ -175,6 +175,15 @@ async fn an_aggregation_of_resident_rows_is_offloaded() {
     assert_eq!(on, rows(&context, sql).await);
 }
 
+/// A GPU takes an inequality beside unique keys, which a CPU leaves to DataFusion's hash join.
+#[tokio::test]
+async fn an_inequality_beside_unique_keys_is_offloaded() {
+    let context = session(H200);
+    let sql = "SELECT s.y FROM s JOIN (SELECT k, sum(x) AS m FROM r GROUP BY k) g ON s.k = g.k AND s.y > g.m";
+    let offloaded = offloaded(&context, sql).await;
+    assert!(offloaded.contains(&"JoinExec".to_string()), "{offloaded:?}");
+}
+
 /// Few rows are grouped by the node that joins them.
 #[tokio::test]
 async fn an_aggregation_of_few_rows_is_one_node_with_its_join() {

@@ -27,7 +27,7 @@ fn next(before: u64, times: u64) -> u64 {
         _ => (3, 3),
     };
     match times {
-        // Each may be retried for a quarter of a second.
+        // Each may be retried for half a second.
         u64::MAX => 8 * before + 7,
         _ if before < one_by_one => before + 1,
         _ => before + before / share + 1,

@@ -30,6 +30,7 @@ use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::structures::GroupDomain;
 use crate::device::primitives::device::Device;
+use crate::device::threads;
 use crate::error::Result;
 use crate::list_sets::same_lists::are_same_lists;
 
@@ -169,7 +170,7 @@ impl CudaDevice {
         let lists = self.stream.download(column)?;
         if let Some(source) = &domain.source
             && takes_all(groups.is_some(), not_null)?
-            && are_same_lists(&source.lists, &lists)
+            && threads::in_pool(|| are_same_lists(&source.lists, &lists))?
         {
             self.check_cancelled()?;
             return Ok(None);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, make_array};
 use arrow::datatypes::{ArrowNativeType, DataType, ToByteSlice};
-use rayon::prelude::*;
 
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::sort::check_sortable;
@@ -19,6 +18,7 @@ use crate::device::data::buffer::{Buffer, check_chunk_rows};
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::primitives::transfer::TransferPrimitives;
+use crate::device::threads;
 use crate::error::Result;
 use crate::list_sets::elements::Lists;
 
@@ -108,8 +108,8 @@ impl Stream {
     /// First value and number of values of each row's list, and the greatest number.
     fn send_spans(self: &Arc<Self>, lists: &Lists, rows: usize) -> Result<(Memory, Memory, u32)> {
         let Some(offsets) = lists.offsets() else {
-            let (starts, counts) = lists.spans(rows);
-            let longest = counts.par_iter().copied().max().unwrap_or(0);
+            let (starts, counts) = threads::in_pool(|| lists.spans(rows))?;
+            let longest = counts.iter().copied().max().unwrap_or(0);
             return Ok((
                 self.send_words(&starts)?,
                 self.send_words(&counts)?,
