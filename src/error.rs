@@ -20,6 +20,7 @@ pub(crate) enum BowtieError {
         requested: u64,
         in_use: u64,
         limit: u64,
+        limit_of: LimitOf,
     },
     /// A limit of a representation, such as offsets of 32 bits: one `what` has `size` and may have `most` of `unit`. Half of the rows have
     /// fewer, but no memory that others give back helps.
@@ -42,6 +43,34 @@ pub(crate) enum BowtieError {
     Cancelled,
     /// A defect of this crate.
     Internal(String),
+}
+
+/// Who sets a limit of device memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LimitOf {
+    /// The option `bowtie.device_memory` of a session.
+    Session,
+    /// Whoever built the `BowtieRuntime`.
+    Runtime,
+    /// The device's own memory.
+    Device,
+    /// The driver, which has less than the limits allow: other processes use the card.
+    Driver,
+}
+
+impl LimitOf {
+    /// Where the bytes are reserved, and how to have more of them.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Session => ("under bowtie.device_memory", "raise it, "),
+            Self::Runtime => ("under the limit of the BowtieRuntime", "raise it, "),
+            Self::Device => ("on the device", ""),
+            Self::Driver => (
+                "and the GPU has no more free",
+                "end other processes that use it, ",
+            ),
+        }
+    }
 }
 
 pub(crate) type Result<T, E = BowtieError> = std::result::Result<T, E>;
@@ -147,14 +176,17 @@ impl fmt::Display for BowtieError {
                 requested,
                 in_use,
                 limit,
-            } => write!(
-                f,
-                "bowtie: device memory exhausted: {what} needs {} while {} of {} are reserved; raise bowtie.device_memory, \
-                 lower bowtie.chunk_rows, or run fewer queries at the same time",
-                human_readable_size(to_usize(*requested)),
-                human_readable_size(to_usize(*in_use)),
-                human_readable_size(to_usize(*limit)),
-            ),
+                limit_of,
+            } => {
+                let (place, raise) = limit_of.words();
+                let [requested, in_use, limit] =
+                    [requested, in_use, limit].map(|bytes| human_readable_size(to_usize(*bytes)));
+                write!(
+                    f,
+                    "bowtie: device memory exhausted: {what} needs {requested} while {in_use} of {limit} are reserved {place}; \
+                     {raise}lower bowtie.chunk_rows, or run fewer queries at the same time"
+                )
+            }
             Self::MustSplit {
                 what,
                 size,
@@ -175,7 +207,9 @@ impl fmt::Display for BowtieError {
             Self::Cancelled => f.write_str("bowtie: the query was cancelled"),
             Self::Internal(message) => write!(
                 f,
-                "bowtie: internal error: {message}; please report it, and SET bowtie.offload = 'off' meanwhile"
+                "bowtie: internal error: {message}; please report it with the query and datafusion-bowtie {}, and SET bowtie.offload = \
+                 'off' meanwhile",
+                env!("CARGO_PKG_VERSION"),
             ),
         }
     }
@@ -235,7 +269,7 @@ impl fmt::Display for Decline {
 
 #[cfg(test)]
 mod tests {
-    use super::BowtieError;
+    use super::{BowtieError, LimitOf};
 
     #[test]
     fn parts_fit_where_they_differ_by_a_quarter() {
@@ -245,6 +279,7 @@ mod tests {
                 requested,
                 in_use,
                 limit,
+                limit_of: LimitOf::Device,
             };
             error.splits_that_fit()
         };
@@ -260,6 +295,40 @@ mod tests {
         assert_eq!(beside(100, 400, 100), Some(42));
         assert_eq!(beside(40, 100, 100), None);
         assert_eq!(BowtieError::NeedsDataFusion.splits_that_fit(), None);
+    }
+
+    #[test]
+    fn a_refusal_names_the_limit_and_how_to_raise_it() {
+        let told = |limit_of| {
+            let error = BowtieError::OutOfDeviceMemory {
+                what: "matches",
+                requested: 3 << 20,
+                in_use: 6 << 20,
+                limit: 8 << 20,
+                limit_of,
+            };
+            error.to_string()
+        };
+        let frame = "bowtie: device memory exhausted: matches needs 3.0 MB while 6.0 MB of 8.0 MB are reserved";
+        let rest = "lower bowtie.chunk_rows, or run fewer queries at the same time";
+        assert_eq!(
+            told(LimitOf::Session),
+            format!("{frame} under bowtie.device_memory; raise it, {rest}")
+        );
+        assert_eq!(
+            told(LimitOf::Runtime),
+            format!("{frame} under the limit of the BowtieRuntime; raise it, {rest}")
+        );
+        assert_eq!(
+            told(LimitOf::Device),
+            format!("{frame} on the device; {rest}")
+        );
+        assert_eq!(
+            told(LimitOf::Driver),
+            format!(
+                "{frame} and the GPU has no more free; end other processes that use it, {rest}"
+            )
+        );
     }
 
     #[test]

@@ -26,12 +26,13 @@ use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::Notify;
 
 use crate::device::faults::{Fault, Faults};
-use crate::error::{BowtieError, Result};
+use crate::error::{BowtieError, LimitOf, Result};
 
 /// A limit of reserved bytes. A reservation in a child counts in its parents, too.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: u64,
+    limit_of: LimitOf,
     in_use: AtomicU64,
     peak: AtomicU64,
     /// Steps that shared the device and ended.
@@ -79,6 +80,7 @@ impl Budget {
     pub(crate) fn new(limit: u64) -> Arc<Self> {
         Arc::new(Self {
             limit,
+            limit_of: LimitOf::Device,
             in_use: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             steps: AtomicU64::new(0),
@@ -95,24 +97,31 @@ impl Budget {
         self.child_of(self.limit)
     }
 
-    /// A child budget of at most `limit` bytes.
+    /// A child budget of at most `limit` bytes, which a session asks for.
     pub(crate) fn child_of(self: &Arc<Self>, limit: u64) -> Arc<Self> {
-        self.child_with(limit, self.faults.clone())
+        self.child_that((limit, LimitOf::Session), true, self.faults.clone())
     }
 
-    /// The same, whose calls fail where `faults` say so.
+    /// The budget of a runtime of at most `limit` bytes, whose calls fail where `faults` say so.
     pub(crate) fn child_with(self: &Arc<Self>, limit: u64, faults: Faults) -> Arc<Self> {
-        self.child_that(limit, true, faults)
+        self.child_that((limit, LimitOf::Runtime), true, faults)
     }
 
     /// The budget of a store: it takes nothing from the store's own columns.
     pub(crate) fn of_store(self: &Arc<Self>) -> Arc<Self> {
-        self.child_that(self.limit, false, self.faults.clone())
+        self.child_that((self.limit, self.limit_of), false, self.faults.clone())
     }
 
-    fn child_that(self: &Arc<Self>, limit: u64, reclaims: bool, faults: Faults) -> Arc<Self> {
+    fn child_that(
+        self: &Arc<Self>,
+        (limit, limit_of): (u64, LimitOf),
+        reclaims: bool,
+        faults: Faults,
+    ) -> Arc<Self> {
+        let is_lower = limit < self.limit;
         Arc::new(Self {
             limit: limit.min(self.limit),
+            limit_of: if is_lower { limit_of } else { self.limit_of },
             in_use: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             steps: AtomicU64::new(0),
@@ -224,11 +233,27 @@ impl Budget {
 
     /// The error of a refusal that the budget itself is no reason of.
     pub(crate) fn refused(&self, bytes: u64, what: &'static str) -> BowtieError {
+        self.refusal(bytes, what, self.in_use(), self.limit_of)
+    }
+
+    /// The same where the driver has less than the budget allows.
+    pub(crate) fn refused_by_driver(&self, bytes: u64, what: &'static str) -> BowtieError {
+        self.refusal(bytes, what, self.in_use(), LimitOf::Driver)
+    }
+
+    fn refusal(
+        &self,
+        requested: u64,
+        what: &'static str,
+        in_use: u64,
+        limit_of: LimitOf,
+    ) -> BowtieError {
         BowtieError::OutOfDeviceMemory {
             what,
-            requested: bytes,
-            in_use: self.in_use(),
+            requested,
+            in_use,
             limit: self.limit,
+            limit_of,
         }
     }
 
@@ -347,12 +372,7 @@ impl Budget {
             };
             let missing = in_use.saturating_add(bytes).saturating_sub(self.limit);
             if !reclaims || bytes > self.limit || !self.reclaim(missing) {
-                return Err(BowtieError::OutOfDeviceMemory {
-                    what,
-                    requested: bytes,
-                    in_use,
-                    limit: self.limit,
-                });
+                return Err(self.refusal(bytes, what, in_use, self.limit_of));
             }
         };
         if let Some(parent) = &self.parent

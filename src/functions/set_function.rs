@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use arrow::array::{ArrayRef, Float64Array, Int64Array, new_null_array};
 use arrow::datatypes::DataType;
 use datafusion::common::utils::{ListCoercion, take_function_args};
-use datafusion::common::{ScalarValue, exec_err};
+use datafusion::common::{ScalarValue, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, DocSection, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature,
@@ -129,6 +129,31 @@ impl SetFunction {
         self.value
     }
 
+    fn result_type(&self) -> DataType {
+        match self.value {
+            SetValue::Overlap => DataType::Int64,
+            SetValue::Degree(_) => DataType::Float64,
+        }
+    }
+
+    /// Whether the arguments are lists of elements that can be compared, one of which may be NULL.
+    fn check(&self, arguments: &[DataType]) -> Result<()> {
+        let [first, second] = take_function_args(self.name(), arguments)?;
+        if first.is_null() || second.is_null() {
+            return Ok(());
+        }
+        let (Some(of_first), Some(of_second)) = (element_type(first), element_type(second)) else {
+            return plan_err!("{} takes two arrays, not {first} and {second}", self.name);
+        };
+        match of_first == of_second && are_elements(of_first) {
+            true => Ok(()),
+            false => plan_err!(
+                "{} takes arrays with elements of one plain type, not {of_first} and {of_second}",
+                self.name
+            ),
+        }
+    }
+
     fn evaluate(
         &self,
         rows: usize,
@@ -167,11 +192,9 @@ impl ScalarUDFImpl for SetFunction {
         &self.signature
     }
 
-    fn return_type(&self, _arguments: &[DataType]) -> Result<DataType> {
-        Ok(match self.value {
-            SetValue::Overlap => DataType::Int64,
-            SetValue::Degree(_) => DataType::Float64,
-        })
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        self.check(arguments)?;
+        Ok(self.result_type())
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -179,26 +202,11 @@ impl ScalarUDFImpl for SetFunction {
         let is_one = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
         let one = is_one(first) && is_one(second);
         let rows = if one { 1 } else { args.number_rows };
-        let result_type = self.return_type(&[])?;
         let types = [first.data_type(), second.data_type()];
+        self.check(&types)?;
         let made = if types.iter().any(DataType::is_null) {
-            new_null_array(&result_type, rows)
+            new_null_array(&self.result_type(), rows)
         } else {
-            let elements = types.each_ref().map(element_type);
-            let [Some(of_first), Some(of_second)] = elements else {
-                return exec_err!(
-                    "{} takes two arrays, not {} and {}",
-                    self.name,
-                    types[0],
-                    types[1]
-                );
-            };
-            if of_first != of_second || !are_elements(of_first) {
-                return exec_err!(
-                    "{} takes arrays with elements of one plain type, not {of_first} and {of_second}",
-                    self.name
-                );
-            }
             let array = |value: &ColumnarValue| match value {
                 ColumnarValue::Array(array) => Ok(Arc::clone(array)),
                 ColumnarValue::Scalar(scalar) => scalar.to_array(),

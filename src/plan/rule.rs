@@ -132,10 +132,10 @@ impl BowtieRule {
         }
         let memory = SessionDevices::gpu_memory(options.device, options.device_memory.0);
         // Only what is estimated needs them.
-        let rates = match (options.offload, memory) {
-            (Offload::Auto, Some(_)) => SessionDevices::rates(options.device),
-            _ => None,
-        };
+        let is_estimated = options.offload == Offload::Auto || self.recorder.is_wanted();
+        let rates = memory
+            .filter(|_| is_estimated)
+            .and_then(|_| SessionDevices::rates(options.device));
         let MachineRates { host, card } = rates.unwrap_or(MachineRates::REFERENCE);
         let gpu = memory.map(|memory| Gpu {
             memory,
@@ -214,7 +214,13 @@ impl BowtieRule {
         let Some(root) = recognised.root() else {
             return Ok(plan);
         };
-        let policy = Policy::new(&recognised, &options, &statistics, gpu, host);
+        let policy = Policy::new(
+            &recognised,
+            &options,
+            &statistics,
+            (gpu, host),
+            self.recorder.is_wanted(),
+        );
         let (choice, limit) = (options.device, options.device_memory.0);
         let mut rewrite = Rewrite {
             plan: &recognised,

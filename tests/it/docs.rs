@@ -9,6 +9,7 @@ mod sources;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use arrow::array::cast::as_string_array;
 use datafusion::common::config::ExtensionOptions;
 use datafusion::physical_plan::collect;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, SpillMetrics};
@@ -108,6 +109,21 @@ async fn every_function_has_a_row() {
     let tables: BTreeSet<String> = tables.cloned().collect();
     let next = Some("\n### ");
     assert_eq!(names(page, "## Table functions", next), tables);
+}
+
+#[tokio::test]
+async fn every_counter_has_a_row() {
+    let page = include_str!("../../docs/reference/functions.md");
+    let rows = rows(page, "### bowtie_stats", Some("### bowtie_cache"));
+    let rows: BTreeSet<String> = rows.iter().map(|row| row.join(" ")).collect();
+    let sql = "SELECT concat('`', counter, '` ', unit, ' ', meaning) FROM bowtie_stats()";
+    let counters = session().sql(sql).await.unwrap().collect().await.unwrap();
+    let counters: BTreeSet<String> = counters
+        .iter()
+        .flat_map(|batch| as_string_array(batch.column(0)).iter())
+        .map(|counter| counter.unwrap().to_string())
+        .collect();
+    assert_eq!(rows, counters);
 }
 
 /// The file that makes bowtie's own metrics.

@@ -187,10 +187,30 @@ async fn kinds_of_lists_and_constants() {
         let format = ArrayFormatter::try_new(column, &FormatOptions::default()).unwrap();
         assert_eq!(format.value(0).to_string(), expected, "{sql}");
     }
-    for sql in [
-        "SELECT array_overlap(1, 2)",
-        "SELECT array_overlap([[1]], [[1]])",
+}
+
+/// Before anything runs, and of tables without rows, too.
+#[tokio::test]
+async fn wrong_types_are_errors_of_planning() {
+    let ctx = session();
+    let maps = "(SELECT [named_struct('a', 1)] AS v) AS t";
+    for (sql, expected) in [
+        ("SELECT array_overlap(1, 2)".to_string(), "array_overlap"),
+        (
+            "SELECT array_overlap([[1]], [[1]])".into(),
+            "array_overlap takes arrays with elements of one plain type, not List(Int64) and List(Int64)",
+        ),
+        (
+            format!("SELECT list_jaccard(t.v, t.v) FROM {maps} WHERE false"),
+            "array_jaccard takes arrays with elements of one plain type, not Struct",
+        ),
+        (
+            format!("SELECT 1 FROM {maps} JOIN {maps}2 ON array_dice(t.v, t2.v) >= 0.5"),
+            "array_dice takes arrays with elements of one plain type",
+        ),
     ] {
-        assert!(answer(&ctx, sql).await.is_err(), "{sql}");
+        let error = ctx.sql(&sql).await.expect_err(&sql).strip_backtrace();
+        assert!(error.starts_with("Error during planning"), "{sql}: {error}");
+        assert!(error.contains(expected), "{sql}: {error}");
     }
 }

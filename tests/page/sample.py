@@ -137,7 +137,7 @@ def host():
 
 def declined():
     """A plan with nothing offloaded."""
-    tiny = "it has only 25 × 5 pairs of rows: a device gains nothing up to 65536"
+    tiny = "it has only 25 × 5 pairs of rows: bowtie gains nothing up to 65536"
     nodes = [
         node(
             0,

@@ -113,7 +113,7 @@ def gpu():
             decision="declined",
             size=(5, 5, 320, 1),
             compute_ms=0.21,
-            reason="it has only 1 × 25 pairs of rows: a device gains nothing up to 65536",
+            reason="it has only 1 × 25 pairs of rows: bowtie gains nothing up to 65536",
         ),
         node(
             7,

@@ -122,10 +122,13 @@ def test_numbers_of_a_row(opened):
         "3%",
         f"1.21{SPACE}ms",
         f"970{SPACE}µs",
+        "4%",
         f"57.0{SPACE}MB",
         f"114.0{SPACE}MB",
     ):
         assert part in text
+    shares = tab.evaluate("[...document.querySelectorAll('.row')].map(row => row.children[6].lastChild.textContent).filter(Boolean)")
+    assert shares == ["<1%", "24%", "43%", "10%", "4%", "12%", "8%"]
     assert row(tab, 12).locator(".traffic .muted").all_text_contents() == ["sent", "resident"]
     share = (
         row(tab, 9).locator(".meter i").bounding_box()["width"] / row(tab, 9).locator(".meter").bounding_box()["width"]

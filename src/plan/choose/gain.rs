@@ -122,7 +122,7 @@ fn why_not_all_pairs(
         ),
         CompiledPart::All { .. } => return None,
         CompiledPart::Part => match source.filter {
-            None => "a cross join gains nothing on a device: it stays DataFusion's; add a condition, or SET bowtie.offload = 'force'".into(),
+            None => "bowtie gains nothing from a cross join: it stays DataFusion's; add a condition, or SET bowtie.offload = 'force'".into(),
             Some(_) => {
                 "no part of its condition compares an expression of one side with one of the other, and not all of it compiles: DataFusion tests every pair as fast; write comparisons or set predicates joined by AND".into()
             }
@@ -159,7 +159,7 @@ fn few_pairs(rows: (RowEstimate, RowEstimate)) -> Option<String> {
     let pairs = (left as u64).saturating_mul(right as u64);
     (pairs <= FEW_PAIRS).then(|| {
         format!(
-            "it has only {left} × {right} pairs of rows: a device gains nothing up to {FEW_PAIRS}"
+            "it has only {left} × {right} pairs of rows: bowtie gains nothing up to {FEW_PAIRS}"
         )
     })
 }

@@ -34,37 +34,39 @@ struct Placed {
 }
 
 impl<'a> Policy<'a> {
-    /// For the nodes of `plan`. `gpu` is where offloaded nodes run, unless they run on the host.
+    /// For the nodes of `plan`. `gpu` is where offloaded nodes run, unless they run on the host. `estimates`: whether what is offloaded
+    /// anyway is estimated, too, for who looks at the plan.
     pub(crate) fn new(
         plan: &RecognisedPlan,
         options: &'a BowtieOptions,
         statistics: &StatisticsCache,
-        gpu: Option<Gpu>,
-        host: Host,
+        (gpu, host): (Option<Gpu>, Host),
+        estimates: bool,
     ) -> Self {
         let mut placed = vec![None; plan.nodes().len()];
-        if let (Offload::Auto, Some(gpu)) = (options.offload, gpu) {
+        let is_forced = options.offload == Offload::Force;
+        if let Some(gpu) = gpu.filter(|_| estimates || !is_forced) {
             let cache = Cache {
                 on_device: options.cache.bytes(true, gpu.memory) as f64,
                 on_host: host_cache_bytes(options, true, Planning::pool()) as f64,
             };
             let costs = NodeCosts::of(plan, statistics, gpu, host, cache);
-            let min_speedup = options.min_speedup.factor();
+            let min_speedup = match is_forced {
+                // A device is soon enough at any price.
+                true => f64::MIN_POSITIVE,
+                false => options.min_speedup.factor(),
+            };
             let nodes = place(&costs.nodes, min_speedup);
             for optional in &costs.optional {
                 let node = nodes[optional.node];
-                placed[optional.node] = Some(match (optional.unknown, node.on_device) {
-                    (Some(unknown), _) => Placed {
-                        offloaded: Err(Decline(unknown.into())),
-                        estimate: None,
+                placed[optional.node] = Some(Placed {
+                    offloaded: match optional.unknown {
+                        _ if is_forced => Ok(()),
+                        Some(unknown) => Err(Decline(unknown.into())),
+                        None if node.on_device => Ok(()),
+                        None => Err(node.estimate.decline(min_speedup)),
                     },
-                    (None, on_device) => Placed {
-                        offloaded: match on_device {
-                            true => Ok(()),
-                            false => Err(node.estimate.decline(min_speedup)),
-                        },
-                        estimate: Some(node.estimate),
-                    },
+                    estimate: optional.unknown.is_none().then_some(node.estimate),
                 });
             }
         }

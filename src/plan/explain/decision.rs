@@ -64,11 +64,11 @@ impl Decision {
             node: step.node,
             reason: match step.why {
                 Why::NotCompiled => format!(
-                    "it interrupts two device nodes: {} is not supported on the device, so rows are transferred to the host and back",
+                    "it runs in DataFusion between two operators of the device, so rows are sent to the host and back: {} is not supported on the device",
                     step.expression
                 ),
                 Why::ManyValues => format!(
-                    "it interrupts two device nodes: {} has no program, and its column may have many distinct values, so rows are transferred to the host and back",
+                    "it runs in DataFusion between two operators of the device, so rows are sent to the host and back: {} has no program, and its column may have many distinct values",
                     step.expression
                 ),
             },

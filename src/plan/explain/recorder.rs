@@ -49,6 +49,11 @@ impl Recorder {
         Self(Some((purpose, Arc::default())))
     }
 
+    /// Whether anybody looks at the decisions.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Whether the plan is only shown.
     pub(crate) fn only_shows(&self) -> bool {
         matches!(self.0, Some((Purpose::Show, _)))

@@ -200,11 +200,11 @@ fn every_message_of_the_sources_is_on_a_page() {
 
 #[test]
 fn a_message_that_is_on_no_page_is_found() {
-    let page = "it has only L × R pairs of rows: a device gains nothing up to 65536";
+    let page = "it has only L × R pairs of rows: bowtie gains nothing up to 65536";
     let source = |text| words(text);
     assert!(says(
         page,
-        &source("it has only {left} × {right} pairs of rows: a device gains nothing up to {FEW}")
+        &source("it has only {left} × {right} pairs of rows: bowtie gains nothing up to {FEW}")
     ));
     assert!(!says(
         page,
@@ -212,7 +212,7 @@ fn a_message_that_is_on_no_page_is_found() {
     ));
     assert!(!says(
         page,
-        &source("a device gains nothing up to {FEW} of its own")
+        &source("bowtie gains nothing up to {FEW} of its own")
     ));
     assert!(says(
         "there is no option bowtie.O: use one of …",

@@ -53,7 +53,7 @@ async fn auto_offloads_a_product_with_a_compiled_filter() {
 #[tokio::test]
 async fn auto_declines_few_pairs() {
     let context = session("auto").await;
-    assert_snapshot!(decisions(&context, "SELECT r.a FROM r JOIN s ON r.a > s.a").await, @"NestedLoopJoinExec declined: it has only 6 × 5 pairs of rows: a device gains nothing up to 65536");
+    assert_snapshot!(decisions(&context, "SELECT r.a FROM r JOIN s ON r.a > s.a").await, @"NestedLoopJoinExec declined: it has only 6 × 5 pairs of rows: bowtie gains nothing up to 65536");
 }
 
 #[tokio::test]
@@ -193,7 +193,7 @@ async fn auto_leaves_expressions_of_many_values() {
     let of_names = decisions(&context, &query("names")).await;
     assert!(!of_names.contains("ProjectionExec"), "{of_names}");
     let of_messages = decisions(&context, &query("messages")).await;
-    let reason = "ProjectionExec declined: it interrupts two device nodes: upper(t) has no program, and its column may have many distinct values";
+    let reason = "ProjectionExec declined: it runs in DataFusion between two operators of the device, so rows are sent to the host and back: upper(t) has no program, and its column may have many distinct values";
     assert!(of_messages.contains(reason), "{of_messages}");
     run(&context, "SET bowtie.offload = 'force'").await.unwrap();
     let forced = decisions(&context, &query("messages")).await;

@@ -140,6 +140,10 @@ async fn a_plan_for_a_gpu() {
     assert!(here > 0.0 && here < there, "{report}");
     assert!(report.summary.upload_bytes.unwrap() > 0, "{report}");
     run(&context, "SET bowtie.offload = 'force'").await.unwrap();
+    let query_of = context.sql(query).await.unwrap();
+    let forced = datafusion_bowtie::explain(&query_of).await.unwrap();
+    assert_eq!(forced.summary.estimated_ms, Some(here), "{forced}");
+    assert_eq!(forced.summary.datafusion_ms, Some(there), "{forced}");
     let refused = refusal(&context, query).await;
     assert!(
         refused.contains("bowtie.device = 'cuda:9' is not available"),
@@ -232,13 +236,13 @@ async fn borders() {
         format!("SELECT k, count(*) FROM (SELECT power(f, k) AS k FROM ({join})) GROUP BY k");
     assert_snapshot!(decisions(&context, filtered).await, @r"
     AggregateExec offloaded: aggregated on the device
-    FilterExec declined: it interrupts two device nodes: max(r.t) ILIKE concat(n, CAST(k AS Utf8)) is not supported on the device, so rows are transferred to the host and back
+    FilterExec declined: it runs in DataFusion between two operators of the device, so rows are sent to the host and back: max(r.t) ILIKE concat(n, CAST(k AS Utf8)) is not supported on the device
     HashJoinExec offloaded: an equi-join by the algorithm that the device chooses
     ");
     assert_snapshot!(decisions(&context, &projected).await, @r"
     AggregateExec offloaded: aggregated on the device, not fused with the join below: power(f, CAST(k AS Float64)) might fail on a row that the join drops
     HashJoinExec offloaded: an equi-join by the algorithm that the device chooses
-    ProjectionExec declined: it interrupts two device nodes: power(f, CAST(k AS Float64)) is not supported on the device, so rows are transferred to the host and back
+    ProjectionExec declined: it runs in DataFusion between two operators of the device, so rows are sent to the host and back: power(f, CAST(k AS Float64)) is not supported on the device
     ");
 }
 

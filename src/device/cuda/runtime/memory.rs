@@ -244,7 +244,7 @@ impl Stream {
                 _lease: lease,
             }),
             // The card has less than the budget allows: the caller retries with half of the work.
-            Err(e) if is_out_of_memory(e) => Err(self.budget.refused(bytes as u64, what)),
+            Err(e) if is_out_of_memory(e) => Err(self.budget.refused_by_driver(bytes as u64, what)),
             Err(e) => Err(failed("allocating memory", e)),
         }
     }

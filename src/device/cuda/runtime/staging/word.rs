@@ -6,7 +6,7 @@ use cudarc::driver::{CudaContext, CudaEvent, result, sys};
 use parking_lot::Mutex;
 
 use crate::device::cuda::runtime::driver::{failed, is_out_of_memory};
-use crate::error::{BowtieError, Result};
+use crate::error::{BowtieError, LimitOf, Result};
 
 /// The word's memory, and the event after the kernel that writes it.
 #[derive(Debug)]
@@ -45,6 +45,7 @@ impl Word {
             requested: size_of::<u32>() as u64,
             in_use: 0,
             limit: 0,
+            limit_of: LimitOf::Driver,
         }
     }
 }
