@@ -231,9 +231,11 @@ impl Budget {
         })
     }
 
-    /// The error of a refusal that the budget itself is no reason of.
+    /// The error of a refusal that no budget is a reason of, with the figures of the one that has the least left.
     pub(crate) fn refused(&self, bytes: u64, what: &'static str) -> BowtieError {
-        self.refusal(bytes, what, self.in_use(), self.limit_of)
+        let left = |budget: &&Self| budget.limit.saturating_sub(budget.in_use());
+        let scarcest = self.and_above().min_by_key(left).unwrap_or(self);
+        scarcest.refusal(bytes, what, scarcest.in_use(), scarcest.limit_of)
     }
 
     /// The same where the driver has less than the budget allows.

@@ -2,6 +2,7 @@
 
 pub(crate) mod aggregate;
 pub(crate) mod guard;
+pub(crate) mod interval;
 pub(crate) mod join;
 pub(crate) mod join_aggregate;
 pub(crate) mod rows;

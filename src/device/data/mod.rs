@@ -8,6 +8,7 @@ pub(crate) mod column;
 pub(crate) mod decode_array;
 pub(crate) mod encoded_column;
 pub(crate) mod encoding;
+pub(crate) mod intervals;
 pub(crate) mod key_bitmap;
 pub(crate) mod keys;
 pub(crate) mod matches;

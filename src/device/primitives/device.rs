@@ -15,6 +15,7 @@ use crate::device::primitives::equi::EquiPrimitives;
 use crate::device::primitives::expr::ExprPrimitives;
 use crate::device::primitives::fast_paths::FastPaths;
 use crate::device::primitives::folds::FoldPrimitives;
+use crate::device::primitives::intervals::IntervalPrimitives;
 use crate::device::primitives::keys::KeyPrimitives;
 use crate::device::primitives::rows::RowPrimitives;
 use crate::device::primitives::semi::SemiPrimitives;
@@ -31,6 +32,7 @@ pub(crate) trait Device:
     + ExprPrimitives
     + KeyPrimitives
     + ThetaPrimitives
+    + IntervalPrimitives
     + FoldPrimitives
     + EquiPrimitives
     + SemiPrimitives

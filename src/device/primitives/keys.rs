@@ -2,7 +2,7 @@
 
 use arrow::compute::SortOptions;
 
-use crate::device::data::buffer::Buffer;
+use crate::device::data::buffer::{Bits, Buffer};
 use crate::device::data::column::Column;
 use crate::device::data::keys::{KeyDomain, Keys};
 use crate::device::data::ranges::OrderedRows;
@@ -24,6 +24,9 @@ pub(crate) trait KeyPrimitives {
     /// The order keys of `column`, comparable with keys of the domain's base column (but not with one another if the
     /// domain is ranked).
     fn order_keys_in(&self, domain: &KeyDomain, column: &Column) -> Result<Keys>;
+
+    /// The same keys, NULL in all rows but those whose bit is set in `of_rows`.
+    fn keys_among(&self, keys: Keys, of_rows: &Bits) -> Result<Keys>;
 
     /// Group ids of the rows of `base` by equality of all columns: dense from 0, in any order; `NO_GROUP` for rows with
     /// a NULL unless `null_equal`.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use arrow::datatypes::DataType;
 
-use crate::device::data::buffer::Buffer;
+use crate::device::data::buffer::{Bits, Buffer};
 use crate::device::data::column::Column;
 use crate::device::data::structures::Flags;
 use crate::error::Result;
@@ -32,6 +32,9 @@ pub(crate) trait RowPrimitives {
 
     /// Some of the entries of `rows`.
     fn row_slice(&self, rows: &Buffer<u32>, some: Range<usize>) -> Result<Buffer<u32>>;
+
+    /// A bit for each row, set where its value is not NULL; `None` if none is.
+    fn validity(&self, column: &Column) -> Result<Option<Bits>>;
 
     /// `rows` flags, none set.
     fn flags(&self, rows: usize) -> Result<Flags>;

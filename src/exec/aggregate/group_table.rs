@@ -87,9 +87,6 @@ impl GroupTable {
             self.first = Some(partial);
             return Ok(());
         }
-        if let Some(first) = self.first.take() {
-            self.merge_partial(&first)?;
-        }
         self.merge_partial(&partial)
     }
 
@@ -103,6 +100,11 @@ impl GroupTable {
 
     /// The group number of each of `rows` rows, by their group columns.
     pub(crate) fn intern(&mut self, columns: &[ArrayRef], rows: usize) -> Result<Vec<usize>> {
+        if rows > 0
+            && let Some(first) = self.first.take()
+        {
+            self.merge_partial(&first)?;
+        }
         match &mut self.groups {
             GroupStates::One(_) => Ok(vec![0; rows]),
             GroupStates::Many { values, .. } => {

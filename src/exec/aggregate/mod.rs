@@ -4,6 +4,7 @@
 
 pub(crate) mod collect_values;
 pub(crate) mod distinct;
+pub(crate) mod distinct_rows;
 pub(crate) mod final_values;
 pub(crate) mod finish;
 pub(crate) mod first_last;

@@ -1,18 +1,20 @@
 //! [`GroupSink`]: makes partial states of the matches of each tile, and merges them into DataFusion's own accumulators.
 //! These finish the groups, so overflow, NULLs and result types are DataFusion's. An aggregate of a tile is computed in
-//! one of three ways:
+//! one of four ways:
 //!
 //! | argument on | how | cost of a tile |
 //! |---|---|---|
+//! | the grouped side (or nothing is grouped by), or a count of any, over overlapping intervals | weighted by counts of two searches (`intervals.rs`) | O(n + m) |
 //! | the grouped side (or nothing is grouped by), whose matches are counted | weighted: each value times the number of its row's matches | O(n + m) |
 //! | the build side, if the probe side is grouped and nothing is tested | folded over each probe row's range | O(n + m) |
 //! | any side | by matches: matches are expanded, and only the arguments are gathered | O(matches) |
 //!
 //! If one aggregate needs expanded matches, all aggregates of the tile use them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::UInt32Array;
+use arrow::array::{ArrayRef, UInt32Array};
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::device::budget::Lease;
@@ -22,8 +24,9 @@ use crate::exec::aggregate::group_table::GroupTable;
 use crate::exec::aggregate::group_values::group_columns;
 use crate::exec::aggregate::output::{Finished, FinishedRun};
 use crate::exec::chunk::DeviceChunk;
-use crate::exec::join::tiles::probed_tile::ProbedTile;
+use crate::exec::join::tiles::probed_tile::{ProbedTile, TileStep};
 use crate::exec::join::walk::{JoinWalk, MatchSink, State, WalkInputs};
+use crate::exec::join_aggregate::intervals::{IntervalCounts, PlacedTile};
 use crate::exec::join_aggregate::method::FoldMethod;
 use crate::exec::join_aggregate::states::SideStates;
 use crate::exec::memory::step::Step;
@@ -49,6 +52,8 @@ pub(crate) struct PairsOfTile {
 pub(crate) struct GroupSink {
     pub(crate) spec: Arc<JoinAggregateSpec>,
     pub(crate) table: GroupTable,
+    /// Where overlaps of intervals are counted without being found.
+    pub(crate) intervals: Option<IntervalCounts>,
 }
 
 pub(crate) type AggregateRun = JoinWalk<GroupSink>;
@@ -79,6 +84,7 @@ impl AggregateRun {
         let sink = GroupSink {
             spec: Arc::clone(&spec),
             table,
+            intervals: IntervalCounts::of(&spec, inputs.left.len()),
         };
         let arguments = spec.aggregates.iter().filter_map(|a| a.argument);
         Self::new(inputs, arguments, sink)
@@ -96,9 +102,27 @@ impl AggregateRun {
     /// Computes the partial states of the next tile, or begins to expand its matches.
     fn join_tile(&mut self, step: &Step<'_>) -> Result<()> {
         let wanted = self.wanted();
-        let Some(tile) = self.matrix.next(step, wanted)? else {
-            self.end_tiles();
-            return Ok(());
+        let intervals = &mut self.sink.intervals;
+        let next = self.matrix.next_by(step, |matrix, tile| {
+            if let Some(intervals) = intervals
+                && let Some(placed) = intervals.place(matrix, tile)?
+            {
+                return Ok(NextTile::Placed(placed));
+            }
+            match matrix.step(step, tile, wanted, None)? {
+                TileStep::Searched(tile) => Ok(NextTile::Probed(tile)),
+                TileStep::Joined(_) => {
+                    Err(BowtieError::Internal("a tile without a request".into()))
+                }
+            }
+        })?;
+        let tile = match next {
+            Some(NextTile::Probed(tile)) => *tile,
+            Some(NextTile::Placed(placed)) => return self.merge_placed(step, &placed),
+            None => {
+                self.end_tiles();
+                return Ok(());
+            }
         };
         let methods: Vec<FoldMethod> = self
             .sink
@@ -149,18 +173,36 @@ impl AggregateRun {
 
     /// Merges the states of a tile's rows into the table.
     fn merge_states(&mut self, tile: &ProbedTile, sides: Vec<SideStates>) -> Result<()> {
-        for SideStates {
+        for states in sides {
+            let first = tile.first(states.side);
+            let of_chunk = first..first + tile.of(states.side).rows();
+            self.merge_side(tile.left_chunk, of_chunk, states)?;
+        }
+        Ok(())
+    }
+
+    /// Merges states of rows that are counted from the first of `of_chunk` on, of a left chunk or of the current right chunk.
+    pub(crate) fn merge_side(
+        &mut self,
+        left_chunk: usize,
+        of_chunk: Range<usize>,
+        SideStates {
             side,
             matched,
             states,
-        } in sides
-        {
-            let groups = self.groups_of(side, tile, &matched)?;
-            for (i, states) in states {
-                self.sink.table.merge(i, &states, &groups)?;
-            }
+        }: SideStates,
+    ) -> Result<()> {
+        let groups = self.groups_of_rows(side, left_chunk, of_chunk, &matched)?;
+        for (i, states) in states {
+            self.sink.table.merge(i, &states, &groups)?;
         }
         Ok(())
+    }
+
+    /// Whether the rows of a left chunk have counts of overlaps that are not merged yet.
+    fn has_counts(&self, left_chunk: usize) -> bool {
+        let intervals = self.sink.intervals.as_ref();
+        intervals.is_some_and(|intervals| intervals.has_counts(left_chunk))
     }
 
     /// The groups of `rows` of the tile's side. They are added to the table, so each row must have a match.
@@ -170,19 +212,43 @@ impl AggregateRun {
         tile: &ProbedTile,
         rows: &UInt32Array,
     ) -> Result<Vec<usize>> {
+        let first = tile.first(side);
+        let of_chunk = first..first + tile.of(side).rows();
+        self.groups_of_rows(side, tile.left_chunk, of_chunk, rows)
+    }
+
+    /// The groups of `rows`, which are counted from the first of `of_chunk` on, of a left chunk or of the current right chunk.
+    fn groups_of_rows(
+        &mut self,
+        side: Side,
+        left_chunk: usize,
+        of_chunk: Range<usize>,
+        rows: &UInt32Array,
+    ) -> Result<Vec<usize>> {
         if self.sink.spec.group_side != GroupSide::Side(side) {
             return Ok(vec![0; rows.len()]);
         }
+        let columns = self.group_columns_of(side, left_chunk, of_chunk, rows)?;
+        self.sink.table.intern(&columns, rows.len())
+    }
+
+    /// The group columns of these rows.
+    pub(crate) fn group_columns_of(
+        &self,
+        side: Side,
+        left_chunk: usize,
+        of_chunk: Range<usize>,
+        rows: &UInt32Array,
+    ) -> Result<Vec<ArrayRef>> {
         let chunk = match side {
-            Side::Left => &self.matrix.left()[tile.left_chunk],
+            Side::Left => &self.matrix.left()[left_chunk],
             Side::Right => self
                 .matrix
                 .right()
                 .ok_or_else(|| BowtieError::Internal("no current right chunk".into()))?,
         };
-        let first = tile.first(side);
-        let columns = group_columns(&self.sink.spec, chunk, first, tile.of(side).rows(), rows)?;
-        self.sink.table.intern(&columns, rows.len())
+        let spec = &self.sink.spec;
+        group_columns(spec, chunk, of_chunk.start, of_chunk.len(), rows)
     }
 
     /// Adds the unmatched rows of a chunk to the groups, from row `next` on.
@@ -197,7 +263,7 @@ impl AggregateRun {
         let (Some(chunk), Some(flags)) = (chunk, flags) else {
             return Err(BowtieError::Internal("the end of no chunk".into()));
         };
-        let (GroupSink { spec, table }, device) = (&mut self.sink, self.device.as_ref());
+        let (GroupSink { spec, table, .. }, device) = (&mut self.sink, self.device.as_ref());
         table.merge_unmatched(spec, device, side, chunk, flags, next)
     }
 }
@@ -245,15 +311,38 @@ impl MatchSink for GroupSink {
             walk.state = State::Done;
             return Ok(vec![]);
         }
-        walk.matrix.load_left(chunk)?;
-        let merged = walk.merge_unmatched(Side::Left, chunk, &mut next);
-        walk.state = State::LeftEnd { chunk, next };
-        merged?;
+        let flags_rows = walk.spec.flags_side(Side::Left);
+        let has_counts = walk.has_counts(chunk);
+        if flags_rows || has_counts {
+            walk.matrix.load_left(chunk)?;
+        }
+        if has_counts {
+            match walk.merge_left_counts(chunk) {
+                Err(error)
+                    if error.is_out_of_host_memory()
+                        && !walk.is_done()
+                        && walk.matrix.leave_pool_once()? =>
+                {
+                    return Ok(vec![]);
+                }
+                merged => merged?,
+            }
+        }
+        if flags_rows {
+            let merged = walk.merge_unmatched(Side::Left, chunk, &mut next);
+            walk.state = State::LeftEnd { chunk, next };
+            merged?;
+        }
         walk.state = State::LeftEnd {
             chunk: chunk + 1,
             next: 0,
         };
         Ok(vec![])
+    }
+
+    fn end_right(walk: &mut AggregateRun) -> Result<bool> {
+        let mut chunks = 0..walk.matrix.left().len();
+        Ok(walk.spec.flags_side(Side::Left) || chunks.any(|chunk| walk.has_counts(chunk)))
     }
 
     /// Reserves the memory of the groups in the pool, or else spills them.
@@ -274,6 +363,12 @@ impl MatchSink for GroupSink {
             false => Ok(()),
         }
     }
+}
+
+/// The tile that comes next.
+enum NextTile {
+    Probed(Box<ProbedTile>),
+    Placed(PlacedTile),
 }
 
 /// What the first step of a tile made.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::UInt32Array;
 
+use crate::device::data::batch::DeviceBatch;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
@@ -89,38 +90,55 @@ impl AggregateRun {
                 continue;
             }
             let weights = tile.search.weights(device, side)?;
-            let in_one_row = self.adds_to_one_row(&wanted);
-            let matched: UInt32Array = match in_one_row {
-                true => vec![0].into(),
-                false => {
-                    let counts = device.read(&weights)?;
-                    let rows = 0..counts.len() as u32;
-                    rows.filter(|row| counts[*row as usize] > 0).collect()
-                }
-            };
-            let states = wanted
-                .into_iter()
-                .map(|i| {
-                    let aggregate = &self.sink.spec.aggregates[i];
-                    let mut states = match methods[i] {
-                        FoldMethod::Folded => self.folded(aggregate, tile)?,
-                        _ => self.weighed(aggregate, tile, side, &weights)?,
-                    };
-                    if in_one_row {
-                        for state in &mut states {
-                            *state = Arc::new(device.sum(state)?);
-                        }
-                    }
-                    Ok((i, aggregate_states(device, aggregate, states, &matched)?))
-                })
-                .collect::<Result<_>>()?;
-            sides.push(SideStates {
+            sides.push(self.states_of_side(
                 side,
-                matched,
-                states,
-            });
+                wanted,
+                &weights,
+                &|i, aggregate| match methods[i] {
+                    FoldMethod::Folded => self.folded(aggregate, tile),
+                    _ => self.weighed(aggregate, Some(tile.of(side)), &weights),
+                },
+            )?);
         }
         Ok(sides)
+    }
+
+    /// The states of the `wanted` aggregates, for the rows of `side` that have a match by their `weights`.
+    pub(crate) fn states_of_side(
+        &self,
+        side: Side,
+        wanted: Vec<usize>,
+        weights: &Buffer<u32>,
+        states_of: StatesOf<'_>,
+    ) -> Result<SideStates> {
+        let device = self.device.as_ref();
+        let in_one_row = self.adds_to_one_row(&wanted);
+        let matched: UInt32Array = match in_one_row {
+            true => vec![0].into(),
+            false => {
+                let counts = device.read(weights)?;
+                let rows = 0..counts.len() as u32;
+                rows.filter(|row| counts[*row as usize] > 0).collect()
+            }
+        };
+        let states = wanted
+            .into_iter()
+            .map(|i| {
+                let aggregate = &self.sink.spec.aggregates[i];
+                let mut states = states_of(i, aggregate)?;
+                if in_one_row {
+                    for state in &mut states {
+                        *state = Arc::new(device.sum(state)?);
+                    }
+                }
+                Ok((i, aggregate_states(device, aggregate, states, &matched)?))
+            })
+            .collect::<Result<_>>()?;
+        Ok(SideStates {
+            side,
+            matched,
+            states,
+        })
     }
 
     /// Whether the device adds up the states of all rows: without groups, and if all aggregates are sums.
@@ -134,18 +152,17 @@ impl AggregateRun {
                 .all(|i| matches!(self.sink.spec.aggregates[*i].function, Count | Sum | Avg))
     }
 
-    /// Partial states for each row of `side`: its value weighted by the number of its matches.
-    fn weighed(
+    /// Partial states for each row of a side: its value, if the aggregate has an argument, weighted by the number of its matches.
+    pub(crate) fn weighed(
         &self,
         aggregate: &AggregateSpec,
-        tile: &ProbedTile,
-        side: Side,
+        of_side: Option<&DeviceBatch>,
         weights: &Buffer<u32>,
     ) -> Result<Vec<Arc<Column>>> {
         let device = self.device.as_ref();
-        let values = match aggregate.argument {
-            Some((_, column)) => Some(tile.of(side).column(column)?),
-            None => None,
+        let values = match (aggregate.argument, of_side) {
+            (Some((_, column)), Some(of_side)) => Some(of_side.column(column)?),
+            _ => None,
         };
         let count = || {
             device
@@ -191,6 +208,9 @@ impl AggregateRun {
         .collect())
     }
 }
+
+/// The states of an aggregate, by its number, for each row of a side.
+type StatesOf<'a> = &'a dyn Fn(usize, &AggregateSpec) -> Result<Vec<Arc<Column>>>;
 
 /// An internal error: the rule does not fuse this function with a join.
 fn not_fused(function: AggregateFunction) -> BowtieError {

@@ -52,8 +52,8 @@ impl<'a> Policy<'a> {
             };
             let costs = NodeCosts::of(plan, statistics, gpu, host, cache);
             let min_speedup = match is_forced {
-                // A device is soon enough at any price.
-                true => f64::MIN_POSITIVE,
+                // As if a device were soon enough at any price.
+                true => 1e-6,
                 false => options.min_speedup.factor(),
             };
             let nodes = place(&costs.nodes, min_speedup);

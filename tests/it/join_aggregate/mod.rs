@@ -3,3 +3,4 @@
 mod arguments;
 mod check;
 mod fused;
+mod intervals;

@@ -32,6 +32,16 @@ pub(crate) struct Indirect {
     numbering: Mutex<Option<Numbering>>,
 }
 
+impl Indirect {
+    /// Whether a word that is not NULL may stand for a NULL: for one among a dictionary's values.
+    pub(crate) fn may_lead_to_null(&self) -> bool {
+        match &self.to {
+            IndirectData::Values(values) => values.is_nullable(),
+            IndirectData::Buffers(_) => false,
+        }
+    }
+}
+
 /// The target of the words.
 #[derive(Debug, Clone)]
 pub(crate) enum IndirectData {

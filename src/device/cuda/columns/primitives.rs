@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray};
+use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::DataType;
 
@@ -15,7 +15,7 @@ use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::columns::{borrowed, cast_on_upload, storage};
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::{flag_words, memory};
-use crate::device::data::buffer::Buffer;
+use crate::device::data::buffer::{Bits, Buffer};
 use crate::device::data::column::Column;
 use crate::device::data::encoding::EncodedArrays;
 use crate::device::data::opaque::of_another_device;
@@ -95,6 +95,27 @@ impl TransferPrimitives for CudaDevice {
 }
 
 impl RowPrimitives for CudaDevice {
+    fn validity(&self, column: &Column) -> Result<Option<Bits>> {
+        let valid = match column.stored() {
+            Some(Storage::Fixed(values)) => values.valid.as_ref(),
+            Some(Storage::Text(text)) => text.valid.as_ref(),
+            Some(Storage::Indirect(indirect)) if !indirect.may_lead_to_null() => {
+                indirect.words.valid.as_ref()
+            }
+            _ => {
+                let array = self.stream.download(column)?;
+                return Ok(match array.logical_nulls() {
+                    Some(nulls) if nulls.null_count() > 0 => {
+                        let bits = self.stream.upload_bits(nulls.inner(), "validity")?;
+                        Some(Bits::cuda(bits))
+                    }
+                    _ => None,
+                });
+            }
+        };
+        self.stream.valid_of(valid, column.rows())
+    }
+
     fn gather(&self, column: &Column, rows: &Buffer<u32>) -> Result<Column> {
         match column.stored() {
             Some(stored) => self.gather_stored(stored, rows),

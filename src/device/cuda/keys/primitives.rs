@@ -3,7 +3,8 @@
 
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::ranks::Ranks;
-use crate::device::data::buffer::Buffer;
+use crate::device::cuda::runtime::access::valid_memory;
+use crate::device::data::buffer::{Bits, Buffer};
 use crate::device::data::column::Column;
 use crate::device::data::keys::{KeyDomain, Keys};
 use crate::device::data::ranges::OrderedRows;
@@ -35,6 +36,19 @@ impl KeyPrimitives for CudaDevice {
             .fallback
             .order_keys_in(domain, &self.column_to_host(column)?)?;
         self.keys_from_host(&keys)
+    }
+
+    fn keys_among(&self, keys: Keys, of_rows: &Bits) -> Result<Keys> {
+        let rows = keys.rows();
+        let of_rows = valid_memory(Some(of_rows))?;
+        let known = valid_memory(keys.valid.as_ref())?;
+        let valid = match (of_rows, known.or(of_rows)) {
+            (Some(of_rows), Some(known)) => {
+                Some(Bits::cuda(self.stream.bits_and(of_rows, known, rows)?))
+            }
+            _ => None,
+        };
+        Ok(Keys { valid, ..keys })
     }
 
     fn group_keys(&self, base: &[&Column], null_equal: bool) -> Result<(Buffer<u32>, GroupDomain)> {

@@ -4,6 +4,7 @@
 pub(crate) mod brute_force;
 pub(crate) mod choose_count;
 pub(crate) mod cross_product;
+pub(crate) mod intervals;
 pub(crate) mod pair_program;
 pub(crate) mod pair_program_arg;
 pub(crate) mod primitives;

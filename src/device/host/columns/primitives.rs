@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array};
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::DataType;
 
-use crate::device::data::buffer::{Buffer, check_chunk_rows};
+use crate::device::data::buffer::{Bits, Buffer, check_chunk_rows};
 use crate::device::data::column::Column;
 use crate::device::data::encoding::EncodedArrays;
 use crate::device::data::opaque::Opaque;
@@ -113,6 +113,12 @@ impl RowPrimitives for HostDevice {
             });
         }
         values::upload(&self.budget, &parts)
+    }
+
+    fn validity(&self, column: &Column) -> Result<Option<Bits>> {
+        let nulls = column.on_host()?.logical_nulls();
+        let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+        Ok(nulls.map(|nulls| Bits::Host(nulls.into_inner())))
     }
 
     fn nulls(&self, data_type: &DataType, rows: usize) -> Result<Column> {

@@ -1,6 +1,6 @@
 //! [`KeyPrimitives`] of the CPU backend.
 
-use crate::device::data::buffer::Buffer;
+use crate::device::data::buffer::{Bits, Buffer};
 use crate::device::data::column::Column;
 use crate::device::data::keys::{KeyDomain, Keys};
 use crate::device::data::opaque::Opaque;
@@ -21,6 +21,18 @@ impl KeyPrimitives for HostDevice {
     fn order_keys_in(&self, domain: &KeyDomain, column: &Column) -> Result<Keys> {
         self.pool
             .install(|| order_keys::order_keys_in(&self.budget, domain, column))
+    }
+
+    fn keys_among(&self, keys: Keys, of_rows: &Bits) -> Result<Keys> {
+        let of_rows = of_rows.on_host()?;
+        let valid = match &keys.valid {
+            Some(valid) => valid.on_host()? & of_rows,
+            None => of_rows.clone(),
+        };
+        Ok(Keys {
+            valid: Some(Bits::Host(valid)),
+            ..keys
+        })
     }
 
     fn group_keys(&self, base: &[&Column], null_equal: bool) -> Result<(Buffer<u32>, GroupDomain)> {

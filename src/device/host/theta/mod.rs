@@ -1,7 +1,9 @@
 //! Theta joins on the host: ranges, zone maps, wavelet trees, pair programs, folds over ranges.
 
 pub(crate) mod choose_count;
+pub(crate) mod directory;
 pub(crate) mod expand;
+pub(crate) mod intervals;
 pub(crate) mod pair_program;
 pub(crate) mod primitives;
 pub(crate) mod range;

@@ -70,13 +70,15 @@ impl Matrix {
 
     /// Whether [`Self::halve`] would halve the tile.
     pub(crate) fn can_halve(&self, tile: &Tile) -> bool {
-        tile.halves(self.least_rows()).is_some()
+        tile.halves(self.least_rows(), self.keeps_left_whole)
+            .is_some()
     }
 
     /// Puts back the two halves of a tile; false if it is too small. No rows of it stay resident, so that a query that
     /// waits for the memory of others holds as little as possible.
     pub(crate) fn halve(&mut self, tile: &Tile) -> bool {
-        let Some((first, second)) = tile.halves(self.least_rows()) else {
+        let halves = tile.halves(self.least_rows(), self.keeps_left_whole);
+        let Some((first, second)) = halves else {
             return false;
         };
         let side = self.spec.theta.build;

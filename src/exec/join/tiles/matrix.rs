@@ -25,7 +25,7 @@ use crate::error::{BowtieError, Result};
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::join::fast_paths::single_pass::{PreparedBuild, SinglePassJoin};
 use crate::exec::join::needed_columns::NeededColumns;
-use crate::exec::join::tiles::probed_tile::{ProbedTile, TileStep};
+use crate::exec::join::tiles::probed_tile::TileStep;
 use crate::exec::join::tiles::tile::Tile;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::memory::step::Step;
@@ -68,6 +68,8 @@ pub(crate) struct Matrix {
     pub(crate) spilling: Option<Spilling>,
     /// All chunks were spilled since the last success, so that spilling again does not help.
     pub(crate) left_pool: bool,
+    /// Tiles are cut across their right side as long as they can be: what is made of a left chunk serves only whole ones.
+    pub(crate) keeps_left_whole: bool,
     pub(crate) metrics: DeviceMetrics,
 }
 
@@ -93,6 +95,7 @@ impl Matrix {
             guarded: None,
             spilling,
             left_pool: false,
+            keeps_left_whole: false,
             metrics,
         }
     }
@@ -107,6 +110,22 @@ impl Matrix {
             Some(right) => widest + self.needed.row_bytes(Side::Right, right)?,
             None => widest,
         })
+    }
+
+    /// Mean bytes of a row of a left chunk's needed columns.
+    pub(crate) fn left_row_bytes(&self, left_chunk: usize) -> Result<usize> {
+        self.needed.row_bytes(Side::Left, &self.left[left_chunk])
+    }
+
+    /// All rows of a left chunk, resident.
+    pub(crate) fn left_batch(&self, left_chunk: usize) -> Result<DeviceBatch> {
+        let rows = 0..self.left[left_chunk].rows();
+        match &self.resident_left {
+            Some(resident) if resident.chunk == left_chunk && resident.rows == rows => {
+                Ok(resident.batch.clone())
+            }
+            _ => self.upload(Side::Left, left_chunk, &rows),
+        }
     }
 
     pub(crate) fn left(&self) -> &[InputChunk] {
@@ -225,21 +244,6 @@ impl Matrix {
         self.right = None;
     }
 
-    /// The next tile of the current right chunk, probed and counted; `None` when the chunk is done.
-    pub(crate) fn next(
-        &mut self,
-        step: &Step<'_>,
-        wanted: ProbeResult,
-    ) -> Result<Option<ProbedTile>> {
-        match self.next_step(step, wanted, None)? {
-            Some(TileStep::Searched(tile)) => Ok(Some(*tile)),
-            Some(TileStep::Joined(_)) => {
-                Err(BowtieError::Internal("a tile without a request".into()))
-            }
-            None => Ok(None),
-        }
-    }
-
     /// The next tile of the current right chunk, joined in a single pass if `at_once` allows it; `None` when the chunk
     /// is done.
     pub(crate) fn next_step(
@@ -248,9 +252,21 @@ impl Matrix {
         wanted: ProbeResult,
         at_once: Option<&SinglePassJoin>,
     ) -> Result<Option<TileStep>> {
+        self.next_by(step, |matrix, tile| {
+            matrix.step(step, tile, wanted, at_once)
+        })
+    }
+
+    /// What `join` makes of the next tile of the current right chunk; `None` when the chunk is done. A tile that does not fit is cut, and
+    /// a part of it is joined.
+    pub(crate) fn next_by<T>(
+        &mut self,
+        step: &Step<'_>,
+        mut join: impl FnMut(&mut Self, &Tile) -> Result<T>,
+    ) -> Result<Option<T>> {
         while let Some(tile) = self.tiles.pop() {
             self.relieve_pool(tile.left_chunk)?;
-            match self.step(step, &tile, wanted, at_once) {
+            match join(self, &tile) {
                 Ok(done) => {
                     self.left_pool = false;
                     self.metrics.chunks.add(1);

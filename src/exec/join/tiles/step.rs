@@ -53,7 +53,7 @@ impl Matrix {
 
     /// Uploads the sides of a tile that are not resident. Returns whether the whole filter must be evaluated on its
     /// candidates.
-    fn bring(&mut self, tile: &Tile) -> Result<bool> {
+    pub(crate) fn bring(&mut self, tile: &Tile) -> Result<bool> {
         // Rows of other tiles are dropped first, to free their memory.
         let keep = |resident: &mut Option<Resident>, chunk: usize, rows: &Range<usize>| {
             resident.take_if(|r| r.chunk != chunk || r.rows != *rows);
@@ -99,6 +99,14 @@ impl Matrix {
             });
         }
         Ok(whole_filter)
+    }
+
+    /// The rows of both sides of the tile that was brought last.
+    pub(crate) fn resident_sides(&self) -> Result<(&DeviceBatch, &DeviceBatch)> {
+        match (&self.resident_left, &self.resident_right) {
+            (Some(left), Some(right)) => Ok((&left.batch, &right.batch)),
+            _ => Err(BowtieError::Internal("a tile without its sides".into())),
+        }
     }
 
     /// All matches of the resident tile by a single pass; `None` if they must be found by ranges.

@@ -20,13 +20,14 @@ pub(crate) struct Tile {
 }
 
 impl Tile {
-    /// The tile cut across its longer side; `None` if that has at most `least` rows.
-    pub(crate) fn halves(&self, least: usize) -> Option<(Self, Self)> {
+    /// The tile cut across its longer side; `None` if that has at most `least` rows. With `right_first` it is cut across the right side as
+    /// long as that has more.
+    pub(crate) fn halves(&self, least: usize, right_first: bool) -> Option<(Self, Self)> {
         let (left, right) = (self.left.len(), self.right.len());
         if left.max(right) <= least {
             return None;
         }
-        let (side, rows) = match left >= right {
+        let (side, rows) = match left >= right && !(right_first && right > least) {
             true => (Side::Left, &self.left),
             false => (Side::Right, &self.right),
         };
@@ -83,12 +84,17 @@ mod tests {
 
     #[test]
     fn halves_share_the_longer_side() {
-        let (first, second) = tile(10..111, 5..80).halves(LEAST_ROWS).unwrap();
+        let (first, second) = tile(10..111, 5..80).halves(LEAST_ROWS, false).unwrap();
         assert_eq!(first, tile(10..60, 5..80));
         assert_eq!(second, tile(60..111, 5..80));
-        assert_eq!(tile(0..64, 7..71).halves(LEAST_ROWS), None);
-        assert!(tile(0..64, 7..71).halves(LEAST_SETS).is_some());
-        assert_eq!(tile(3..4, 0..1).halves(LEAST_SETS), None);
+        assert_eq!(tile(0..64, 7..71).halves(LEAST_ROWS, false), None);
+        assert!(tile(0..64, 7..71).halves(LEAST_SETS, false).is_some());
+        assert_eq!(tile(3..4, 0..1).halves(LEAST_SETS, false), None);
+        let (first, second) = tile(10..111, 5..80).halves(LEAST_ROWS, true).unwrap();
+        assert_eq!(first, tile(10..111, 5..42));
+        assert_eq!(second, tile(10..111, 42..80));
+        let (first, _) = tile(10..111, 5..60).halves(LEAST_ROWS, true).unwrap();
+        assert_eq!(first, tile(10..60, 5..60));
     }
 
     #[test]

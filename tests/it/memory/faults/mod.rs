@@ -40,6 +40,11 @@ fn aggregates() {
 }
 
 #[test]
+fn intervals() {
+    sweep(&INTERVALS);
+}
+
+#[test]
 fn rows() {
     sweep(&ROWS);
 }

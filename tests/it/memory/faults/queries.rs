@@ -164,6 +164,30 @@ pub(crate) const AGGREGATES: [Query; 3] = [
     ),
 ];
 
+/// Counts of overlapping intervals, of rows that are kept without one, too.
+pub(crate) const INTERVALS: [Query; 4] = [
+    query(
+        "BowtieJoinAggregateExec",
+        "SELECT s.id, count(*), count(r.t), sum(s.a) FROM r RIGHT JOIN s ON r.lo <= s.hi AND r.hi >= s.lo AND r.b = s.b GROUP BY s.id",
+        &[],
+    ),
+    query(
+        "BowtieJoinAggregateExec",
+        "SELECT r.id, count(*), count(s.t), avg(r.c) FROM r LEFT JOIN s ON r.lo < s.hi AND r.hi > s.lo AND r.b = s.b GROUP BY r.id",
+        &[("bowtie.chunk_rows", "64")],
+    ),
+    query(
+        "BowtieJoinAggregateExec",
+        "SELECT count(*), sum(r.a), max(s.c) FROM r RIGHT JOIN s ON r.lo <= s.hi AND r.hi >= s.lo AND r.t = s.t",
+        &[("bowtie.chunk_rows", "64")],
+    ),
+    query(
+        "BowtieJoinAggregateExec",
+        "SELECT r.g, r.t, count(*), count(s.c) FROM r JOIN s ON r.lo <= s.hi AND r.hi >= s.lo GROUP BY r.g, r.t",
+        &[],
+    ),
+];
+
 pub(crate) const ROWS: [Query; 2] = [
     query(
         "BowtieFilterExec",

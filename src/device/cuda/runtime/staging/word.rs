@@ -45,7 +45,7 @@ impl Word {
             requested: size_of::<u32>() as u64,
             in_use: 0,
             limit: 0,
-            limit_of: LimitOf::Driver,
+            limit_of: LimitOf::Device,
         }
     }
 }
