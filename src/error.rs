@@ -61,13 +61,17 @@ pub(crate) enum LimitOf {
 impl LimitOf {
     /// Where the bytes are reserved, and how to have more of them.
     fn words(self) -> (&'static str, &'static str) {
+        let raise = "raise it, lower bowtie.chunk_rows, or run fewer queries at the same time";
         match self {
-            Self::Session => ("under bowtie.device_memory", "raise it, "),
-            Self::Runtime => ("under the limit of the BowtieRuntime", "raise it, "),
-            Self::Device => ("on the device", ""),
+            Self::Session => ("under bowtie.device_memory", raise),
+            Self::Runtime => ("under the limit of the BowtieRuntime", raise),
+            Self::Device => (
+                "on the device",
+                "lower bowtie.chunk_rows, or run fewer queries at the same time",
+            ),
             Self::Driver => (
                 "and the GPU has no more free",
-                "end other processes that use it, ",
+                "end other processes that use it, lower bowtie.chunk_rows, or run fewer queries at the same time",
             ),
         }
     }
@@ -178,13 +182,12 @@ impl fmt::Display for BowtieError {
                 limit,
                 limit_of,
             } => {
-                let (place, raise) = limit_of.words();
+                let (place, remedy) = limit_of.words();
                 let [requested, in_use, limit] =
                     [requested, in_use, limit].map(|bytes| human_readable_size(to_usize(*bytes)));
                 write!(
                     f,
-                    "bowtie: device memory exhausted: {what} needs {requested} while {in_use} of {limit} are reserved {place}; \
-                     {raise}lower bowtie.chunk_rows, or run fewer queries at the same time"
+                    "bowtie: device memory exhausted: {what} needs {requested} while {in_use} of {limit} are reserved {place}; {remedy}"
                 )
             }
             Self::MustSplit {

@@ -23,7 +23,7 @@ async fn auto_declines_equi_joins() {
 #[tokio::test]
 async fn auto_declines_products() {
     let context = session("auto").await;
-    assert_snapshot!(decisions(&context, "SELECT r.a FROM r CROSS JOIN s").await, @"CrossJoinExec declined: a cross join gains nothing on a device: it stays DataFusion's; add a condition, or SET bowtie.offload = 'force'");
+    assert_snapshot!(decisions(&context, "SELECT r.a FROM r CROSS JOIN s").await, @"CrossJoinExec declined: bowtie gains nothing from a cross join: it stays DataFusion's; add a condition, or SET bowtie.offload = 'force'");
     assert_snapshot!(
         decisions(&context, "SELECT r.a FROM r JOIN s ON CAST(r.a * s.a AS VARCHAR) > '3'").await,
         @"NestedLoopJoinExec declined: no part of its condition compares an expression of one side with one of the other, and not all of it compiles: DataFusion tests every pair as fast; write comparisons or set predicates joined by AND"
