@@ -4,7 +4,7 @@
 #
 # scripts/wheels.sh [directory]
 #
-# It needs cargo and rustup, Python, and room for two release builds of DataFusion (each some 15 minutes on two cores). maturin builds the wheels; zig, which
+# It needs cargo and rustup, Python, and room for two release builds of DataFusion (each some 25 minutes on two cores). maturin builds the wheels; zig, which
 # ziglang brings as a package of Python, compiles and links for both targets, so neither a container nor another compiler is needed. No CUDA toolkit
 # is needed: the kernels are in the repository as compiled. TARGETS chooses other targets.
 set -euo pipefail

@@ -245,6 +245,18 @@ pub fn all() -> Vec<Case> {
             brute_force: false,
             one_inequality: false,
         },
+        Case {
+            name: "overlap-count",
+            sql: "SELECT a.id, COUNT(*) FROM a JOIN b ON a.k = b.k AND a.lo <= b.hi AND b.lo <= a.hi GROUP BY a.id",
+            data: "overlap-key",
+            dataset: |size| datasets::intervals(size.left, datasets::KEYS),
+            oracle: oracle::overlap_count,
+            sum: Some(1),
+            ladders: vec![squares(&[30_000, 100_000, 300_000, 1_000_000, 10_000_000])],
+            keyed: true,
+            brute_force: false,
+            one_inequality: false,
+        },
     ]
 }
 

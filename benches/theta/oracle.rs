@@ -90,9 +90,23 @@ fn events_near(tables: &[Table]) -> Vec<u64> {
         .collect()
 }
 
-/// The number of pairs of overlapping intervals with equal keys: all that begin in time, minus those that end too
-/// early.
+/// The number of pairs of overlapping intervals with equal keys.
 pub fn overlap(tables: &[Table]) -> Expected {
+    counted(overlaps(tables).into_par_iter())
+}
+
+/// The number of intervals that others overlap, and of these overlaps in all.
+pub fn overlap_count(tables: &[Table]) -> Expected {
+    let overlaps = overlaps(tables);
+    Expected {
+        rows: overlaps.iter().filter(|&&others| others > 0).count() as u64,
+        sum: Some(overlaps.iter().sum::<u64>() as i64),
+    }
+}
+
+/// The intervals that overlap each one of the first table and have an equal key: all that begin in time, minus those
+/// that end too early.
+fn overlaps(tables: &[Table]) -> Vec<u64> {
     let other = &tables[1];
     let mut ends: HashMap<i64, (Vec<i64>, Vec<i64>)> = HashMap::new();
     let bounds = std::iter::zip(other.column("lo"), other.column("hi"));
@@ -109,10 +123,11 @@ pub fn overlap(tables: &[Table]) -> Expected {
     let one = &tables[0];
     let bounds = std::iter::zip(one.column("lo"), one.column("hi"));
     let intervals: Vec<_> = std::iter::zip(one.column("k"), bounds).collect();
-    counted(intervals.into_par_iter().map(|(key, (lo, hi))| {
+    let overlaps = intervals.into_par_iter().map(|(key, (lo, hi))| {
         ends.get(&key)
             .map_or(0, |(los, his)| (up_to(los, hi) - below(his, lo)) as u64)
-    }))
+    });
+    overlaps.collect()
 }
 
 fn counted(matches: impl ParallelIterator<Item = u64>) -> Expected {

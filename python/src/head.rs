@@ -4,6 +4,7 @@ use arrow::array::Array;
 use arrow::datatypes::DataType;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::Result;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::DataFrame;
 use pyo3::prelude::*;
 
@@ -25,11 +26,13 @@ pub struct Head {
 impl Head {
     pub async fn of(frame: DataFrame, rows: usize) -> Result<Self> {
         let fields = frame.schema().fields().clone();
-        // One more than shown says whether there are more.
-        let batches = frame
-            .limit(0, Some(rows.saturating_add(1)))?
-            .collect()
-            .await?;
+        let shown = match frame.logical_plan() {
+            // They have to be the roots of their plans, and have few rows.
+            LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => frame,
+            // One more than shown says whether there are more.
+            _ => frame.limit(0, Some(rows.saturating_add(1)))?,
+        };
+        let batches = shown.collect().await?;
         let options = FormatOptions::new().with_display_error(true);
         let mut cells = vec![];
         for batch in &batches {

@@ -76,6 +76,12 @@ def test_text(con: bt.Connection) -> None:
     )
 
 
+def test_show_of_a_plan(con: bt.Connection, capsys: pytest.CaptureFixture[str]) -> None:
+    for statement in ("EXPLAIN", "EXPLAIN ANALYZE"):
+        con.sql(f"{statement} SELECT 1 AS x").show()
+        assert "plan_type" in capsys.readouterr().out
+
+
 def test_show(con: bt.Connection, capsys: pytest.CaptureFixture[str]) -> None:
     frame = con.sql("SELECT value FROM range(0, 100) ORDER BY value")
     frame.show()

@@ -18,7 +18,7 @@ from browsing import SPACE, THIN, focused, frame, press, row
 from sample_gpu import Q5
 from sample_parts import OPTIONS, node, profile
 
-MOST_PAGE_BYTES, MOST_SAMPLE_BYTES = 60_000, 2_000_000
+MOST_PAGE_BYTES, MOST_SAMPLE_BYTES = 62_000, 2_000_000
 
 
 # ---------------------------------------------------------------- The template

@@ -14,6 +14,7 @@ use crate::join_aggregate::check::{check, tunings};
 use crate::support::answer::answer;
 use crate::support::session::{session, set};
 use crate::support::tables::{register, register_batches};
+use crate::support::tuning::Tuning;
 
 /// What the intervals of a table look like.
 #[derive(Debug, Clone, Copy)]
@@ -40,10 +41,13 @@ impl Shape {
     };
 }
 
+/// The low and the high end of an interval.
+type Ends = (Option<i64>, Option<i64>);
+
 /// `id` (distinct), `lo` and `hi` of `data_type`, a key `k`, a text key `t`, and values `v` and `w`.
 fn intervals(data_type: &DataType, shape: Shape) -> RecordBatch {
     let mut rng = StdRng::seed_from_u64(shape.seed);
-    let mut ends: Vec<(Option<i64>, Option<i64>)> = vec![];
+    let mut ends: Vec<Ends> = vec![];
     for _ in 0..shape.rows {
         let from = rng.random_range(0..50);
         let least = i64::from(!shape.points);
@@ -54,7 +58,7 @@ fn intervals(data_type: &DataType, shape: Shape) -> RecordBatch {
         let mut end = |end| (!rng.random_bool(shape.nulls)).then_some(end);
         ends.push((end(from), end(to)));
     }
-    let of_type = |end: fn(&(Option<i64>, Option<i64>)) -> Option<i64>| {
+    let of_type = |end: fn(&Ends) -> Option<i64>| {
         let ints: ArrayRef = Arc::new(Int64Array::from_iter(ends.iter().map(end)));
         cast(&ints, data_type).unwrap()
     };
@@ -92,6 +96,7 @@ fn tables(ctx: &SessionContext, data_type: &DataType, r: Shape, s: Shape) {
 
 /// Whether the answer of `sql` is by counts of intervals.
 async fn is_counted(ctx: &SessionContext, sql: &str) -> bool {
+    Tuning::PLAIN.apply(ctx);
     set(ctx, "bowtie.offload", "force");
     let analyzed = answer(ctx, &format!("EXPLAIN ANALYZE {sql}"))
         .await

@@ -1,13 +1,14 @@
 //! Group ids: rows that are equal in all key columns get the same dense `u32`.
 //!
-//! A single narrow column is hashed by its order key. Other keys are hashed in Arrow's row format, over order keys (so
+//! A single narrow column is hashed by its order key, and a single column of text or binary by its bytes. Other keys are hashed in Arrow's row format, over order keys (so
 //! that −0.0 equals 0.0, as in DataFusion) and, for wide types, over the values themselves.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, Rows, SortField};
 use hashbrown::HashMap;
 use rayon::prelude::*;
@@ -31,6 +32,7 @@ pub(crate) struct GroupTable {
 #[derive(Debug)]
 enum Table {
     Word(HashMap<u64, u32>),
+    Bytes(HashMap<Vec<u8>, u32>),
     Row {
         converter: RowConverter,
         ids: HashMap<Vec<u8>, u32>,
@@ -77,6 +79,16 @@ pub(crate) fn group_keys(
                 });
             }
             Table::Word(table)
+        }
+        KeyRows::Bytes { array, valid } => {
+            let mut table: HashMap<Vec<u8>, u32> = HashMap::new();
+            each_value(&array, |i, bytes| {
+                ids.push(match is_valid(&valid, i) {
+                    true => *table.entry_ref(bytes).or_insert_with(&mut fresh),
+                    false => NO_GROUP,
+                });
+            });
+            Table::Bytes(table)
         }
         KeyRows::Rows {
             converter,
@@ -131,7 +143,9 @@ fn row_keys(budget: &Arc<Budget>, base: &[&Column]) -> Result<(Rows, usize)> {
     let n = base.first().map_or(0, |column| column.rows());
     match KeyRows::new(budget, arrays_of(base)?, true, None)? {
         KeyRows::Rows { rows, .. } => Ok((rows, n)),
-        KeyRows::Words { .. } => Err(BowtieError::Internal("NULL has no word".into())),
+        KeyRows::Words { .. } | KeyRows::Bytes { .. } => {
+            Err(BowtieError::Internal("NULL has no word".into()))
+        }
     }
 }
 
@@ -159,7 +173,7 @@ pub(crate) fn group_keys_in(
 impl GroupTable {
     fn find(&self, budget: &Arc<Budget>, arrays: Vec<ArrayRef>) -> Result<Vec<u32>> {
         let converter = match &self.table {
-            Table::Word(_) => None,
+            Table::Word(_) | Table::Bytes(_) => None,
             Table::Row { converter, .. } => Some(converter),
         };
         let keys = KeyRows::new(budget, arrays, self.null_equal, converter)?;
@@ -173,6 +187,23 @@ impl GroupTable {
                     false => NO_GROUP,
                 })
                 .collect(),
+            (Table::Bytes(table), KeyRows::Bytes { array, valid }) => {
+                let mut ids = Vec::with_capacity(array.len());
+                // Neighbours are often equal.
+                let mut last: Option<(&[u8], u32)> = None;
+                each_value(&array, |i, bytes| {
+                    ids.push(match (is_valid(&valid, i), last) {
+                        (false, _) => NO_GROUP,
+                        (true, Some((known, id))) if known == bytes => id,
+                        (true, _) => {
+                            let id = table.get(bytes).copied().unwrap_or(NO_GROUP);
+                            last = Some((bytes, id));
+                            id
+                        }
+                    });
+                });
+                ids
+            }
             (Table::Row { ids, .. }, KeyRows::Rows { rows, valid, .. }) => rows
                 .iter()
                 .enumerate()
@@ -196,11 +227,57 @@ enum KeyRows {
         words: Buffer<u64>,
         valid: Option<BooleanBuffer>,
     },
+    /// A column of text or binary.
+    Bytes {
+        array: ArrayRef,
+        valid: Option<BooleanBuffer>,
+    },
     Rows {
         converter: Option<RowConverter>,
         rows: Rows,
         valid: Option<BooleanBuffer>,
     },
+}
+
+/// Whether values are text or binary of any length, which are equal if their bytes are.
+fn has_bytes(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Utf8View
+            | DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
+    )
+}
+
+/// Calls `each` with the number and the bytes of every row, also of NULLs, of a column that [has bytes](has_bytes).
+fn each_value<'a>(array: &'a ArrayRef, mut each: impl FnMut(usize, &'a [u8])) {
+    macro_rules! values {
+        ($column:expr) => {{
+            let column = $column;
+            let is_whole = column.null_count() == 0;
+            for i in 0..column.len() {
+                // What a NULL's place holds may be anything.
+                each(
+                    i,
+                    match is_whole || column.is_valid(i) {
+                        true => column.value(i).as_ref(),
+                        false => &[],
+                    },
+                );
+            }
+        }};
+    }
+    match array.data_type() {
+        DataType::Utf8 => values!(array.as_string::<i32>()),
+        DataType::LargeUtf8 => values!(array.as_string::<i64>()),
+        DataType::Utf8View => values!(array.as_string_view()),
+        DataType::Binary => values!(array.as_binary::<i32>()),
+        DataType::LargeBinary => values!(array.as_binary::<i64>()),
+        _ => values!(array.as_binary_view()),
+    }
 }
 
 impl KeyRows {
@@ -224,6 +301,15 @@ impl KeyRows {
             return Ok(Self::Words {
                 words: keys.values,
                 valid,
+            });
+        }
+        if let [array] = arrays.as_slice()
+            && !null_equal
+            && has_bytes(array.data_type())
+        {
+            return Ok(Self::Bytes {
+                valid: validity(array),
+                array: Arc::clone(array),
             });
         }
         let valid = match null_equal {
@@ -304,6 +390,33 @@ mod tests {
         ])));
         let ids = group_keys_in(&budget, &domain, &[&other]).unwrap();
         assert_eq!(ids.on_host().unwrap().as_ref(), [1, NO_GROUP, NO_GROUP]);
+    }
+
+    #[test]
+    fn text_and_binary_are_grouped_by_their_bytes() {
+        let budget = Budget::new(u64::MAX);
+        let long = "longer than a view holds itself";
+        let base = [Some("a"), None, Some(""), Some(long), Some("a"), Some(long)];
+        let other = [Some(long), Some("b"), None, Some(""), Some("a"), Some("a")];
+        for data_type in [
+            DataType::Utf8,
+            DataType::LargeUtf8,
+            DataType::Utf8View,
+            DataType::Binary,
+            DataType::LargeBinary,
+            DataType::BinaryView,
+        ] {
+            let of_type = |values: &[Option<&str>]| {
+                let text: ArrayRef = Arc::new(StringArray::from(values.to_vec()));
+                column(arrow::compute::cast(&text, &data_type).unwrap())
+            };
+            let (ids, table) = group_keys(&budget, &[&of_type(&base)], false).unwrap();
+            assert_eq!(ids.on_host().unwrap().to_vec(), [0, NO_GROUP, 1, 2, 0, 2]);
+            assert_eq!(table.groups(), 3);
+            let ids = group_keys_in(&budget, &table, &[&of_type(&other)]).unwrap();
+            let expected = [2, NO_GROUP, NO_GROUP, 1, 0, 0];
+            assert_eq!(ids.on_host().unwrap().to_vec(), expected, "{data_type}");
+        }
     }
 
     #[test]

@@ -6,15 +6,18 @@ use std::sync::Arc;
 use crate::device::budget::{Budget, Lease};
 use crate::error::Result;
 
-/// Keys that are compared one after the other; more are searched by halves.
-const FEW: usize = 16;
+/// Words that are looked up together.
+pub(crate) const BLOCK: usize = 64;
+
+/// Keys of a bucket that are compared one after the other; more are searched by halves.
+const FEW: u32 = 4;
 
 /// For each segment of sorted keys, where the keys of each bucket begin. A bucket has the keys with the same leading
 /// bits of their distance from the segment's least key, and there are about as many buckets as keys.
 #[derive(Debug)]
 pub(crate) struct Directory {
     segments: Vec<Segment>,
-    /// The first position of each bucket, and the end of the last one, segment by segment.
+    /// The first position of each bucket, segment by segment, and the end of the last one.
     begins: Vec<u32>,
     _lease: Lease,
 }
@@ -22,9 +25,10 @@ pub(crate) struct Directory {
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     least: u64,
-    greatest: u64,
-    /// Of the bits of a distance that are not leading ones.
+    /// The number of bits of a distance behind the leading ones.
     shift: u32,
+    /// Buckets with keys; one for greater words follows.
+    buckets: u64,
     /// The number of its first bucket.
     first: u32,
     begin: u32,
@@ -47,15 +51,17 @@ impl Directory {
             let leading = (end - begin).max(1).ilog2();
             let bits = u64::BITS - (greatest - least).leading_zeros();
             let shift = bits.saturating_sub(leading);
+            let of_keys = ((greatest - least) >> shift) + 1;
             described.push(Segment {
                 least,
-                greatest,
                 shift,
+                buckets: of_keys,
                 first: buckets as u32,
                 begin,
                 end,
             });
-            buckets += ((greatest - least) >> shift) + 2;
+            // Where the last one with keys ends, the bucket behind it begins, and ends.
+            buckets += of_keys + 2;
         }
         let of_segments = described.len() * size_of::<Segment>();
         let lease = budget.lease(buckets * 4 + of_segments as u64, "directory of keys")?;
@@ -92,33 +98,64 @@ impl Directory {
         begin as usize..end as usize
     }
 
-    /// The first position of `segment` whose key is not below `word`, or with `through` not equal to it either; the
-    /// segment's end if there is none. `keys` are those that the directory was made of.
-    #[inline]
-    pub(crate) fn position(&self, keys: &[u64], segment: usize, word: u64, through: bool) -> u32 {
-        let segment = &self.segments[segment];
-        if word < segment.least {
-            return segment.begin;
+    /// For each of up to [`BLOCK`] words, the first position of its segment whose key is not below it, or with `through` not equal to it
+    /// either; the segment's end if there is none. `keys` are those that the directory was made of.
+    ///
+    /// Each step is done for all words before the next one, so that their loads, which miss the cache, are in flight together.
+    pub(crate) fn find(
+        &self,
+        keys: &[u64],
+        segments: &[u32],
+        words: &[u64],
+        through: bool,
+        found: &mut [u32],
+    ) {
+        match through {
+            true => self.find_by(keys, segments, words, found, |key, word| key <= word),
+            false => self.find_by(keys, segments, words, found, |key, word| key < word),
         }
-        if word > segment.greatest {
-            return segment.end;
+    }
+
+    fn find_by(
+        &self,
+        keys: &[u64],
+        segments: &[u32],
+        words: &[u64],
+        found: &mut [u32],
+        is_before: impl Fn(u64, u64) -> bool,
+    ) {
+        let mut buckets = [(0, 0); BLOCK];
+        for ((bucket, segment), word) in buckets.iter_mut().zip(segments).zip(words) {
+            let segment = &self.segments[*segment as usize];
+            let at = segment.first as usize + segment.bucket(*word);
+            *bucket = (self.begins[at], self.begins[at + 1]);
         }
-        let bucket = segment.first as usize + segment.bucket(word);
-        let (begin, end) = (self.begins[bucket], self.begins[bucket + 1]);
-        let keys = &keys[begin as usize..end as usize];
-        let is_before = |key: u64| key < word || (through && key == word);
-        let before = match keys.len() <= FEW {
-            true => keys.iter().filter(|key| is_before(**key)).count(),
-            false => keys.partition_point(|key| is_before(*key)),
+        let Some(last) = keys.len().checked_sub(1) else {
+            found.fill(0);
+            return;
         };
-        begin + before as u32
+        for (((begin, end), word), found) in buckets.iter().zip(words).zip(found.iter_mut()) {
+            let mut before = 0;
+            for i in 0..FEW {
+                let key = keys[((begin + i) as usize).min(last)];
+                before += u32::from(begin + i < *end && is_before(key, *word));
+            }
+            *found = begin + before;
+        }
+        for (((begin, end), word), found) in buckets.iter().zip(words).zip(found) {
+            let compared = begin + FEW;
+            if *found == compared && compared < *end {
+                let rest = &keys[compared as usize..*end as usize];
+                *found += rest.partition_point(|key| is_before(*key, *word)) as u32;
+            }
+        }
     }
 }
 
 impl Segment {
     #[inline]
     fn bucket(&self, word: u64) -> usize {
-        ((word - self.least) >> self.shift) as usize
+        (word.saturating_sub(self.least) >> self.shift).min(self.buckets) as usize
     }
 }
 
@@ -156,13 +193,15 @@ mod tests {
                 let words = of_segment.iter().flat_map(near).chain([0, 1, u64::MAX]);
                 for word in words {
                     for through in [false, true] {
+                        let mut found = [u32::MAX; 3];
+                        let segments = [i as u32; 3];
+                        directory.find(&keys, &segments, &[word; 3], through, &mut found);
                         let expected = bounds[i]
                             + of_segment
                                 .iter()
                                 .filter(|key| **key < word || (through && **key == word))
                                 .count() as u32;
-                        let found = directory.position(&keys, i, word, through);
-                        assert_eq!(found, expected, "{name}, {i}, {word}, {through}");
+                        assert_eq!(found, [expected; 3], "{name}, {i}, {word}, {through}");
                     }
                 }
             }

@@ -17,7 +17,7 @@ use crate::device::data::ranges::OrderedRows;
 use crate::device::host::device::HostDevice;
 use crate::device::host::keys::order_keys::HostKeys;
 use crate::device::host::keys::sort;
-use crate::device::host::theta::directory::Directory;
+use crate::device::host::theta::directory::{BLOCK, Directory};
 use crate::device::primitives::intervals::IntervalPrimitives;
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
@@ -249,32 +249,52 @@ fn places(
     let through_low = probe.low_op == Comparison::LtEq;
     let through_high = probe.high_op == Comparison::Gt;
     let (low_keys, high_keys) = (sorted(&orders.by_low.rows)?, sorted(&orders.by_high.rows)?);
+    // Without a group there is no row, either.
+    let is_empty = orders.by_low.directory.segments() == 0;
     let fits = by_low
         .par_chunks_mut(TASK_ROWS)
         .zip(by_high.par_chunks_mut(TASK_ROWS))
         .enumerate()
         .map(|(task, (by_low, by_high))| {
-            for (i, (by_low, by_high)) in by_low.iter_mut().zip(by_high).enumerate() {
-                let row = task * TASK_ROWS + i;
-                if !low.is_valid(row) || !high.is_valid(row) {
+            let first = task * TASK_ROWS;
+            let blocks = by_low.chunks_mut(BLOCK).zip(by_high.chunks_mut(BLOCK));
+            for (block, (by_low, by_high)) in blocks.enumerate() {
+                let (first, rows) = (first + block * BLOCK, by_low.len());
+                // Rows that overlap nothing are looked up in the first group, for nothing.
+                let (mut of_rows, mut is_placed) = ([0u32; BLOCK], [false; BLOCK]);
+                for i in 0..rows {
+                    let row = first + i;
+                    if !low.is_valid(row) || !high.is_valid(row) {
+                        continue;
+                    }
+                    let (from, to) = (low.words[row], high.words[row]);
+                    if from > to || (needs_no_points && from == to) {
+                        return false;
+                    }
+                    match groups.map_or(0, |groups| groups[row]) {
+                        NO_GROUP => {}
+                        group => (of_rows[i], is_placed[i]) = (group, true),
+                    }
+                }
+                if is_empty {
                     continue;
                 }
-                let (from, to) = (low.words[row], high.words[row]);
-                if from > to || (needs_no_points && from == to) {
-                    return false;
-                }
-                let group = match groups {
-                    Some(groups) => groups[row],
-                    None => 0,
+                let (from, to) = (
+                    &low.words[first..first + rows],
+                    &high.words[first..first + rows],
+                );
+                let find = |order: &Order, keys, words, through, found: &mut [u32]| {
+                    let directory = &order.directory;
+                    directory.find(keys, &of_rows[..rows], words, through, found);
+                    for i in 0..rows {
+                        found[i] = match is_placed[i] {
+                            true => found[i] + of_rows[i],
+                            false => NOWHERE,
+                        };
+                    }
                 };
-                if group == NO_GROUP {
-                    continue;
-                }
-                let segment = group as usize;
-                let directory = &orders.by_low.directory;
-                *by_low = group + directory.position(low_keys, segment, to, through_low);
-                let directory = &orders.by_high.directory;
-                *by_high = group + directory.position(high_keys, segment, from, through_high);
+                find(&orders.by_low, low_keys, to, through_low, by_low);
+                find(&orders.by_high, high_keys, from, through_high, by_high);
             }
             true
         })
