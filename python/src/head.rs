@@ -46,7 +46,10 @@ impl Head {
                     ))
                 })
                 .collect::<Result<_>>()?;
-            for row in 0..batch.num_rows().min((rows + 1).saturating_sub(cells.len())) {
+            for row in 0..batch
+                .num_rows()
+                .min(rows.saturating_add(1).saturating_sub(cells.len()))
+            {
                 let values = columns.iter().map(|(nulls, text)| {
                     let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
                     (!is_null).then(|| cut(text.value(row).to_string()))

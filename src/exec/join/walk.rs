@@ -348,7 +348,8 @@ impl<S: MatchSink> JoinWalk<S> {
     pub(crate) fn check_room(&self, tile: &Tile) -> Result<()> {
         let budget = self.device.budget();
         let room = (budget.limit() / ROOM_FOR_PIECES).min(STEP_BYTES);
-        let is_large = budget.in_use() > room / ROOM_FOR_PIECES;
+        let of_tile = budget.in_use().saturating_sub(self.matrix.held_bytes);
+        let is_large = of_tile > room / ROOM_FOR_PIECES;
         match is_large && budget.available() < room && self.matrix.can_halve(tile) {
             true => Err(budget.refused(room, "room for output pieces")),
             false => Ok(()),

@@ -1,6 +1,7 @@
 //! What [`IntervalCounts`](crate::exec::join_aggregate::intervals::IntervalCounts) makes of the groups: states of right
 //! rows with each tile, and those of left rows at the end.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use crate::device::data::batch::DeviceBatch;
@@ -58,6 +59,11 @@ impl AggregateRun {
             return Ok(None);
         }
         let device = self.device.as_ref();
+        let known = OnceCell::new();
+        let batch = || match known.get() {
+            Some(batch) => Ok(batch),
+            None => batch().map(|batch| known.get_or_init(|| batch)),
+        };
         let states =
             self.states_of_side(
                 side,
@@ -70,7 +76,7 @@ impl AggregateRun {
                         })?;
                         Ok(vec![Arc::new(device.weigh_count(None, values)?)])
                     }
-                    Some(_) => self.weighed(aggregate, Some(&batch()?), &counts.weights),
+                    Some(_) => self.weighed(aggregate, Some(batch()?), &counts.weights),
                     None => self.weighed(aggregate, None, &counts.weights),
                 },
             );

@@ -327,6 +327,7 @@ impl MatchSink for GroupSink {
                 }
                 merged => merged?,
             }
+            walk.matrix.left_pool = false;
         }
         if flags_rows {
             let merged = walk.merge_unmatched(Side::Left, chunk, &mut next);

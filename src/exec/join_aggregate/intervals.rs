@@ -72,7 +72,7 @@ struct LeftCover {
     /// Rows of the right side so far.
     right_rows: u64,
     /// Held until the counts are made, for these and what is made of them.
-    _room: Lease,
+    room: Lease,
 }
 
 /// A tile whose right rows have their places.
@@ -179,14 +179,21 @@ impl IntervalCounts {
         let timer = matrix.metrics.prepare_time.clone();
         let _timer = timer.timer();
         if matches!(self.chunks[tile.left_chunk].cover, Cover::NotYet) {
-            let cover = self.cover_of(device, matrix, tile.left_chunk, &left);
-            self.chunks[tile.left_chunk].cover = match cover.if_it_fits()?.flatten() {
-                Some(cover) => {
+            let before = device.budget().in_use();
+            let cover = match self.cover_of(device, matrix, tile.left_chunk, &left) {
+                // A later tile may find the room that others have now.
+                Err(error) if error.is_transient() => return Ok(None),
+                cover => cover.if_it_fits()?.flatten(),
+            };
+            let bytes = device.budget().in_use().saturating_sub(before);
+            self.chunks[tile.left_chunk].cover = match cover {
+                Some(cover) if bytes <= self.most_bytes(device) => {
                     matrix.metrics.indexed_by("intervals");
                     matrix.keeps_left_whole = true;
+                    matrix.held_bytes += bytes;
                     Cover::Counting(Box::new(cover))
                 }
-                None => Cover::Declined,
+                _ => Cover::Declined,
             };
         }
         let Cover::Counting(cover) = &self.chunks[tile.left_chunk].cover else {
@@ -253,8 +260,7 @@ impl IntervalCounts {
         let at_end = matrix.left_row_bytes(left_chunk)? + 4 * (1 + columns) + STATES_ROW_BYTES;
         let at_end = if self.counts_left { at_end } else { 0 };
         let bytes = (of_index + at_end) as u64 * rows;
-        let chunks = self.chunks.len().max(1) as u64;
-        if bytes.saturating_mul(chunks) > device.budget().limit() / SHARE_OF_COUNTS {
+        if bytes > self.most_bytes(device) {
             return Ok(None);
         }
         let room = device
@@ -269,7 +275,7 @@ impl IntervalCounts {
             all: None,
             of_values: vec![],
             right_rows: 0,
-            _room: room,
+            room,
             build,
         };
         if self.counts_left {
@@ -294,6 +300,11 @@ impl IntervalCounts {
             }
         }
         Ok(Some(cover))
+    }
+
+    /// The most bytes of a left chunk's counts.
+    fn most_bytes(&self, device: &dyn Device) -> u64 {
+        device.budget().limit() / SHARE_OF_COUNTS / self.chunks.len().max(1) as u64
     }
 
     /// Adds the right rows of a tile to the counts of the left rows. After a failure these are of no use.
@@ -335,10 +346,11 @@ impl IntervalCounts {
             return Ok(None);
         }
         let chunk = &mut self.chunks[left_chunk];
-        if let Cover::Counting(cover) = &chunk.cover
+        if let Cover::Counting(cover) = &mut chunk.cover
             && let Some(all) = &cover.all
         {
             let index = &cover.build.index;
+            cover.room.shrink_to((STATES_ROW_BYTES * index.rows) as u64);
             // A match of a tile that was probed is known by a flag alone.
             let least = u32::from(spec.flags_side(Side::Left) && !chunk.is_probed);
             let of_values = self.value_columns.iter().zip(&cover.of_values);

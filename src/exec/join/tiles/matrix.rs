@@ -70,6 +70,8 @@ pub(crate) struct Matrix {
     pub(crate) left_pool: bool,
     /// Tiles are cut across their right side as long as they can be: what is made of a left chunk serves only whole ones.
     pub(crate) keeps_left_whole: bool,
+    /// Device memory that is held until the end of the join, whatever the size of a tile.
+    pub(crate) held_bytes: u64,
     pub(crate) metrics: DeviceMetrics,
 }
 
@@ -96,6 +98,7 @@ impl Matrix {
             spilling,
             left_pool: false,
             keeps_left_whole: false,
+            held_bytes: 0,
             metrics,
         }
     }
