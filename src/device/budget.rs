@@ -18,13 +18,13 @@
 //! budget's own locks: who asks may be its last holder, and then gives back the leases of its columns.
 
 use std::fmt::Debug;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use tokio::sync::Notify;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::device::budget::shared::{Need, Shared};
 use crate::device::faults::{Fault, Faults};
 use crate::error::{BowtieError, LimitOf, Result};
 
@@ -56,23 +56,6 @@ pub(crate) trait Reclaim: Debug + Send + Sync {
 
     /// Gives up at least `bytes`, if there are as many. Returns the bytes given up.
     fn reclaim(&self, bytes: u64) -> u64;
-}
-
-/// What a root and all budgets below it have in common.
-#[derive(Debug, Default)]
-struct Shared {
-    /// Read for the time of a step, many of whose leases end with it; written for exclusive use of the device.
-    work: RwLock<()>,
-    /// Threads in [`Budget::wait_for_release`].
-    waiting: AtomicUsize,
-    /// How often a lease was given back while somebody waited.
-    releases: Mutex<u64>,
-    /// Notified of these.
-    released: Condvar,
-    /// The addresses of budgets that refused a waiting step, once for each step.
-    needs: Mutex<Vec<usize>>,
-    /// Notified of a new need.
-    needed: Notify,
 }
 
 impl Budget {
@@ -202,13 +185,15 @@ impl Budget {
 
     /// Bytes that are not reserved, in this budget or a parent, and those `of` stores.
     fn free(&self, of: fn(&dyn Reclaim) -> u64) -> u64 {
+        let free = self.and_above().map(|budget| budget.free_here(of));
+        free.min().unwrap_or_default()
+    }
+
+    /// The same of this budget alone.
+    fn free_here(&self, of: fn(&dyn Reclaim) -> u64) -> u64 {
         let stores: u64 = self.stores().iter().map(|store| of(store.as_ref())).sum();
         let own = self.limit.saturating_sub(self.in_use());
-        let own = own.saturating_add(stores).min(self.limit);
-        match &self.parent {
-            Some(parent) => own.min(parent.free(of)),
-            None => own,
-        }
+        own.saturating_add(stores).min(self.limit)
     }
 
     /// The peak of reserved bytes.
@@ -233,7 +218,7 @@ impl Budget {
 
     /// The error of a refusal that no budget is a reason of, with the figures of the one that has the least left.
     pub(crate) fn refused(&self, bytes: u64, what: &'static str) -> BowtieError {
-        let left = |budget: &&Self| budget.limit.saturating_sub(budget.in_use());
+        let left = |budget: &&Self| budget.free_here(|store| store.reclaimable());
         let scarcest = self.and_above().min_by_key(left).unwrap_or(self);
         scarcest.refusal(bytes, what, scarcest.in_use(), scarcest.limit_of)
     }
@@ -292,13 +277,7 @@ impl Budget {
     /// Tells those who hold memory between their steps that a step needs some, until the need is dropped: those that count in the budget
     /// that refused, which has this `limit`.
     pub(crate) fn need(&self, limit: u64) -> Need {
-        let need = Need {
-            budget: self.of_limit(limit).address(),
-            shared: Arc::clone(&self.shared),
-        };
-        self.shared.needs.lock().push(need.budget);
-        self.shared.needed.notify_waiters();
-        need
+        Need::new(self.of_limit(limit).address(), &self.shared)
     }
 
     /// Waits until a step needs memory that this budget counts in.
@@ -405,22 +384,6 @@ impl Budget {
     }
 }
 
-/// A step's need of memory that others hold ([`Budget::need`]).
-#[derive(Debug)]
-pub(crate) struct Need {
-    budget: usize,
-    shared: Arc<Shared>,
-}
-
-impl Drop for Need {
-    fn drop(&mut self) {
-        let mut needs = self.shared.needs.lock();
-        if let Some(i) = needs.iter().position(|budget| *budget == self.budget) {
-            needs.swap_remove(i);
-        }
-    }
-}
-
 /// Bytes reserved in a [`Budget`] until dropped.
 #[derive(Debug)]
 pub(crate) struct Lease {
@@ -448,5 +411,6 @@ impl Drop for Lease {
     }
 }
 
+mod shared;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! Reservations in budgets and their parents.
 
+use parking_lot::Mutex;
+
 use super::*;
 
 #[test]
