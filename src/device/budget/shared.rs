@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 pub(super) struct Shared {
     /// Read for the time of a step, many of whose leases end with it; written for exclusive use of the device.
     pub(super) work: RwLock<()>,
-    /// Threads in [`Budget::wait_for_release`].
+    /// Threads in [`Budget::wait_for_release`](super::Budget::wait_for_release).
     pub(super) waiting: AtomicUsize,
     /// How often a lease was given back while somebody waited.
     pub(super) releases: Mutex<u64>,
