@@ -19,6 +19,7 @@ LAYERS = [
     ("rates", "crate::rates"),
     ("session", "crate::session"),
     ("report", "crate::report"),
+    ("clusters", "crate::clusters"),
     ("plan", "crate::plan"),
     ("functions", "crate::functions"),
     ("exec", "crate::exec"),

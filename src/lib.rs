@@ -37,6 +37,7 @@
 // What every device shares has parts that the CUDA backend alone uses, and the store some that files alone need.
 #![cfg_attr(not(all(feature = "cuda", feature = "parquet")), allow(dead_code))]
 
+mod clusters;
 mod device;
 mod error;
 mod exec;

@@ -11,10 +11,13 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
-use crate::functions::set_functions;
+use crate::clusters::function::ClustersFunction;
+use crate::functions::{set_functions, text_functions};
 use crate::options::BowtieOptions;
 use crate::plan::cache::cache_function::CacheFunction;
 use crate::plan::cache::pin_function::{Action, PinFunction};
+use crate::plan::partners::function::PartnersFunction;
+use crate::plan::partners::lateral::LateralLimit;
 use crate::plan::rule::BowtieRule;
 use crate::plan::snapshots::query_planner::BowtieQueryPlanner;
 use crate::report::devices_function::DevicesFunction;
@@ -84,8 +87,9 @@ impl BowtieConfigExt for SessionConfig {
 /// Registers datafusion-bowtie.
 pub trait BowtieSessionExt: Sized {
     /// Adds the `bowtie.*` options, the physical optimizer rule, the set functions (`array_overlap`, `array_jaccard`,
-    /// `array_dice`, `array_cosine`, `array_containment`), and the table functions `bowtie_explain`, `bowtie_devices`,
-    /// `bowtie_stats`, `bowtie_cache`, `bowtie_pin` and `bowtie_unpin`.
+    /// `array_dice`, `array_cosine`, `array_containment`), those that make sets of text (`tokens`, `shingles`, `minhash`), and
+    /// the table functions `bowtie_explain`, `bowtie_devices`, `bowtie_stats`, `bowtie_cache`, `bowtie_pin`,
+    /// `bowtie_unpin`, `bowtie_clusters`, `bowtie_asof` and `bowtie_nearest`.
     ///
     /// Options that the session configuration already has are kept. A configuration that is set later replaces bowtie's
     /// options too: give it some by [`with_bowtie_options`](BowtieConfigExt::with_bowtie_options). Call it after any call
@@ -135,10 +139,11 @@ impl BowtieSessionExt for SessionStateBuilder {
             let devices = Arc::clone(&devices);
             Arc::new(PinFunction { devices, action })
         };
-        let table_functions: [(&str, Arc<dyn TableFunctionImpl>); 6] = [
+        let table_functions: [(&str, Arc<dyn TableFunctionImpl>); 7] = [
             (ExplainFunction::NAME, Arc::new(ExplainFunction)),
             (DevicesFunction::NAME, Arc::new(DevicesFunction)),
             (StatsFunction::NAME, Arc::new(StatsFunction)),
+            (ClustersFunction::NAME, Arc::new(ClustersFunction)),
             (
                 CacheFunction::NAME,
                 Arc::new(CacheFunction {
@@ -148,8 +153,12 @@ impl BowtieSessionExt for SessionStateBuilder {
             (Action::Pin.name(), pin(Action::Pin)),
             (Action::Unpin.name(), pin(Action::Unpin)),
         ];
+        let of_partners = PartnersFunction::ALL.map(|function| {
+            let boxed: Arc<dyn TableFunctionImpl> = Arc::new(function);
+            (function.name(), boxed)
+        });
         let functions = self.table_functions().get_or_insert_default();
-        for (name, function) in table_functions {
+        for (name, function) in table_functions.into_iter().chain(of_partners) {
             let function = TableFunction::new(name.to_string(), function);
             functions.insert(name.to_string(), Arc::new(function));
         }
@@ -163,7 +172,11 @@ impl BowtieSessionExt for SessionStateBuilder {
 
         self.scalar_functions()
             .get_or_insert_default()
-            .extend(set_functions());
+            .extend(set_functions().chain(text_functions()));
+
+        let rules = &mut self.optimizer().get_or_insert_default().rules;
+        rules.retain(|known| known.name() != LateralLimit::NAME);
+        rules.insert(0, Arc::new(LateralLimit));
 
         let rules = &mut self.physical_optimizers().get_or_insert_default().rules;
         rules.retain(|known| known.name() != BowtieRule::NAME);

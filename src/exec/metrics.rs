@@ -1,4 +1,5 @@
-//! The metrics that EXPLAIN ANALYZE shows: [`DeviceMetrics`] of a device node, [`OutputMetrics`] of a download.
+//! The metrics that EXPLAIN ANALYZE shows: [`DeviceMetrics`] of a device node, [`OutputMetrics`] of a download, [`ClusterMetrics`] of
+//! clusters.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -166,6 +167,31 @@ impl ReadMetrics {
             read_bytes: bytes(set, "read_bytes", 0),
             decoded_values: count("decoded_values"),
             pruned_rows: count("pruned_rows"),
+        }
+    }
+}
+
+/// Metrics of the clusters of a query's pairs.
+#[derive(Debug, Clone)]
+pub(crate) struct ClusterMetrics {
+    pub baseline: Arc<BaselineMetrics>,
+    /// Pairs that were read, those with NULLs included.
+    pub input_pairs: Count,
+    /// Clusters that were found of them.
+    pub clusters: Count,
+}
+
+impl ClusterMetrics {
+    pub(crate) fn new(set: &ExecutionPlanMetricsSet) -> Self {
+        let count = |name| {
+            MetricBuilder::new(set)
+                .with_category(MetricCategory::Rows)
+                .counter(name, 0)
+        };
+        Self {
+            baseline: Arc::new(BaselineMetrics::new(set, 0)),
+            input_pairs: count("input_pairs"),
+            clusters: count("clusters"),
         }
     }
 }

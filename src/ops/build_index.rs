@@ -19,6 +19,7 @@ use crate::ir::set_predicate::SetTechnique;
 use crate::ir::side::Side;
 use crate::ir::strategies::{EquiStrategy, Strategy};
 use crate::spec::join::MatchSpec;
+use crate::spec::partners::Partners;
 
 /// Rows sampled on each side to order the comparisons by selectivity.
 const SAMPLE: usize = 512;
@@ -73,6 +74,8 @@ pub(crate) struct BuildIndex {
     pub(crate) key_columns: Vec<KeyColumn>,
     /// Comparisons that narrow the range.
     pub(crate) bounds: Vec<Oriented>,
+    /// What probe rows keep of their ranges.
+    pub(crate) partners: Option<Partners>,
     /// Comparisons that are tested, the most selective first.
     pub(crate) tests: Vec<Oriented>,
     /// The program's columns of this side, by build position.
@@ -103,6 +106,7 @@ impl BuildIndex {
                 order: Order::Equi(index),
                 key_columns: vec![],
                 bounds: vec![],
+                partners: None,
                 tests: vec![],
                 program,
                 rows: batch.rows(),
@@ -119,6 +123,12 @@ impl BuildIndex {
         let mut columns: Vec<usize> = vec![];
         let mut keys: Vec<(Keys, KeyDomain)> = vec![];
         let mut oriented: Vec<Oriented> = vec![];
+        // Its key is the first one.
+        let partners = spec.partners.filter(|_| comparisons);
+        if let Some(partners) = &partners {
+            columns.push(partners.column);
+            keys.push(device.order_keys(batch.column(partners.column)?)?);
+        }
         for comparison in spec.comparisons.iter().filter(|_| comparisons) {
             let column = comparison.column(side);
             let key = match columns.iter().position(|known| *known == column) {
@@ -144,6 +154,7 @@ impl BuildIndex {
         };
         let sort_key = match spec.strategy {
             Strategy::Tiles | Strategy::Equi(_) | Strategy::Set(_) => None,
+            Strategy::Range if partners.is_some() => Some(0),
             Strategy::Range => oriented.iter().find(|c| c.op.is_range()).map(|c| c.key),
             Strategy::Dominance => most_selective_column(&oriented, &selectivity),
         };
@@ -185,6 +196,7 @@ impl BuildIndex {
                     })
                     .collect(),
                 bounds,
+                partners: None,
                 tests,
                 program: vec![],
                 rows: batch.rows(),
@@ -219,6 +231,7 @@ impl BuildIndex {
             },
             key_columns,
             bounds,
+            partners,
             tests,
             rows: batch.rows(),
         })
@@ -266,6 +279,18 @@ impl BuildIndex {
             device.order_keys_in(domain, batch.column(c.probe)?)
         });
         keys.collect()
+    }
+
+    /// The probe side's keys to which the kept partners are the nearest.
+    pub(crate) fn centre_keys(
+        &self,
+        device: &dyn Device,
+        batch: &DeviceBatch,
+    ) -> Result<Option<Keys>> {
+        let centre = self.partners.and_then(|partners| partners.centre);
+        let keys = centre
+            .map(|column| device.order_keys_in(&self.key_columns[0].domain, batch.column(column)?));
+        keys.transpose()
     }
 
     /// The rows of the build chunk, including those that can match nothing.

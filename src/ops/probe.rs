@@ -20,6 +20,7 @@ use crate::ir::side::Side;
 use crate::ops::build_index::{BuildIndex, Order, columns_at, equality_columns};
 use crate::ops::set_lists::Listed;
 use crate::spec::join::MatchSpec;
+use crate::spec::partners::Partners;
 
 /// What a probe is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +84,10 @@ impl Probe {
                 device.equi_search(of_keys, &equality_columns(spec, side, batch)?)?
             }
             Order::Sorted { build, groups } => {
+                let centre = index.centre_keys(device, batch)?;
                 let not_null: Vec<&Keys> = bound_keys.iter().chain(&test_keys).collect();
+                // Rows without one have partners, too, and a sort by it would drop them.
+                let in_order = centre.as_ref().filter(|centre| centre.valid.is_none());
                 let groups = match groups {
                     Some(domain) => {
                         let columns = equality_columns(spec, side, batch)?;
@@ -93,7 +97,7 @@ impl Probe {
                 };
                 let probe = device.sort(
                     batch.rows(),
-                    not_null.first().copied(),
+                    not_null.first().copied().or(in_order),
                     groups.as_ref().map(|(ids, count)| (ids, *count)),
                     &not_null,
                 )?;
@@ -105,6 +109,12 @@ impl Probe {
                     .collect();
                 let ids = groups.as_ref().map(|(ids, _)| ids);
                 let ranges = device.range_bounds(build, &probe, &bounds, ids)?;
+                let ranges = match &index.partners {
+                    Some(Partners { limit, .. }) => {
+                        device.limit_ranges(build, &probe, &ranges, centre.as_ref(), *limit)?
+                    }
+                    None => ranges,
+                };
                 (probe, ranges)
             }
         };
@@ -223,7 +233,10 @@ impl Probe {
     /// row `p / rows` and build row `p % rows`.
     pub(crate) fn product(&self) -> Option<usize> {
         let in_order = matches!(&self.index.order, Order::Sorted { groups: None, .. });
-        let all = in_order && self.index.bounds.is_empty() && self.is_untested();
+        let all = in_order
+            && self.index.bounds.is_empty()
+            && self.index.partners.is_none()
+            && self.is_untested();
         all.then(|| self.index.rows())
     }
 

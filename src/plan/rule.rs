@@ -24,6 +24,7 @@ use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::explain::decision::Decision;
 use crate::plan::explain::node_kind::NodeKind;
 use crate::plan::explain::recorder::Recorder;
+use crate::plan::partners::replace::replace_ranked;
 use crate::plan::query_ends::end_detail;
 use crate::plan::recognise::aggregate_source::group_source;
 use crate::plan::recognise::recognised_plan::{RecognisedPlan, Scope};
@@ -210,6 +211,7 @@ impl BowtieRule {
             statistics: &statistics,
             on_gpu: gpu.is_some(),
         };
+        let plan = replace_ranked(plan, &options, &statistics)?;
         let recognised = RecognisedPlan::of(&plan, scope);
         let Some(root) = recognised.root() else {
             return Ok(plan);

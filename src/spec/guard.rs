@@ -1,6 +1,6 @@
 //! Guards: conditions on a tile's values under which a rewritten condition is exact.
 
-use arrow::array::{ArrayRef, AsArray, downcast_integer};
+use arrow::array::{Array, ArrayRef, AsArray, downcast_integer};
 use arrow::compute::{cast, max, min};
 use arrow::datatypes::{DataType, Float64Type};
 
@@ -19,6 +19,8 @@ pub(crate) enum Guard {
     },
     /// All values are finite, and small enough that their differences are.
     Finite((Side, usize)),
+    /// No value is NULL.
+    NotNull((Side, usize)),
 }
 
 /// Beyond it a difference of two floats may be infinite, or a slack of a few units in the last place underflow.
@@ -31,6 +33,13 @@ impl Guard {
         parts: impl Fn(Side, usize) -> Result<Parts, E>,
     ) -> Result<bool, E> {
         Ok(match *self {
+            Self::NotNull((side, index)) => {
+                let parts = parts(side, index)?;
+                parts
+                    .as_ref()
+                    .iter()
+                    .all(|part| part.logical_null_count() == 0)
+            }
             Self::NoOverflow {
                 first,
                 second,

@@ -10,7 +10,8 @@ use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
-use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::utils::{JoinFilter, build_join_schema};
 
 use crate::ir::comparison::Comparison;
 use crate::ir::pair_program::Program;
@@ -18,6 +19,7 @@ use crate::ir::set_predicate::SetSpec;
 use crate::ir::side::Side;
 use crate::ir::strategies::{EquiStrategy, Materialization, Strategy};
 use crate::spec::guard::Guard;
+use crate::spec::partners::{PartnerKey, Partners};
 
 /// The columns of a side on the device: those of its plan, then one column for each expression.
 #[derive(Debug, Clone)]
@@ -127,6 +129,8 @@ pub(crate) struct MatchSpec {
     pub comparisons: Vec<ColumnComparison>,
     /// The predicate of the strategy [`Strategy::Set`].
     pub set: Option<SetSpec>,
+    /// Under the strategy [`Strategy::Range`]: each row of the probe side, which is the right one, keeps only these of its partners.
+    pub partners: Option<Partners>,
     /// Of equi-joins; `None`: the device chooses.
     pub materialization: Option<Materialization>,
 }
@@ -192,6 +196,9 @@ pub(crate) struct JoinSpec {
     pub left: SideInput,
     pub right: SideInput,
     pub output: Vec<Output>,
+    /// Of a join with a limit of partners: what they are ordered by, if no row may have more than the limit. Otherwise a node above drops
+    /// those that are too many.
+    pub partner_keys: Option<Vec<PartnerKey>>,
     /// Rows after which the join may stop.
     pub fetch: Option<usize>,
     /// Whether the node above reads its rows on the device.
@@ -226,6 +233,23 @@ impl JoinSpec {
         let covers = self.program.as_ref().map_or(&[][..], |p| &p.covers);
         let rest = self.residual.iter().enumerate();
         rest.filter(|(i, _)| !covers.contains(i)).map(|(_, c)| c)
+    }
+
+    /// The partners that a row keeps, and by what, as text.
+    pub(crate) fn kept_partners(&self) -> Option<String> {
+        let partners = self.theta.partners.as_ref()?;
+        let build = self.theta.build;
+        let name = |side: Side, column: usize| {
+            let schema = self.input(side).schema();
+            format!("{side}.{}", schema.field(column).name())
+        };
+        let to = partners.centre.map(|centre| name(build.other(), centre));
+        let to = to.map_or(String::new(), |centre| format!(" to {centre}"));
+        Some(format!(
+            "{} by {}{to}",
+            partners.limit,
+            name(build, partners.column)
+        ))
     }
 
     /// Whether equal keys alone decide which rows match.
@@ -271,6 +295,23 @@ pub(crate) fn join_columns(kind: JoinType, left: usize, right: usize) -> Vec<Out
     }
 }
 
+/// The schema of the columns `output` of an inner or outer join of two plans.
+pub(crate) fn joined_schema(
+    left: &Arc<dyn ExecutionPlan>,
+    right: &Arc<dyn ExecutionPlan>,
+    kind: JoinType,
+    output: &[usize],
+) -> SchemaRef {
+    let (joined, _) = build_join_schema(&left.schema(), &right.schema(), &kind);
+    let fields = output
+        .iter()
+        .map(|column| Arc::clone(&joined.fields()[*column]));
+    Arc::new(Schema::new_with_metadata(
+        fields.collect::<Vec<_>>(),
+        joined.metadata().clone(),
+    ))
+}
+
 impl JoinSpec {
     /// The algorithm in words, for `bowtie_explain`.
     pub(crate) fn algorithm(&self) -> String {
@@ -296,6 +337,11 @@ impl JoinSpec {
                 }
                 EquiStrategy::SortMerge => "both sides are sorted by their keys and merged".into(),
             },
+            Strategy::Range if self.theta.partners.is_some() => {
+                format!(
+                    "the {build} side is sorted by one column{inside}, in which the partners that a row keeps are neighbours"
+                )
+            }
             Strategy::Range => {
                 format!(
                     "the {build} side is sorted by one column, in which all inequalities are ranges{inside}"

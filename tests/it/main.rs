@@ -9,8 +9,9 @@
 //! |---|---|
 //! | `join` | `theta`, `equi`, `semi` and `sets` joins, the join nodes that are read (`source`), output batches |
 //! | `aggregate`, `join_aggregate` | grouped aggregation; aggregations that are fused with a join |
-//! | `rows`, `functions`, `keys` | filters, projections, unions and expressions that fail; SQL functions of lists; nested keys |
+//! | `rows`, `functions`, `text_functions`, `keys` | filters, projections, unions and expressions that fail; SQL functions of lists, and of text as sets; nested keys |
 //! | `cache` | columns that stay on the device between queries |
+//! | `clusters` | connected components of pairs: `bowtie_clusters` |
 //! | `memory`, `partition` | budgets, pools, spilling, concurrent and cancelled queries, faults on purpose; Grace partitioning |
 //! | `sort` | ORDER BY and LIMIT |
 //! | `plan`, `options`, `session` | plans, `bowtie_explain`, metrics and the optimizer rule; options; registration |
@@ -21,6 +22,7 @@
 
 mod aggregate;
 mod cache;
+mod clusters;
 mod docs;
 mod functions;
 mod fuzz;
@@ -37,5 +39,6 @@ mod session;
 mod slt;
 mod sort;
 mod support;
+mod text_functions;
 mod tpcds;
 mod tpch;

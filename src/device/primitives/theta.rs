@@ -7,6 +7,7 @@ use crate::device::data::ranges::{OrderedRows, Pairs, Ranges};
 use crate::device::data::structures::ZonedKeys;
 use crate::error::Result;
 use crate::ir::comparison::Comparison;
+use crate::ir::partners::PartnerLimit;
 
 /// Theta joins: ranges of sorted keys, tests of candidates, counts, and output batches of matches (\[T\]).
 pub(crate) trait ThetaPrimitives {
@@ -21,6 +22,19 @@ pub(crate) trait ThetaPrimitives {
         probe: &OrderedRows,
         bounds: &[Bound<'_>],
         groups: Option<&Buffer<u32>>,
+    ) -> Result<Ranges>;
+
+    /// The part of each range that its probe row keeps. `centre`: the probe side's keys by row, of [`Which::Nearest`], in the domain of the
+    /// build side's; a row without one keeps the first partners, or all with ties.
+    ///
+    /// [`Which::Nearest`]: crate::ir::partners::Which::Nearest
+    fn limit_ranges(
+        &self,
+        build: &OrderedRows,
+        probe: &OrderedRows,
+        ranges: &Ranges,
+        centre: Option<&Keys>,
+        limit: PartnerLimit,
     ) -> Result<Ranges>;
 
     /// The number of candidates that pass all tests, for each probe position; with `exists_only`, 1 or 0. `NeedsDataFusion`

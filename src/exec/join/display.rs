@@ -23,6 +23,9 @@ pub(crate) fn fmt_join(spec: &JoinSpec, device: &str, f: &mut fmt::Formatter<'_>
     if !spec.display.theta.is_empty() {
         write!(f, ", theta=[{}]", spec.display.theta.join(", "))?;
     }
+    if let Some(partners) = spec.kept_partners() {
+        write!(f, ", partners={partners}")?;
+    }
     if let Some(program) = &spec.display.program {
         write!(f, ", compiled_filter={program}")?;
     }
@@ -53,6 +56,9 @@ pub(crate) fn fmt_join_tree(
     }
     if !spec.display.theta.is_empty() {
         writeln!(f, "theta={}", spec.display.theta.join(", "))?;
+    }
+    if let Some(partners) = spec.kept_partners() {
+        writeln!(f, "partners={partners}")?;
     }
     if let Some(program) = &spec.display.program {
         writeln!(f, "compiled_filter={program}")?;

@@ -2,6 +2,7 @@
 //! build and probe chunks. In: chunks of both inputs. Out: chunks of output rows, or partial states of groups
 //! (`join_aggregate/`).
 
+pub(crate) mod best_partners;
 pub(crate) mod display;
 pub(crate) mod driver;
 pub(crate) mod fast_paths;
@@ -16,6 +17,7 @@ pub(crate) mod piece_size;
 pub(crate) mod reduction;
 pub(crate) mod residual;
 pub(crate) mod row_sink;
+pub(crate) mod slices;
 pub(crate) mod tiles;
 pub(crate) mod unmatched;
 pub(crate) mod walk;

@@ -35,6 +35,12 @@ impl NeededColumns {
             needed.left[comparison.left] = Need::Now;
             needed.right[comparison.right] = Need::Now;
         }
+        if let Some(partners) = &spec.theta.partners {
+            needed.side_mut(spec.theta.build)[partners.column] = Need::Now;
+            if let Some(centre) = partners.centre {
+                needed.side_mut(spec.theta.build.other())[centre] = Need::Now;
+            }
+        }
         if let Some(set) = &spec.theta.set {
             needed.left[set.left] = Need::Now;
             needed.right[set.right] = Need::Now;
@@ -55,7 +61,8 @@ impl NeededColumns {
                 *need = Need::Lazy(Arc::default());
             }
         };
-        for filter in spec.residual.iter().chain(&spec.whole_filter) {
+        let keys = spec.partner_keys.iter().flatten().map(|key| &key.value);
+        for filter in spec.residual.iter().chain(&spec.whole_filter).chain(keys) {
             for column in filter.column_indices() {
                 match column.side {
                     JoinSide::Left => lazy(&mut needed, Side::Left, column.index),

@@ -13,7 +13,7 @@ use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ops::probe::RowPairs;
 
-/// Whether each pair satisfies `filter`; NULL counts as false. Gathers and downloads the columns that the filter reads.
+/// Whether each pair satisfies `filter`; NULL counts as false.
 pub(crate) fn evaluate(
     device: &dyn Device,
     filter: &JoinFilter,
@@ -21,6 +21,18 @@ pub(crate) fn evaluate(
     right: &DeviceBatch,
     pairs: &RowPairs,
 ) -> Result<BooleanArray> {
+    let values = values(device, filter, left, right, pairs)?;
+    Ok(as_boolean_array(&values)?.clone())
+}
+
+/// The expression of `filter` for each pair. Gathers and downloads the columns that it reads.
+pub(crate) fn values(
+    device: &dyn Device,
+    filter: &JoinFilter,
+    left: &DeviceBatch,
+    right: &DeviceBatch,
+    pairs: &RowPairs,
+) -> Result<ArrayRef> {
     let columns = filter
         .column_indices()
         .iter()
@@ -35,9 +47,6 @@ pub(crate) fn evaluate(
         .collect::<Result<Vec<ArrayRef>>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(pairs.len()));
     let batch = RecordBatch::try_new_with_options(Arc::clone(filter.schema()), columns, &options)?;
-    let value = filter
-        .expression()
-        .evaluate(&batch)?
-        .into_array(pairs.len())?;
-    Ok(as_boolean_array(&value)?.clone())
+    let values = filter.expression().evaluate(&batch)?;
+    Ok(values.into_array(pairs.len())?)
 }

@@ -15,6 +15,7 @@ use crate::exec::join::fast_paths::semi_bitmap::BitmapSemiJoin;
 use crate::exec::join::fast_paths::single_pass::SinglePassJoin;
 use crate::exec::join::long_ranges::LongRanges;
 use crate::exec::join::null_aware::RightKeys;
+use crate::exec::join::slices::Slices;
 use crate::exec::join::tiles::probed_tile::{ProbedTile, TileStep};
 use crate::exec::join::walk::{JoinWalk, MatchSink, State, WalkInputs};
 use crate::exec::memory::step::Step;
@@ -47,6 +48,8 @@ pub(crate) struct RowSink {
     pub(crate) bitmap: Option<BitmapSemiJoin>,
     /// Left chunks whose rows were flagged by the bitmap at the end.
     pub(crate) flagged_left: usize,
+    /// Right rows whose partners are chosen from several tiles.
+    pub(crate) slices: Slices,
     /// What a NOT IN needs to know of the right keys.
     pub(crate) right_keys: RightKeys,
 }
@@ -62,13 +65,20 @@ impl JoinRun {
             presorted: PresortedSemiJoin::of(spec),
             bitmap: BitmapSemiJoin::of(spec),
             flagged_left: 0,
+            slices: Slices::default(),
             right_keys: RightKeys::default(),
         };
-        Self::new(inputs, std::iter::empty(), sink)
+        let keeps_left_whole = spec.partner_keys.is_some();
+        let mut walk = Self::new(inputs, std::iter::empty(), sink)?;
+        walk.matrix.keeps_left_whole = keeps_left_whole;
+        Ok(walk)
     }
 
     /// Joins the next tile, or the whole current right chunk by a presorted walk or a key bitmap.
     fn join_tile(&mut self, step: &Step<'_>) -> Result<Vec<DeviceChunk>> {
+        if let Some(made) = self.join_slice(step)? {
+            return Ok(made);
+        }
         if let Some(made) = self.emit_right_presorted(step)? {
             return Ok(made);
         }
@@ -93,6 +103,10 @@ impl JoinRun {
             return Ok(vec![]);
         };
         let tile = match done {
+            TileStep::Searched(tile) if !self.has_final_partners(&tile) => {
+                self.begin_slices(tile.tile.clone());
+                return Ok(vec![]);
+            }
             TileStep::Searched(tile) => Arc::new(*tile),
             TileStep::Joined(batch) => {
                 self.metrics.candidate_pairs.add(batch.rows());

@@ -151,6 +151,14 @@ pub(crate) fn set_join_gain(
     }
 }
 
+/// Of a join with a limit of partners: DataFusion makes all pairs first.
+pub(crate) fn partners_gain(rows: (RowEstimate, RowEstimate)) -> Gain {
+    match few_pairs(rows) {
+        Some(reason) => Gain::Nowhere(Decline(reason)),
+        None => Gain::OnAnyDevice,
+    }
+}
+
 /// Why a device gains nothing from a join of few rows, where they are known exactly.
 fn few_pairs(rows: (RowEstimate, RowEstimate)) -> Option<String> {
     let (Precision::Exact(left), Precision::Exact(right)) = (rows.0.0, rows.1.0) else {
@@ -214,6 +222,7 @@ mod tests {
                 tests_all_pairs: false,
                 metadata: Default::default(),
                 null_aware: false,
+                partners: None,
             };
             matches!(set_join_gain(&source, rows, &statistics), Gain::OnAnyDevice)
         };

@@ -16,6 +16,7 @@ use crate::ir::set_predicate::SetSpec;
 use crate::ir::side::Side;
 use crate::plan::compile::pair_program;
 use crate::plan::recognise::band_rewrite::{GuardExpr, Rewritten};
+use crate::plan::recognise::common_width::to_common_width;
 use crate::plan::recognise::key_types::are_comparable;
 use crate::plan::recognise::sides::{
     ExprComparison, comparison_of, named, on_side, side_of, sides_named,
@@ -61,6 +62,7 @@ pub(crate) fn classify(
         });
         condition.display.set = Some(set.display);
     }
+    let mut compared: Vec<ExprComparison> = vec![];
     let conjuncts = split_conjunction(filter.expression()).into_iter();
     let others = conjuncts.enumerate().filter(|(i, _)| Some(*i) != found);
     for (_, conjunct) in others {
@@ -85,21 +87,7 @@ pub(crate) fn classify(
         if !exact {
             residual.push(Arc::clone(conjunct));
         }
-        for (left_expr, op, right_expr) in comparisons {
-            let comparison = ColumnComparison {
-                left: left.column_of(&left_expr)?,
-                op,
-                right: right.column_of(&right_expr)?,
-            };
-            if !condition.comparisons.contains(&comparison) {
-                condition.comparisons.push(comparison);
-                let (l, r) = (
-                    named(Side::Left, &left_expr)?,
-                    named(Side::Right, &right_expr)?,
-                );
-                condition.display.theta.push(format!("{l} {op} {r}"));
-            }
-        }
+        compared.extend(comparisons);
         for guard in guards {
             condition.guards.push(match guard {
                 GuardExpr::NoOverflow {
@@ -119,6 +107,22 @@ pub(crate) fn classify(
                     Guard::Finite(column_of(side, &expr, left, right)?)
                 }
             });
+        }
+    }
+    to_common_width(&mut compared, [left.plan(), right.plan()])?;
+    for (left_expr, op, right_expr) in compared {
+        let comparison = ColumnComparison {
+            left: left.column_of(&left_expr)?,
+            op,
+            right: right.column_of(&right_expr)?,
+        };
+        if !condition.comparisons.contains(&comparison) {
+            condition.comparisons.push(comparison);
+            let (l, r) = (
+                named(Side::Left, &left_expr)?,
+                named(Side::Right, &right_expr)?,
+            );
+            condition.display.theta.push(format!("{l} {op} {r}"));
         }
     }
     condition.residual = residual

@@ -10,13 +10,14 @@ use crate::ir::strategies::Strategy;
 use crate::options::BowtieOptions;
 #[cfg(test)]
 use crate::plan::calls;
-use crate::plan::choose::gain::{CompiledPart, Gain, gain, set_join_gain};
+use crate::plan::choose::gain::{CompiledPart, Gain, gain, partners_gain, set_join_gain};
 use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::choose::strategy;
 use crate::plan::recognise::candidate::JoinCandidate;
 use crate::plan::recognise::condition;
 use crate::plan::recognise::condition::Condition;
 use crate::plan::recognise::key_types::is_groupable;
+use crate::plan::recognise::partners::kept_partners;
 use crate::plan::recognise::refusal::Refusal;
 use crate::plan::recognise::sides::{named, side_of};
 use crate::plan::recognise::source::JoinSource;
@@ -85,14 +86,7 @@ fn join_spec(
         )
         .into());
     }
-    let Condition {
-        comparisons,
-        guards,
-        residual,
-        set,
-        program,
-        mut display,
-    } = match &source.filter {
+    let condition = match &source.filter {
         Some(filter) => {
             // A strategy of theta joins that is asked for serves comparisons; NOT IN is no join by sets.
             let sets = options.theta_strategy.0.is_none() && !source.null_aware;
@@ -100,6 +94,28 @@ fn join_spec(
         }
         None => Condition::default(),
     };
+    let kept = match &source.partners {
+        Some(wanted) => {
+            let kept = kept_partners(source, wanted, &condition, &mut left, &mut right)?;
+            if kept.is_none() {
+                return Err(Decline(
+                    "its partners are limited by an order in which they are not neighbours".into(),
+                )
+                .into());
+            }
+            kept
+        }
+        None => None,
+    };
+    let Condition {
+        comparisons,
+        mut guards,
+        residual,
+        set,
+        program,
+        mut display,
+    } = condition;
+    guards.extend(kept.iter().flat_map(|kept| kept.guards.iter().copied()));
     display.keys = keys;
     let covered = match &program {
         Some(program) if program.covers.len() == residual.len() => CompiledPart::All {
@@ -111,10 +127,13 @@ fn join_spec(
         _ => CompiledPart::Part,
     };
     let gain = match set {
+        _ if kept.is_some() => partners_gain(rows),
         Some(_) => set_join_gain(source, rows, statistics),
         None => gain(source, &comparisons, covered, rows),
     };
     let (strategy, build) = match set {
+        // The build side is in the order that tells which partners are kept.
+        _ if kept.is_some() => (Strategy::Range, Side::Left),
         Some(_) => (
             Strategy::Set(options.set_strategy.0),
             strategy::indexed_side(source),
@@ -137,6 +156,7 @@ fn join_spec(
             null_equality: source.null_equality,
             comparisons,
             set,
+            partners: kept.as_ref().map(|kept| kept.partners),
             materialization: options.materialization.0,
         },
         guards,
@@ -150,6 +170,7 @@ fn join_spec(
         left,
         right,
         output,
+        partner_keys: kept.and_then(|kept| kept.keys),
         fetch: source.fetch,
         output_on_device: false,
         display,

@@ -82,6 +82,10 @@ pub(crate) fn join_aggregate_spec(
     if join.fetch.is_some() {
         return Err(Decline("the join has a limit".into()).into());
     }
+    if join.theta.partners.is_some() {
+        let reason = "each row of the join keeps only some of its partners";
+        return Err(Decline(reason.into()).into());
+    }
     let group_by = source.bottom.group_expr();
     if group_by.has_grouping_set() || !group_by.is_single() {
         return Err(Decline("grouping sets are not fused".into()).into());

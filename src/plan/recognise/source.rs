@@ -1,11 +1,10 @@
-//! One view of DataFusion's join nodes: every semantic field is either in [`JoinSource`] or makes the node decline.
+//! One view of DataFusion's join nodes, and of a join with a limit of partners: every semantic field is either in [`JoinSource`] or makes the node decline.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::BinaryExpr;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use datafusion::physical_plan::joins::{
@@ -14,28 +13,8 @@ use datafusion::physical_plan::joins::{
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::error::Decline;
-
-pub(crate) type ExprPair = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
-
-/// A join node of DataFusion, whatever its algorithm.
-#[derive(Debug, Clone)]
-pub(crate) struct JoinSource {
-    pub left: Arc<dyn ExecutionPlan>,
-    pub right: Arc<dyn ExecutionPlan>,
-    pub kind: JoinType,
-    pub on: Vec<ExprPair>,
-    pub null_equality: NullEquality,
-    pub filter: Option<JoinFilter>,
-    /// Indexes of the output columns, among those of the unprojected join.
-    pub projection: Option<Vec<usize>>,
-    pub fetch: Option<usize>,
-    /// Whether DataFusion's node tests every pair.
-    pub tests_all_pairs: bool,
-    /// Of the output schema.
-    pub metadata: HashMap<String, String>,
-    /// Whether it is a NOT IN: an anti join of one key, in which a NULL may equal anything.
-    pub null_aware: bool,
-}
+use crate::plan::partners::node::PartnersExec;
+pub(crate) use crate::plan::recognise::join_source::JoinSource;
 
 /// `None` when `plan` is no join.
 pub(crate) fn join_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<JoinSource, Decline>> {
@@ -52,6 +31,7 @@ pub(crate) fn join_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<JoinSo
             tests_all_pairs: true,
             metadata: HashMap::new(),
             null_aware: false,
+            partners: None,
         })
     } else if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
         hash_join(join)
@@ -68,6 +48,7 @@ pub(crate) fn join_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<JoinSo
             tests_all_pairs: false,
             metadata: HashMap::new(),
             null_aware: false,
+            partners: None,
         })
     } else if let Some(join) = plan.downcast_ref::<PiecewiseMergeJoinExec>() {
         piecewise_merge_join(join)
@@ -84,7 +65,10 @@ pub(crate) fn join_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<JoinSo
             tests_all_pairs: true,
             metadata: HashMap::new(),
             null_aware: false,
+            partners: None,
         })
+    } else if let Some(partners) = plan.downcast_ref::<PartnersExec>() {
+        Ok(partners.source().clone())
     } else {
         return None;
     };
@@ -117,6 +101,7 @@ fn hash_join(join: &HashJoinExec) -> Result<JoinSource, Decline> {
         tests_all_pairs: false,
         metadata: HashMap::new(),
         null_aware: join.null_aware,
+        partners: None,
     })
 }
 
@@ -167,5 +152,6 @@ fn piecewise_merge_join(join: &PiecewiseMergeJoinExec) -> Result<JoinSource, Dec
         tests_all_pairs: true,
         metadata: HashMap::new(),
         null_aware: false,
+        partners: None,
     })
 }

@@ -11,6 +11,7 @@
 //! | `theta::empty_sides` | join type × empty side × strategy | tuning |
 //! | `theta::pair_program` | join type × condition that mixes the sides | tuning, and which side is larger |
 //! | `source` | DataFusion's join node × join type × NULL density | tuning |
+//! | `partners` | form of a query × condition | tuning |
 //! | `theta::wavelet_tree` | two inequalities on 20,000 rows a side, against counts of our own | – |
 //!
 //! Tuning `n` of a rotation is [`Tuning::nth`]: 140 consecutive ones are the full product of tunings.
@@ -19,6 +20,7 @@
 
 mod equi;
 mod output;
+mod partners;
 mod reduction;
 mod semi;
 mod sets;

@@ -7,6 +7,7 @@ pub(crate) mod cross_product;
 pub(crate) mod intervals;
 pub(crate) mod pair_program;
 pub(crate) mod pair_program_arg;
+pub(crate) mod partners;
 pub(crate) mod primitives;
 pub(crate) mod range;
 pub(crate) mod range_fold;

@@ -16,6 +16,7 @@ use crate::device::primitives::keys::KeyPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
 use crate::error::Result;
 use crate::ir::comparison::Comparison;
+use crate::ir::partners::PartnerLimit;
 
 impl ThetaPrimitives for CudaDevice {
     fn zone_keys(&self, keys: &Keys, build: &OrderedRows) -> Result<ZonedKeys> {
@@ -32,6 +33,18 @@ impl ThetaPrimitives for CudaDevice {
         groups: Option<&Buffer<u32>>,
     ) -> Result<Ranges> {
         self.stream.range_bounds(build, probe, bounds, groups)
+    }
+
+    fn limit_ranges(
+        &self,
+        build: &OrderedRows,
+        probe: &OrderedRows,
+        ranges: &Ranges,
+        centre: Option<&Keys>,
+        limit: PartnerLimit,
+    ) -> Result<Ranges> {
+        self.stream
+            .limit_ranges(build, probe, ranges, centre, limit)
     }
 
     fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>> {

@@ -160,6 +160,12 @@ pub(crate) fn float_word(value: f64) -> u64 {
     total_word(if value == 0.0 { 0.0 } else { value })
 }
 
+/// The value of a [`float_word`].
+#[inline(always)]
+pub(crate) fn float_of_word(word: u64) -> f64 {
+    f64::from_bits(if word & SIGN == 0 { !word } else { word ^ SIGN })
+}
+
 /// As [`float_word`], but without widening: a conversion would change the payload of a NaN.
 #[inline(always)]
 pub(crate) fn float32_word(value: f32) -> u64 {

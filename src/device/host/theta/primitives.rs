@@ -9,11 +9,12 @@ use crate::device::data::ranges::{OrderedRows, Pairs, Ranges};
 use crate::device::data::structures::ZonedKeys;
 use crate::device::host::columns::values;
 use crate::device::host::device::HostDevice;
-use crate::device::host::theta::{expand, range, range_fold, zone_map};
+use crate::device::host::theta::{expand, partners, range, range_fold, zone_map};
 use crate::device::primitives::folds::FoldPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
 use crate::error::Result;
 use crate::ir::comparison::Comparison;
+use crate::ir::partners::PartnerLimit;
 
 impl ThetaPrimitives for HostDevice {
     fn zone_keys(&self, keys: &Keys, build: &OrderedRows) -> Result<ZonedKeys> {
@@ -29,6 +30,18 @@ impl ThetaPrimitives for HostDevice {
     ) -> Result<Ranges> {
         self.pool
             .install(|| range::range_bounds(&self.budget, build, probe, bounds, groups))
+    }
+
+    fn limit_ranges(
+        &self,
+        build: &OrderedRows,
+        probe: &OrderedRows,
+        ranges: &Ranges,
+        centre: Option<&Keys>,
+        limit: PartnerLimit,
+    ) -> Result<Ranges> {
+        self.pool
+            .install(|| partners::limit_ranges(&self.budget, build, probe, ranges, centre, limit))
     }
 
     fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>> {

@@ -29,8 +29,20 @@ pub(crate) fn sides(
 ) -> Sides {
     let base = u64_column(random.words(n, kind), random.nulls(n, kind % 2 * 2));
     let other = u64_column(random.words(m, kind), random.nulls(m, (kind + 1) % 2 * 2));
-    let (base, base_on_gpu) = keys_of(host, gpu, &base);
-    let (keys, keys_on_gpu) = keys_of(host, gpu, &other);
+    sides_of(host, gpu, random, [&base, &other], groups)
+}
+
+/// The same, sorted by these columns.
+pub(crate) fn sides_of(
+    host: &HostDevice,
+    gpu: &CudaDevice,
+    random: &mut Random,
+    [base, other]: [&ArrayRef; 2],
+    groups: Option<u32>,
+) -> Sides {
+    let (n, m) = (base.len(), other.len());
+    let (base, base_on_gpu) = keys_of(host, gpu, base);
+    let (keys, keys_on_gpu) = keys_of(host, gpu, other);
     let ids = groups.map(|g| (group_ids(random, n, g), group_ids(random, m, g)));
     let up = |ids: &[u32]| (on_host(host, ids), on_gpu(gpu, ids));
     let ids = ids.map(|(base, other)| (up(&base), up(&other)));

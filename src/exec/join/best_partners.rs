@@ -1,0 +1,302 @@
+//! The best partners of rows whose partners are in several tiles, or are found by tests: as-of joins and nearest neighbours where the build
+//! side is not one sorted chunk. In: rows of the current right chunk, and all left chunks. Out: no more partners of each row than the join's
+//! limit.
+//!
+//! A tile with all build rows cuts the range of each probe row, and its output is final. Otherwise the best partners of each tile are
+//! candidates, of which each row keeps the best ones. Rows are emitted when all tiles are done, so that they can begin anew with fewer rows.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
+use arrow::compute::{SortColumn, SortOptions, concat, lexsort_to_indices, take};
+use arrow::datatypes::UInt32Type;
+
+use crate::device::data::batch::DeviceBatch;
+use crate::device::primitives::device::Device;
+use crate::error::{BowtieError, Result};
+use crate::exec::chunk::DeviceChunk;
+use crate::exec::join::residual;
+use crate::exec::join::row_sink::JoinRun;
+use crate::exec::join::slices::Slices;
+use crate::exec::join::tiles::probed_tile::{ProbedTile, TileStep};
+use crate::exec::join::tiles::tile::{LEAST_ROWS, Tile};
+use crate::exec::memory::step::Step;
+use crate::ir::side::Side;
+use crate::ops::probe::{ProbeResult, RowPairs};
+use crate::spec::join::{JoinSpec, Output};
+
+/// Candidates are reduced to the best ones when there are this many times as many as after the last time.
+const GROWTH: usize = 2;
+
+impl JoinRun {
+    /// Whether all partners that the rows of a tile keep are in it, and no others are among its candidates.
+    pub(crate) fn has_final_partners(&self, tile: &ProbedTile) -> bool {
+        if self.spec.partner_keys.is_none() {
+            return true;
+        }
+        let chunk = &self.matrix.left()[tile.left_chunk];
+        let of_partition = self.matrix.left().iter();
+        let chunks = of_partition.filter(|other| other.partition() == chunk.partition());
+        !tile.whole_filter && chunks.count() == 1 && tile.tile.left == (0..chunk.rows())
+    }
+
+    /// Joins the right rows of `tile` and of all further ones of the current right chunk slice by slice.
+    pub(crate) fn begin_slices(&mut self, tile: Tile) {
+        let tiles = self.matrix.tiles.drain(..).chain([tile]);
+        self.sink.slices = Slices::of(tiles);
+    }
+
+    /// The best partners of the next slice; `None` if there is no slice.
+    pub(crate) fn join_slice(&mut self, step: &Step<'_>) -> Result<Option<Vec<DeviceChunk>>> {
+        let Some(rows) = self.sink.slices.0.pop() else {
+            return Ok(None);
+        };
+        match self.best_partners(step, &rows) {
+            Ok(made) => {
+                self.matrix.left_pool = false;
+                Ok(Some(made))
+            }
+            Err(error) if step.may_shrink(&error) => {
+                if error.is_out_of_device_memory() && self.matrix.evict() {
+                    self.sink.slices.0.push(rows);
+                    return Ok(Some(vec![]));
+                }
+                if rows.len() == 1 {
+                    self.sink.slices.0.push(rows);
+                    return Err(error);
+                }
+                let middle = rows.start + rows.len() / 2;
+                self.sink.slices.0.push(middle..rows.end);
+                self.sink.slices.0.push(rows.start..middle);
+                Ok(Some(vec![]))
+            }
+            Err(error) => {
+                self.sink.slices.0.push(rows);
+                match error.is_out_of_host_memory() && self.matrix.leave_pool_once()? {
+                    true => Ok(Some(vec![])),
+                    false => Err(error),
+                }
+            }
+        }
+    }
+
+    /// The best partners of some right rows among all left rows of their partition.
+    fn best_partners(&mut self, step: &Step<'_>, rows: &Range<usize>) -> Result<Vec<DeviceChunk>> {
+        let partition = self.matrix.right().map(|chunk| chunk.partition());
+        let chunks = self.matrix.left().iter().enumerate();
+        let mut tiles: Vec<Tile> = chunks
+            .filter(|(_, chunk)| Some(chunk.partition()) == partition)
+            .map(|(left_chunk, chunk)| Tile {
+                left_chunk,
+                left: 0..chunk.rows(),
+                right: rows.clone(),
+            })
+            .collect();
+        let mut best = Candidates::default();
+        while let Some(tile) = tiles.pop() {
+            self.matrix.relieve_pool(tile.left_chunk)?;
+            match self.add_candidates(step, &tile, &mut best) {
+                Err(error) if step.may_shrink(&error) && tile.left.len() > LEAST_ROWS => {
+                    let middle = tile.left.start + tile.left.len() / 2;
+                    self.matrix.resident_left = None;
+                    for half in [middle..tile.left.end, tile.left.start..middle] {
+                        tiles.push(tile.with(Side::Left, half));
+                    }
+                }
+                added => added?,
+            }
+        }
+        self.keep_best(&mut best)?;
+        let made = best
+            .pieces
+            .into_iter()
+            .filter(|piece| !piece.rows.is_empty());
+        Ok(made
+            .map(|piece| DeviceChunk::Resident(piece.output))
+            .collect())
+    }
+
+    /// Adds the best matches of a tile to the candidates; none if it fails.
+    fn add_candidates(
+        &mut self,
+        step: &Step<'_>,
+        tile: &Tile,
+        best: &mut Candidates,
+    ) -> Result<()> {
+        let TileStep::Searched(tile) = self.matrix.step(step, tile, ProbeResult::Pairs, None)?
+        else {
+            return Err(BowtieError::Internal("a single pass of partners".into()));
+        };
+        self.metrics.chunks.add(1);
+        let device = Arc::clone(&self.device);
+        let offsets = tile.search.offsets(device.as_ref())?;
+        let total = device.total(&offsets)?;
+        self.metrics.candidate_pairs.add(total as usize);
+        let mut added = Candidates::default();
+        let mut next = 0;
+        while next < total {
+            device.check_cancelled()?;
+            let pieces = self.size.of_pairs(device.as_ref(), &offsets, next, total)?;
+            for piece in &pieces {
+                let len = (piece.end - piece.start) as usize;
+                let spec = Arc::clone(&self.spec);
+                let pairs =
+                    tile.matching_pairs(device.as_ref(), &spec, &offsets, piece.start, len)?;
+                if pairs.len() > 0 {
+                    if spec.flags_side(Side::Right) {
+                        let (flags, first) = self.flags(Side::Right, &tile)?;
+                        device.set_flags(flags, first, pairs.of(Side::Right))?;
+                    }
+                    added.add(Piece::of(device.as_ref(), &spec, &tile, &pairs)?);
+                }
+            }
+            next = pieces.last().map_or(total, |piece| piece.end);
+            if added.have_grown() {
+                self.keep_best(&mut added)?;
+            }
+        }
+        self.keep_best(&mut added)?;
+        for piece in added.pieces {
+            best.add(piece);
+        }
+        if best.have_grown() {
+            self.keep_best(best)?;
+        }
+        Ok(())
+    }
+
+    /// Drops all candidates but the best ones of each row.
+    fn keep_best(&self, candidates: &mut Candidates) -> Result<()> {
+        let (Some(keys), Some(partners)) = (&self.spec.partner_keys, &self.spec.theta.partners)
+        else {
+            return Err(BowtieError::Internal("partners without an order".into()));
+        };
+        let options = keys.iter().map(|key| key.options);
+        candidates.keep_best(
+            self.device.as_ref(),
+            &options.collect::<Vec<_>>(),
+            partners.limit.most as usize,
+        )
+    }
+}
+
+/// Candidates of one piece of a tile.
+#[derive(Debug)]
+struct Piece {
+    /// The right row of each.
+    rows: ArrayRef,
+    /// What partners are ordered by.
+    keys: Vec<ArrayRef>,
+    output: DeviceBatch,
+}
+
+impl Piece {
+    fn of(
+        device: &dyn Device,
+        spec: &JoinSpec,
+        tile: &ProbedTile,
+        pairs: &RowPairs,
+    ) -> Result<Self> {
+        let keys = spec.partner_keys.iter().flatten();
+        let keys =
+            keys.map(|key| residual::values(device, &key.value, &tile.left, &tile.right, pairs));
+        let columns = spec.output.iter().map(|column| match column {
+            Output::Column(side, i) => {
+                let column = tile.of(*side).any(*i)?;
+                column.gather(device, pairs.of(*side)).map(Some)
+            }
+            Output::Mark => Err(BowtieError::Internal("a mark of partners".into())),
+        });
+        Ok(Self {
+            rows: Arc::new(UInt32Array::new(device.read(&pairs.right)?, None)),
+            keys: keys.collect::<Result<_>>()?,
+            output: DeviceBatch::new(pairs.len(), columns.collect::<Result<_>>()?),
+        })
+    }
+
+    /// Only these of its candidates.
+    fn keep(&mut self, device: &dyn Device, kept: Vec<u32>) -> Result<()> {
+        let kept: ArrayRef = Arc::new(UInt32Array::from(kept));
+        self.rows = take(&self.rows, &kept, None)?;
+        for key in &mut self.keys {
+            *key = take(key, &kept, None)?;
+        }
+        let rows = kept.len();
+        let ids = Arc::into_inner(device.upload(&[kept])?)
+            .ok_or_else(|| BowtieError::Internal("the device kept row ids".into()))?
+            .into_row_ids()?;
+        let columns =
+            (0..self.output.columns()).map(|i| self.output.any(i)?.gather(device, &ids).map(Some));
+        self.output = DeviceBatch::new(rows, columns.collect::<Result<_>>()?);
+        Ok(())
+    }
+}
+
+/// Partners of the rows of a slice, among which are the best ones of the tiles so far.
+#[derive(Debug, Default)]
+struct Candidates {
+    pieces: Vec<Piece>,
+    count: usize,
+    /// The number that was left when the best ones were kept last.
+    kept: usize,
+}
+
+impl Candidates {
+    fn add(&mut self, piece: Piece) {
+        self.count += piece.rows.len();
+        self.pieces.push(piece);
+    }
+
+    fn have_grown(&self) -> bool {
+        self.count > GROWTH * self.kept.max(LEAST_ROWS)
+    }
+
+    fn keep_best(&mut self, device: &dyn Device, order: &[SortOptions], most: usize) -> Result<()> {
+        let all = |part: &dyn Fn(&Piece) -> &ArrayRef| {
+            let parts: Vec<&dyn Array> = self.pieces.iter().map(|p| part(p).as_ref()).collect();
+            concat(&parts)
+        };
+        if self.pieces.is_empty() {
+            return Ok(());
+        }
+        let rows = all(&|piece| &piece.rows)?;
+        let mut columns = vec![SortColumn {
+            values: Arc::clone(&rows),
+            options: None,
+        }];
+        for (i, options) in order.iter().enumerate() {
+            columns.push(SortColumn {
+                values: all(&|piece| &piece.keys[i])?,
+                options: Some(*options),
+            });
+        }
+        let sorted = lexsort_to_indices(&columns, None)?;
+        let rows = rows.as_primitive::<UInt32Type>().values();
+        let mut is_kept = vec![false; rows.len()];
+        let (mut of_row, mut last) = (0, None);
+        for at in sorted.values() {
+            let row = rows[*at as usize];
+            if last.replace(row) != Some(row) {
+                of_row = 0;
+            }
+            is_kept[*at as usize] = of_row < most;
+            of_row += 1;
+        }
+        let mut first = 0;
+        for piece in &mut self.pieces {
+            let flags = &is_kept[first..first + piece.rows.len()];
+            first += piece.rows.len();
+            let kept: Vec<u32> = (0..flags.len() as u32)
+                .filter(|i| flags[*i as usize])
+                .collect();
+            if kept.len() < flags.len() {
+                piece.keep(device, kept)?;
+            }
+        }
+        self.pieces.retain(|piece| !piece.rows.is_empty());
+        self.count = self.pieces.iter().map(|piece| piece.rows.len()).sum();
+        self.kept = self.count;
+        Ok(())
+    }
+}

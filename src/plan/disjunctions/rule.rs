@@ -1,0 +1,102 @@
+//! [`SplitDisjunctions`]: joins by an OR across the sides, as entity resolution writes its blocking rules, as unions of joins.
+//!
+//! ```sql
+//! SELECT … FROM people a JOIN people b ON a.id < b.id AND (a.email = b.email OR array_overlap(a.names, b.names) >= 2)
+//! ```
+//!
+//! An OR has no index, so that such a join tests all pairs. Each of its disjuncts has one.
+
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{NullEquality, ScalarValue};
+use datafusion::error::Result;
+use datafusion::logical_expr::{Join, LogicalPlan};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use crate::options::{BowtieOptions, Offload, ThetaStrategy};
+use crate::plan::disjunctions::inputs::is_repeatable;
+use crate::plan::disjunctions::sides::Sides;
+use crate::plan::disjunctions::split::split;
+use crate::plan::disjunctions::union::{joins, union};
+
+/// Joins at most in place of one: each of them reads both inputs.
+const MOST_JOINS: usize = 16;
+
+/// Stands behind the rules that make joins of subqueries and move what disjuncts have in common out of an OR, and before the one that makes keys
+/// of equalities. Conditions that DataFusion moves from a filter to a join are seen when its rules run again.
+#[derive(Debug, Default)]
+pub(crate) struct SplitDisjunctions;
+
+impl SplitDisjunctions {
+    pub(crate) const NAME: &'static str = "bowtie_split_disjunctions";
+
+    /// The rule of DataFusion before which this one stands.
+    pub(crate) const BEFORE: &'static str = "extract_equijoin_predicate";
+}
+
+impl OptimizerRule for SplitDisjunctions {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    // Upwards: the joins of a union are not visited again.
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let union = match &plan {
+            LogicalPlan::Join(join) => union_of(join, config)?,
+            _ => None,
+        };
+        Ok(match union {
+            Some(union) => Transformed::yes(union),
+            None => Transformed::no(plan),
+        })
+    }
+}
+
+/// The union in place of a join; `None` if that stays.
+fn union_of(join: &Join, config: &dyn OptimizerConfig) -> Result<Option<LogicalPlan>> {
+    let Some(condition) = &join.filter else {
+        return Ok(None);
+    };
+    // With an equality beside the OR it is a hash join, whose candidates are few.
+    let has_keys = !join.on.is_empty();
+    let has_other_nulls =
+        join.null_aware || join.null_equality != NullEquality::NullEqualsNothing;
+    if has_keys || has_other_nulls {
+        return Ok(None);
+    }
+    let options = config.options();
+    let options = BowtieOptions::of(&options);
+    // A strategy that is asked for serves the join as it is written.
+    if options.offload == Offload::Off || options.theta_strategy != ThetaStrategy::AUTO {
+        return Ok(None);
+    }
+    let Some(split) = Sides::of(join).and_then(|sides| split(condition, &sides)) else {
+        return Ok(None);
+    };
+    let joins = joins(join.join_type, split.disjuncts.len());
+    let is_possible = joins.is_some_and(|joins| joins <= MOST_JOINS)
+        && have_nulls(join)
+        && is_repeatable(&join.left)?
+        && is_repeatable(&join.right)?;
+    match is_possible {
+        true => union(join, &split).map(Some),
+        false => Ok(None),
+    }
+}
+
+/// Whether there is a NULL of each column's type, which an outer join's rows may need.
+fn have_nulls(join: &Join) -> bool {
+    let mut fields = join.schema.fields().iter();
+    fields.all(|field| ScalarValue::try_new_null(field.data_type()).is_ok())
+}

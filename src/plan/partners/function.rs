@@ -1,0 +1,304 @@
+//! `bowtie_asof` and `bowtie_nearest`: table functions that join each row with the last, the next or the nearest rows of another table.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::catalog::view::ViewTable;
+use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::{Column, DFSchema, JoinType, ScalarValue, TableReference};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::functions::expr_fn::abs;
+use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, LogicalPlanBuilder, SortExpr, cast, lit, when,
+};
+
+use crate::plan::cache::state_of::state_of;
+use crate::plan::partners::numbered::{FirstPartners, columns_of};
+use crate::plan::query_text::query_plan;
+
+/// A table function of two tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PartnersFunction {
+    /// `bowtie_asof(left, right, on [, by [, direction [, tolerance]]])`
+    Asof,
+    /// `bowtie_nearest(left, right, on [, by [, k [, within]]])`
+    Nearest,
+}
+
+/// In which direction partners are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Backward,
+    Forward,
+    Nearest,
+}
+
+impl PartnersFunction {
+    pub(crate) const ALL: [Self; 2] = [Self::Asof, Self::Nearest];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Asof => "bowtie_asof",
+            Self::Nearest => "bowtie_nearest",
+        }
+    }
+
+    fn usage(self) -> &'static str {
+        match self {
+            Self::Asof => "bowtie_asof(left, right, on [, by [, direction [, tolerance]]])",
+            Self::Nearest => "bowtie_nearest(left, right, on [, by [, k [, within]]])",
+        }
+    }
+
+    fn error(self, what: impl std::fmt::Display) -> DataFusionError {
+        DataFusionError::Plan(format!("{}: {what}", self.usage()))
+    }
+
+    /// A text argument; `None` where it is left out or NULL.
+    fn text(self, arguments: &[Expr], at: usize, name: &str) -> Result<Option<String>> {
+        match arguments.get(at) {
+            None => Ok(None),
+            Some(Expr::Literal(value, _)) if value.is_null() => Ok(None),
+            Some(Expr::Literal(value, _)) => match value.try_as_str() {
+                Some(Some(text)) => Ok(Some(text.to_string())),
+                _ => Err(self.error(format!("{name} is a string, not {value}"))),
+            },
+            Some(other) => Err(self.error(format!("{name} is a constant string, not {other}"))),
+        }
+    }
+
+    fn needed(self, arguments: &[Expr], at: usize, name: &str) -> Result<String> {
+        let text = self.text(arguments, at, name)?;
+        text.ok_or_else(|| self.error(format!("{name} is missing")))
+    }
+
+    /// The direction, and the number of partners.
+    fn direction(self, arguments: &[Expr]) -> Result<(Direction, u64)> {
+        match self {
+            Self::Asof => {
+                let direction = self.text(arguments, 4, "direction")?;
+                let direction = direction.map(|direction| direction.to_ascii_lowercase());
+                let direction = match direction.as_deref() {
+                    None | Some("backward") => Direction::Backward,
+                    Some("forward") => Direction::Forward,
+                    Some("nearest") => Direction::Nearest,
+                    Some(other) => {
+                        return Err(self.error(format!(
+                            "direction is 'backward', 'forward' or 'nearest', not '{other}'"
+                        )));
+                    }
+                };
+                Ok((direction, 1))
+            }
+            Self::Nearest => {
+                let k = match arguments.get(4) {
+                    None => 1,
+                    Some(Expr::Literal(value, _)) if value.is_null() => 1,
+                    Some(Expr::Literal(value, _)) => match value.cast_to(&DataType::UInt32) {
+                        Ok(ScalarValue::UInt32(Some(k))) if k > 0 => u64::from(k),
+                        _ => {
+                            return Err(self.error(format!("k is a number from 1 on, not {value}")));
+                        }
+                    },
+                    Some(other) => {
+                        return Err(self.error(format!("k is a constant number, not {other}")));
+                    }
+                };
+                Ok((Direction::Nearest, k))
+            }
+        }
+    }
+
+    /// Columns of both sides by text: `a` or `a = b`, with commas between.
+    fn columns(self, text: &str, sides: [&DFSchema; 2]) -> Result<Vec<[Expr; 2]>> {
+        let pairs = text.split(',').map(|pair| {
+            let (left, right) = match pair.split_once('=') {
+                Some((left, right)) => (left.trim(), right.trim()),
+                None => (pair.trim(), pair.trim()),
+            };
+            Ok([
+                self.column(left, sides[0], "left")?,
+                self.column(right, sides[1], "right")?,
+            ])
+        });
+        pairs.collect()
+    }
+
+    fn column(self, name: &str, schema: &DFSchema, side: &str) -> Result<Expr> {
+        let quoted = name
+            .strip_prefix('"')
+            .and_then(|name| name.strip_suffix('"'));
+        let exact = quoted.unwrap_or(name);
+        let lower = exact.to_lowercase();
+        let named = |wanted: &str| schema.iter().find(|(_, field)| field.name() == wanted);
+        let known = match quoted {
+            Some(exact) => named(exact),
+            None => named(exact).or_else(|| named(&lower)),
+        };
+        match known {
+            Some((qualifier, field)) => {
+                Ok(Expr::Column(Column::new(qualifier.cloned(), field.name())))
+            }
+            None => Err(self.error(format!(
+                "{side} has no column '{exact}', only {}",
+                schema
+                    .fields()
+                    .iter()
+                    .map(|f| f.name().as_str())
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            ))),
+        }
+    }
+}
+
+impl TableFunctionImpl for PartnersFunction {
+    fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
+        let arguments = args.exprs();
+        if arguments.len() > 6 {
+            return Err(self.error(format!("it has {} arguments", arguments.len())));
+        }
+        let state = state_of(args.session(), self.name())?;
+        let names = &state.execution_props().alias_generator;
+        let side = |at, name: &str| {
+            let text = self.needed(arguments, at, name)?;
+            let plan = query_plan(self.name(), state, &text)?;
+            // One qualifier for all of its columns.
+            let alias = TableReference::bare(names.next(&format!("__bowtie_{name}")));
+            LogicalPlanBuilder::from(plan).alias(alias)?.build()
+        };
+        let (left, right) = (side(0, "left")?, side(1, "right")?);
+        let schemas = [left.schema().as_ref(), right.schema().as_ref()];
+        let on = self.columns(&self.needed(arguments, 2, "on")?, schemas)?;
+        let Ok([[left_on, right_on]]) = <[_; 1]>::try_from(on) else {
+            return Err(self.error("on is one column, or left column = right column"));
+        };
+        let by = match self.text(arguments, 3, "by")? {
+            Some(by) => self.columns(&by, schemas)?,
+            None => vec![],
+        };
+        let (direction, k) = self.direction(arguments)?;
+        let tolerance = arguments
+            .get(5)
+            .filter(|tolerance| !matches!(tolerance, Expr::Literal(value, _) if value.is_null()));
+        let types = [
+            left_on.get_type(schemas[0])?,
+            right_on.get_type(schemas[1])?,
+        ];
+        let distance = match direction {
+            Direction::Nearest => Some(self.distance(&left_on, &right_on, types)?),
+            _ => None,
+        };
+        let near = |bound: fn(Expr, Expr) -> Expr| {
+            tolerance.map(|tolerance| bound(left_on.clone(), tolerance.clone()))
+        };
+        let earliest = near(|on, tolerance| on - tolerance);
+        let latest = near(|on, tolerance| on + tolerance);
+        let partner = || right_on.clone();
+        let bounds = match direction {
+            Direction::Backward => [
+                Some(partner().lt_eq(left_on.clone())),
+                earliest.map(|bound| partner().gt_eq(bound)),
+            ],
+            Direction::Forward => [
+                Some(partner().gt_eq(left_on.clone())),
+                latest.map(|bound| partner().lt_eq(bound)),
+            ],
+            Direction::Nearest => [
+                earliest.map(|bound| partner().gt_eq(bound)),
+                latest.map(|bound| partner().lt_eq(bound)),
+            ],
+        };
+        let mut condition: Vec<Expr> = bounds.into_iter().flatten().collect();
+        let keys = by
+            .iter()
+            .map(|[left, right]| left.clone().eq(right.clone()));
+        condition.extend(keys);
+        let order = match (&distance, direction) {
+            (Some(distance), _) => vec![
+                SortExpr::new(distance.clone(), true, false),
+                SortExpr::new(partner(), true, false),
+            ],
+            (None, Direction::Backward) => vec![SortExpr::new(partner(), false, true)],
+            (None, _) => vec![SortExpr::new(partner(), true, false)],
+        };
+
+        // A row without a value has no partner, and none is a partner of it.
+        let mut inside = LogicalPlanBuilder::from(right.clone()).filter(partner().is_not_null())?;
+        if direction == Direction::Nearest && tolerance.is_none() {
+            let has_none = names.next("__bowtie_has_none");
+            let columns = columns_of(right.schema()).chain([lit(false).alias(&has_none)]);
+            inside = inside.project(columns)?;
+            let of_left = when(left_on.clone().is_null(), lit(true)).otherwise(lit(false))?;
+            condition.push(of_left.eq(Expr::Column(Column::new_unqualified(has_none))));
+        }
+        let wanted = FirstPartners {
+            condition: conjunction(condition).unwrap_or_else(|| lit(true)),
+            order,
+            kind: JoinType::Left,
+            skip: 0,
+            fetch: k,
+        };
+        let of_left = left.schema().as_ref().clone();
+        let (plan, partners) = wanted.of(left, inside.build()?, names)?;
+        let columns = output(&of_left, right.schema(), partners, &by);
+        let plan = LogicalPlanBuilder::from(plan).project(columns)?.build()?;
+        Ok(Arc::new(ViewTable::new(plan, None)))
+    }
+}
+
+impl PartnersFunction {
+    /// The distance of two values, as a number.
+    fn distance(self, left: &Expr, right: &Expr, types: [DataType; 2]) -> Result<Expr> {
+        let [left_type, right_type] = &types;
+        let common = comparison_coercion(left_type, right_type);
+        let number = match &common {
+            Some(t) if t.is_integer() && *t != DataType::UInt64 => DataType::Int64,
+            Some(t) if t.is_floating() => DataType::Float64,
+            Some(t) if t.is_decimal() => t.clone(),
+            Some(DataType::Timestamp(..) | DataType::Date32 | DataType::Date64) => DataType::Int64,
+            _ => {
+                return Err(self.error(format!(
+                    "the nearest rows need numbers or times, not {left_type} and {right_type}: CAST them"
+                )));
+            }
+        };
+        let as_number = |side: &Expr, data_type: &DataType| {
+            let side = match &common {
+                Some(common) if common != data_type => cast(side.clone(), common.clone()),
+                _ => side.clone(),
+            };
+            match common.as_ref() == Some(&number) {
+                true => side,
+                false => cast(side, number.clone()),
+            }
+        };
+        Ok(abs(
+            as_number(right, right_type) - as_number(left, left_type)
+        ))
+    }
+}
+
+/// The columns of the left side, then those of the right one without the keys; a name that is taken gets `_right`.
+fn output(left: &DFSchema, right: &DFSchema, partners: Vec<Expr>, by: &[[Expr; 2]]) -> Vec<Expr> {
+    let mut taken: Vec<String> = left.fields().iter().map(|f| f.name().clone()).collect();
+    let mut columns: Vec<Expr> = columns_of(left)
+        .zip(left.fields())
+        .map(|(column, field)| column.alias(field.name()))
+        .collect();
+    let rights = columns_of(right).zip(right.fields()).zip(partners);
+    for ((column, field), partner) in rights {
+        if by.iter().any(|[_, key]| *key == column) {
+            continue;
+        }
+        let mut name = field.name().clone();
+        while taken.contains(&name) {
+            name.push_str("_right");
+        }
+        columns.push(partner.alias(&name));
+        taken.push(name);
+    }
+    columns
+}

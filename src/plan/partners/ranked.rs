@@ -1,0 +1,177 @@
+//! [`Ranked`]: `row_number()` over the rows of a join, of which a filter keeps the first ones.
+
+use std::sync::Arc;
+
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
+use datafusion::physical_expr::window::{StandardWindowExpr, WindowExpr};
+use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr, split_conjunction};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
+
+use crate::plan::recognise::sides::map_columns;
+use crate::plan::recognise::source::join_source;
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// A filter of the first rows by number of each partition, with what is below it down to a join.
+#[derive(Debug)]
+pub(crate) struct Ranked {
+    pub(crate) join: Plan,
+    /// The nodes above the join up to the filter, the lowest one first.
+    pub(crate) above: Vec<Plan>,
+    /// The number of the last row that is kept.
+    pub(crate) most: u32,
+    /// The filter's other conjuncts.
+    pub(crate) rest: Vec<Arc<dyn PhysicalExpr>>,
+    /// Whether the rows are numbered, so that no two of a partition have the same number; otherwise they are ranked.
+    pub(crate) is_numbered: bool,
+    /// Over the output of the join.
+    pub(crate) partition_by: Vec<Arc<dyn PhysicalExpr>>,
+    pub(crate) order_by: Vec<PhysicalSortExpr>,
+    /// What the columns of the filter's input are.
+    pub(crate) columns: Vec<Ranking>,
+    /// Those of the filter's output, among these.
+    pub(crate) projection: Option<Vec<usize>>,
+}
+
+/// A column above a numbering.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ranking {
+    /// A column of the join's output.
+    Column(usize),
+    /// The row number.
+    Number,
+}
+
+impl Ranked {
+    /// `None` if `plan` is something else.
+    pub(crate) fn of(plan: &Plan) -> Option<Self> {
+        let filter = plan.downcast_ref::<FilterExec>()?;
+        if filter.fetch().is_some() {
+            return None;
+        }
+        let mut above = vec![Arc::clone(plan)];
+        // Down to the window, with projections of columns between.
+        let mut node = Arc::clone(filter.input());
+        let mut columns: Vec<usize> = (0..node.schema().fields().len()).collect();
+        while let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+            columns = through(projection, &columns)?;
+            above.push(Arc::clone(&node));
+            let below = Arc::clone(projection.input());
+            node = below;
+        }
+        let (window, input) = match node.downcast_ref::<BoundedWindowAggExec>() {
+            Some(window) => (window.window_expr(), window.input()),
+            None => {
+                let window = node.downcast_ref::<WindowAggExec>()?;
+                (window.window_expr(), window.input())
+            }
+        };
+        let [window] = window else {
+            return None;
+        };
+        let is_numbered = match function(window)? {
+            "row_number" => true,
+            "rank" => false,
+            _ => return None,
+        };
+        let number = input.schema().fields().len();
+        let conjuncts = split_conjunction(filter.predicate());
+        let (limit, most) = conjuncts.iter().enumerate().find_map(|(i, conjunct)| {
+            let (column, most) = at_most(conjunct)?;
+            (*columns.get(column)? == number).then_some((i, most))
+        })?;
+        let rest = conjuncts.iter().enumerate().filter(|(i, _)| *i != limit);
+        let rest = rest.map(|(_, conjunct)| Arc::clone(conjunct)).collect();
+        above.push(Arc::clone(&node));
+
+        // Down to the join, likewise.
+        let mut mapped: Vec<usize> = (0..number).collect();
+        let mut below = Arc::clone(input);
+        while let Some(projection) = below.downcast_ref::<ProjectionExec>() {
+            mapped = through(projection, &mapped)?;
+            above.push(Arc::clone(&below));
+            let next = Arc::clone(projection.input());
+            below = next;
+        }
+        join_source(&below)?.ok()?;
+        above.reverse();
+        let over_join = |expr: &Arc<dyn PhysicalExpr>| {
+            map_columns(expr, |column| {
+                Column::new(column.name(), mapped[column.index()])
+            })
+            .ok()
+        };
+        let order_by = window.order_by().iter().map(|key| {
+            let expr = over_join(&key.expr)?;
+            Some(PhysicalSortExpr {
+                expr,
+                options: key.options,
+            })
+        });
+        let order_by = order_by.collect::<Option<Vec<_>>>()?;
+        let partition_by = window.partition_by().iter().map(over_join);
+        let partition_by = partition_by.collect::<Option<Vec<_>>>()?;
+        let columns = columns.into_iter().map(|column| match column == number {
+            true => Ranking::Number,
+            false => Ranking::Column(mapped[column]),
+        });
+        Some(Self {
+            join: below,
+            above,
+            most,
+            rest,
+            is_numbered,
+            partition_by,
+            order_by,
+            columns: columns.collect(),
+            projection: filter.projection().as_ref().map(|columns| columns.to_vec()),
+        })
+    }
+}
+
+/// The input's columns that some columns of a projection are; `None` if one of them is computed.
+fn through(projection: &ProjectionExec, columns: &[usize]) -> Option<Vec<usize>> {
+    let columns = columns.iter().map(|column| {
+        let projected = projection.expr().get(*column)?;
+        Some(projected.expr.downcast_ref::<Column>()?.index())
+    });
+    columns.collect()
+}
+
+/// The name of the function of a window.
+pub(crate) fn function(window: &Arc<dyn WindowExpr>) -> Option<&str> {
+    let window = window.as_any().downcast_ref::<StandardWindowExpr>()?;
+    let function = window.get_standard_func_expr().as_any();
+    Some(function.downcast_ref::<WindowUDFExpr>()?.fun().name())
+}
+
+/// A column, and the greatest of the numbers from 1 on that it may have.
+fn at_most(conjunct: &Arc<dyn PhysicalExpr>) -> Option<(usize, u32)> {
+    let binary = conjunct.downcast_ref::<BinaryExpr>()?;
+    let sides = (binary.left(), binary.right());
+    let (column, op, literal) = match (
+        sides.0.downcast_ref::<Column>(),
+        sides.1.downcast_ref::<Column>(),
+    ) {
+        (Some(column), None) => (column, *binary.op(), sides.1),
+        (None, Some(column)) => (column, binary.op().swap()?, sides.0),
+        _ => return None,
+    };
+    let literal = literal.downcast_ref::<Literal>()?;
+    let ScalarValue::UInt64(Some(value)) = literal.value() else {
+        return None;
+    };
+    let most = match op {
+        Operator::LtEq => *value,
+        Operator::Lt => value.checked_sub(1)?,
+        Operator::Eq if *value == 1 => 1,
+        _ => return None,
+    };
+    let most = u32::try_from(most).ok().filter(|most| *most > 0)?;
+    Some((column.index(), most))
+}

@@ -1,0 +1,391 @@
+//! [`replace_ranked`]: puts a [`PartnersExec`] in place of joins whose rows are numbered, where bowtie can keep partners by ranges.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{JoinType, ScalarValue};
+use datafusion::error::Result;
+use datafusion::physical_expr::expressions::{Column, Literal};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExpr, conjunction};
+use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::windows::BoundedWindowAggExec;
+use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
+
+use crate::ir::side::Side;
+use crate::options::BowtieOptions;
+use crate::plan::choose::origin::below;
+use crate::plan::choose::statistics::StatisticsCache;
+use crate::plan::partners::node::PartnersExec;
+use crate::plan::partners::ranked::{Ranked, Ranking, function};
+use crate::plan::recognise::join::join_candidate;
+use crate::plan::recognise::join_source::{JoinSource, PartnerSource};
+use crate::plan::recognise::sides::map_columns;
+use crate::plan::recognise::source::join_source;
+use crate::spec::join::joined_schema;
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// The plan with limits of partners.
+pub(crate) fn replace_ranked(
+    plan: Plan,
+    options: &BowtieOptions,
+    statistics: &StatisticsCache,
+) -> Result<Plan> {
+    let replace = |node: Plan| {
+        // A projection above tells whether the numbers are read.
+        if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+            let below = projection.input();
+            let read = projection
+                .expr()
+                .iter()
+                .flat_map(|e| collect_columns(&e.expr));
+            let read: Vec<usize> = read.map(|column| column.index()).collect();
+            let replaced = replaced(below, &|column| read.contains(&column), options, statistics)?;
+            return Ok(match replaced {
+                Some(below) => Transformed::yes(replace_children_if_necessary(node, vec![below])?),
+                None => Transformed::no(node),
+            });
+        }
+        Ok(match replaced(&node, &|_| true, options, statistics)? {
+            Some(replaced) => Transformed::yes(replaced),
+            None => Transformed::no(node),
+        })
+    };
+    plan.transform_down(replace).data()
+}
+
+/// A filter of numbered rows with a limit of partners in place of what is below it; `None` if it is something else. `is_read`: whether a
+/// column of it is read.
+fn replaced(
+    node: &Plan,
+    is_read: &dyn Fn(usize) -> bool,
+    options: &BowtieOptions,
+    statistics: &StatisticsCache,
+) -> Result<Option<Plan>> {
+    let Some(ranked) = Ranked::of(node) else {
+        return Ok(None);
+    };
+    let Some((wanted, is_swapped)) = wanted(&ranked)? else {
+        return Ok(None);
+    };
+    let serves = |source: &JoinSource| {
+        join_candidate(Ok(source.clone()), options, statistics)
+            .spec
+            .is_ok_and(|spec| spec.theta.partners.is_some())
+    };
+    if let Some(last) = without_numbers(node, &ranked, is_read, &wanted, is_swapped)?
+        && serves(last.exec.source())
+    {
+        return last.into_plan(&ranked).map(Some);
+    }
+    if !serves(&wanted) {
+        return Ok(None);
+    }
+    let schema = ranked.join.schema();
+    let join = Arc::clone(&ranked.join);
+    let exec: Plan = Arc::new(PartnersExec::new(wanted, join, is_swapped, vec![], schema));
+    let mut above = ranked.above.into_iter();
+    let above = above.try_fold(exec, |below, node| {
+        replace_children_if_necessary(node, vec![below])
+    });
+    above.map(Some)
+}
+
+/// The join with a limit of partners, whose right side's rows are those that are limited, and whether its sides were exchanged for that;
+/// `None` if the numbers are not those of partners of one side's rows.
+fn wanted(ranked: &Ranked) -> Result<Option<(JoinSource, bool)>> {
+    let Some(Ok(mut source)) = join_source(&ranked.join) else {
+        return Ok(None);
+    };
+    if source.partners.is_some() || source.fetch.is_some() || source.null_aware {
+        return Ok(None);
+    }
+    let of_left = source.left.schema().fields().len();
+    let unprojected = |column: usize| match &source.projection {
+        Some(columns) => columns[column],
+        None => column,
+    };
+    let over_sides = |expr: &Arc<dyn PhysicalExpr>| {
+        map_columns(expr, |column| {
+            Column::new(column.name(), unprojected(column.index()))
+        })
+    };
+    let mut limited: Option<Side> = None;
+    for expr in &ranked.partition_by {
+        for column in collect_columns(&over_sides(expr)?) {
+            let side = match column.index() < of_left {
+                true => Side::Left,
+                false => Side::Right,
+            };
+            if *limited.get_or_insert(side) != side {
+                return Ok(None);
+            }
+        }
+    }
+    // Rows of the limited side may stay without a partner, as partners of others are dropped.
+    let is_swapped = match (limited, source.kind) {
+        (Some(Side::Left), JoinType::Inner | JoinType::Left) => true,
+        (Some(Side::Right), JoinType::Inner | JoinType::Right) => false,
+        _ => return Ok(None),
+    };
+    let keys = ranked.order_by.iter().map(|key| {
+        Ok(datafusion::physical_expr::PhysicalSortExpr {
+            expr: over_sides(&key.expr)?,
+            options: key.options,
+        })
+    });
+    source.partners = Some(PartnerSource {
+        most: ranked.most,
+        keys: keys.collect::<Result<_>>()?,
+        is_final: false,
+    });
+    Ok(Some(match is_swapped {
+        true => (source.swapped()?, true),
+        false => (source, false),
+    }))
+}
+
+/// A join in place of which no rows need to be numbered.
+struct Last {
+    exec: PartnersExec,
+    /// The columns of the filter's input.
+    columns: Vec<ProjectionExpr>,
+}
+
+impl Last {
+    /// The plan in place of the filter.
+    fn into_plan(self, ranked: &Ranked) -> Result<Plan> {
+        let exec: Plan = Arc::new(self.exec);
+        let schema = exec.schema();
+        let mut columns = self.columns.iter().enumerate();
+        let as_they_are = schema.fields().len() == self.columns.len()
+            && columns.all(|(i, column)| {
+                let of_exec = column.expr.downcast_ref::<Column>();
+                of_exec.is_some_and(|of| of.index() == i) && schema.field(i).name() == &column.alias
+            });
+        let input: Plan = match as_they_are {
+            true => exec,
+            false => Arc::new(ProjectionExec::try_new(self.columns, exec)?),
+        };
+        if !ranked.rest.is_empty() {
+            let filter = FilterExecBuilder::new(conjunction(ranked.rest.clone()), input);
+            let filter = filter.apply_projection(ranked.projection.clone())?;
+            return Ok(Arc::new(filter.build()?));
+        }
+        let Some(projection) = &ranked.projection else {
+            return Ok(input);
+        };
+        let schema = input.schema();
+        let columns = projection.iter().map(|column| {
+            let name = schema.field(*column).name();
+            ProjectionExpr {
+                expr: Arc::new(Column::new(name, *column)) as _,
+                alias: name.clone(),
+            }
+        });
+        let columns: Vec<ProjectionExpr> = columns.collect();
+        Ok(Arc::new(ProjectionExec::try_new(columns, input)?))
+    }
+}
+
+/// The join whose rows need no numbers: if each partition is one row of the limited side, and the numbers are read by the filter alone.
+fn without_numbers(
+    top: &Plan,
+    ranked: &Ranked,
+    is_read: &dyn Fn(usize) -> bool,
+    wanted: &JoinSource,
+    is_swapped: bool,
+) -> Result<Option<Last>> {
+    let is_output = |column: usize| match &ranked.projection {
+        Some(projection) => {
+            let mut output = projection.iter().enumerate();
+            output.any(|(i, of)| *of == column && is_read(i))
+        }
+        None => is_read(column),
+    };
+    let of_rest: Vec<usize> = {
+        let columns = ranked.rest.iter().flat_map(collect_columns);
+        columns.map(|column| column.index()).collect()
+    };
+    let is_read = |column: usize| is_output(column) || of_rest.contains(&column);
+    let mut columns = ranked.columns.iter().enumerate();
+    let reads_numbers = columns.any(|(i, of)| *of == Ranking::Number && is_read(i));
+    if !ranked.is_numbered || (reads_numbers && ranked.most > 1) {
+        return Ok(None);
+    }
+    let of_left = wanted.left.schema().fields().len();
+    let width = of_left + wanted.right.schema().fields().len();
+    let all = || (0..width).collect();
+    let projection = wanted.projection.clone().unwrap_or_else(all);
+    let partition = ranked.partition_by.iter().filter_map(|expr| {
+        let column = expr.downcast_ref::<Column>()?;
+        projection[column.index()].checked_sub(of_left)
+    });
+    let numbers = partition.filter_map(|column| numbering(&wanted.right, column));
+    let Some(number) = { numbers }.next() else {
+        return Ok(None);
+    };
+
+    // The output of the join: what is read of it.
+    let mut output = vec![];
+    let mut columns = vec![];
+    let Some(filter) = top.downcast_ref::<FilterExec>() else {
+        return Ok(None);
+    };
+    let schema = filter.input().schema();
+    for (i, (ranking, field)) in ranked.columns.iter().zip(schema.fields()).enumerate() {
+        let expr: Arc<dyn PhysicalExpr> = match ranking {
+            _ if !is_read(i) => unread(field.data_type())?,
+            Ranking::Column(column) => {
+                let column = projection[*column];
+                let known = output.iter().position(|known| *known == column);
+                let at = known.unwrap_or_else(|| {
+                    output.push(column);
+                    output.len() - 1
+                });
+                Arc::new(Column::new(field.name(), at))
+            }
+            Ranking::Number => Arc::new(Literal::new(ScalarValue::UInt64(Some(1)))),
+        };
+        columns.push(ProjectionExpr {
+            expr,
+            alias: field.name().clone(),
+        });
+    }
+    let mut source = JoinSource {
+        projection: Some(output.clone()),
+        ..wanted.clone()
+    };
+    if let Some(partners) = &mut source.partners {
+        partners.is_final = true;
+    }
+    if !reads(&source, of_left + number.column) {
+        source.right = number.without()?;
+    }
+    let schema = joined_schema(&source.left, &source.right, source.kind, &output);
+    // Their names are those of the join's columns.
+    for column in &mut columns {
+        if let Some(of_join) = column.expr.downcast_ref::<Column>() {
+            let name = schema.field(of_join.index()).name();
+            column.expr = Arc::new(Column::new(name, of_join.index()));
+        }
+    }
+    Ok(Some(Last {
+        exec: PartnersExec::new(
+            source,
+            Arc::clone(&ranked.join),
+            is_swapped,
+            ranked.above.clone(),
+            schema,
+        ),
+        columns,
+    }))
+}
+
+/// In place of a column that is not read.
+fn unread(data_type: &DataType) -> Result<Arc<dyn PhysicalExpr>> {
+    Ok(Arc::new(Literal::new(ScalarValue::try_new_null(
+        data_type,
+    )?)))
+}
+
+/// Whether a join reads a column of its sides beside the numbers of partitions.
+fn reads(source: &JoinSource, column: usize) -> bool {
+    let of_left = source.left.schema().fields().len();
+    let has = |expr: &Arc<dyn PhysicalExpr>, shift: usize| {
+        let mut columns = collect_columns(expr).into_iter();
+        columns.any(|of| of.index() + shift == column)
+    };
+    let projected = source.projection.iter().flatten().any(|c| *c == column);
+    let keys = source.on.iter().any(|(_, right)| has(right, of_left));
+    let filter = source.filter.as_ref().is_some_and(|filter| {
+        let mut columns = filter.column_indices().iter();
+        columns.any(|of| {
+            of.side == datafusion::common::JoinSide::Right && of.index + of_left == column
+        })
+    });
+    let order = source.partners.iter().flat_map(|partners| &partners.keys);
+    projected || keys || filter || { order }.any(|key| has(&key.expr, 0))
+}
+
+/// A column that numbers the rows of a plan.
+struct Numbering<'a> {
+    plan: &'a Plan,
+    column: usize,
+}
+
+/// `column` of `plan`, if it holds the numbers of all rows.
+fn numbering(plan: &Plan, column: usize) -> Option<Numbering<'_>> {
+    let (mut node, mut at) = (plan, column);
+    loop {
+        if let Some(window) = node.downcast_ref::<BoundedWindowAggExec>() {
+            let of_window = at.checked_sub(window.input().schema().fields().len());
+            return match of_window {
+                Some(i) => {
+                    let expr = window.window_expr().get(i)?;
+                    let numbers = function(expr)? == "row_number" && expr.partition_by().is_empty();
+                    numbers.then_some(Numbering { plan, column })
+                }
+                // Other columns are those of the rows below.
+                None => {
+                    (node, at) = (window.input(), at);
+                    continue;
+                }
+            };
+        }
+        // A join repeats rows.
+        if join_source(node).is_some() {
+            return None;
+        }
+        (node, at) = below(node, at)?;
+    }
+}
+
+impl Numbering<'_> {
+    /// The plan without the numbers: the column stays, with a constant. As it is if other columns or nodes need them.
+    fn without(&self) -> Result<Plan> {
+        let (mut node, mut columns): (&Plan, Vec<Arc<dyn PhysicalExpr>>) = {
+            let schema = self.plan.schema();
+            let columns = schema.fields().iter().enumerate();
+            let columns = columns
+                .map(|(i, field)| Arc::new(Column::new(field.name(), i)) as Arc<dyn PhysicalExpr>);
+            (self.plan, columns.collect())
+        };
+        while let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+            let mut below = vec![];
+            for column in &columns {
+                let Some(column) = column.downcast_ref::<Column>() else {
+                    return Ok(Arc::clone(self.plan));
+                };
+                below.push(Arc::clone(&projection.expr()[column.index()].expr));
+            }
+            columns = below;
+            node = projection.input();
+        }
+        let Some(window) = node.downcast_ref::<BoundedWindowAggExec>() else {
+            return Ok(Arc::clone(self.plan));
+        };
+        let of_input = window.input().schema().fields().len();
+        let schema = self.plan.schema();
+        let mut projected = vec![];
+        for (i, (expr, field)) in columns.iter().zip(schema.fields()).enumerate() {
+            let reads_window = collect_columns(expr)
+                .into_iter()
+                .any(|column| column.index() >= of_input);
+            let expr: Arc<dyn PhysicalExpr> = match (i == self.column, reads_window) {
+                (true, _) => unread(&DataType::Boolean)?,
+                (false, true) => return Ok(Arc::clone(self.plan)),
+                (false, false) => Arc::clone(expr),
+            };
+            projected.push(ProjectionExpr {
+                expr,
+                alias: field.name().clone(),
+            });
+        }
+        let input = Arc::clone(window.input());
+        Ok(Arc::new(ProjectionExec::try_new(projected, input)?))
+    }
+}

@@ -1,0 +1,95 @@
+//! [`query_plan`]: the logical plan of a query that a table function has as text.
+
+use std::future::Future;
+
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionState;
+use datafusion::execution::context::SQLOptions;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::dialect::dialect_from_str;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use futures::FutureExt;
+
+/// Plans a text: a query, or the name of a table, which reads as `SELECT *` of it. `function` has it as an argument.
+///
+/// # Errors
+/// If it is neither.
+pub(crate) fn query_plan(function: &str, state: &SessionState, text: &str) -> Result<LogicalPlan> {
+    let query = match names_a_table(state, text) {
+        true => format!("SELECT * FROM {text}"),
+        false => text.to_string(),
+    };
+    let dialect = state.config_options().sql_parser.dialect;
+    let statement = state
+        .sql_to_statement(&query, &dialect)
+        .map_err(|error| unplanned(function, error))?;
+    if !is_query(&statement) {
+        return Err(no_query(function));
+    }
+    let plan = at_once(|| state.statement_to_plan(statement.clone()))
+        .map_err(|error| unplanned(function, error))?;
+    // Queries may have other statements in them, such as SELECT … INTO.
+    let reads = SQLOptions::new()
+        .with_allow_ddl(false)
+        .with_allow_dml(false)
+        .with_allow_statements(false);
+    reads.verify_plan(&plan).map_err(|_| no_query(function))?;
+    Ok(plan)
+}
+
+/// The error of a query that cannot be planned.
+pub(crate) fn unplanned(function: &str, error: DataFusionError) -> DataFusionError {
+    error.context(format!("{function} cannot plan its query"))
+}
+
+fn no_query(function: &str) -> DataFusionError {
+    DataFusionError::Plan(format!(
+        "{function} takes a plain query (SELECT, WITH or VALUES): run any other statement by itself"
+    ))
+}
+
+fn is_query(statement: &Statement) -> bool {
+    match statement {
+        Statement::Statement(statement) => matches!(**statement, ast::Statement::Query(_)),
+        _ => false,
+    }
+}
+
+/// Whether a text is a name, with its catalog and schema or without, and no query.
+fn names_a_table(state: &SessionState, text: &str) -> bool {
+    let Some(dialect) = dialect_from_str(state.config_options().sql_parser.dialect) else {
+        return false;
+    };
+    let Ok(mut tokens) = Tokenizer::new(dialect.as_ref(), text).tokenize() else {
+        return false;
+    };
+    tokens.retain(|token| !matches!(token, Token::Whitespace(_)));
+    let are_names = tokens.iter().enumerate().all(|(i, token)| match i % 2 {
+        0 => matches!(token, Token::Word(_) | Token::SingleQuotedString(_)),
+        _ => *token == Token::Period,
+    });
+    are_names && tokens.len() % 2 == 1
+}
+
+/// The plan of a future that may have to wait for a catalog. DataFusion calls table functions where nothing can be awaited. Catalogs in
+/// memory answer at once; for others a thread waits.
+fn at_once<F>(planning: impl Fn() -> F + Sync) -> Result<LogicalPlan>
+where
+    F: Future<Output = Result<LogicalPlan>>,
+{
+    if let Some(planned) = planning().now_or_never() {
+        return planned;
+    }
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            runtime.block_on(planning())
+        });
+        let planned = waiting.join();
+        planned.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}

@@ -1,0 +1,94 @@
+//! [`JoinSource`]: what a join node of DataFusion says.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::common::{JoinType, NullEquality};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+
+use crate::plan::recognise::sides::map_columns;
+
+pub(crate) type ExprPair = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
+
+/// A join node of DataFusion, whatever its algorithm.
+#[derive(Debug, Clone)]
+pub(crate) struct JoinSource {
+    pub left: Arc<dyn ExecutionPlan>,
+    pub right: Arc<dyn ExecutionPlan>,
+    pub kind: JoinType,
+    pub on: Vec<ExprPair>,
+    pub null_equality: NullEquality,
+    pub filter: Option<JoinFilter>,
+    /// Indexes of the output columns, among those of the unprojected join.
+    pub projection: Option<Vec<usize>>,
+    pub fetch: Option<usize>,
+    /// Whether DataFusion's node tests every pair.
+    pub tests_all_pairs: bool,
+    /// Of the output schema.
+    pub metadata: HashMap<String, String>,
+    /// Whether it is a NOT IN: an anti join of one key, in which a NULL may equal anything.
+    pub null_aware: bool,
+    /// Which partners each row of the right side keeps.
+    pub partners: Option<PartnerSource>,
+}
+
+/// The partners that each row of a join's right side keeps: the first ones in an order.
+#[derive(Debug, Clone)]
+pub(crate) struct PartnerSource {
+    pub most: u32,
+    /// The order, over the columns of the unprojected join.
+    pub keys: Vec<PhysicalSortExpr>,
+    /// Whether no row may have more than `most` partners. Otherwise a node above drops those that are too many, and partners that are as good
+    /// as the last one must be kept.
+    pub is_final: bool,
+}
+
+impl JoinSource {
+    /// The same join with its sides exchanged, and the same output.
+    pub(crate) fn swapped(self) -> datafusion::error::Result<Self> {
+        let widths = (
+            self.left.schema().fields().len(),
+            self.right.schema().fields().len(),
+        );
+        let swapped = |column: usize| match column < widths.0 {
+            true => column + widths.1,
+            false => column - widths.0,
+        };
+        let all: Vec<usize> = match self.projection {
+            Some(columns) => columns,
+            None => (0..widths.0 + widths.1).collect(),
+        };
+        let partners = match self.partners {
+            None => None,
+            Some(partners) => {
+                let keys = partners.keys.into_iter().map(|key| {
+                    let expr = map_columns(&key.expr, |column| {
+                        Column::new(column.name(), swapped(column.index()))
+                    })?;
+                    Ok(PhysicalSortExpr { expr, ..key })
+                });
+                Some(PartnerSource {
+                    keys: keys.collect::<datafusion::error::Result<_>>()?,
+                    ..partners
+                })
+            }
+        };
+        Ok(Self {
+            left: self.right,
+            right: self.left,
+            kind: self.kind.swap(),
+            on: self
+                .on
+                .into_iter()
+                .map(|(left, right)| (right, left))
+                .collect(),
+            filter: self.filter.map(|filter| filter.swap()),
+            projection: Some(all.into_iter().map(swapped).collect()),
+            partners,
+            ..self
+        })
+    }
+}

@@ -1,0 +1,358 @@
+//! From a limit of partners to [`Partners`]: which order of the build side tells the partners that a row keeps, or why none does.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::{JoinSide, JoinType};
+use datafusion::error::Result;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr};
+use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
+
+use crate::ir::partners::{Distance, PartnerLimit, Which};
+use crate::ir::side::Side;
+use crate::plan::recognise::condition::Condition;
+use crate::plan::recognise::join_source::{JoinSource, PartnerSource};
+use crate::plan::recognise::key_types::is_orderable;
+use crate::plan::recognise::sides::map_columns;
+use crate::spec::guard::Guard;
+use crate::spec::join::SideInput;
+use crate::spec::partners::{PartnerKey, Partners};
+
+type Expr = Arc<dyn PhysicalExpr>;
+
+/// A limit of partners as a device keeps it.
+#[derive(Debug)]
+pub(crate) struct KeptPartners {
+    pub(crate) partners: Partners,
+    /// If no row may have more than the limit.
+    pub(crate) keys: Option<Vec<PartnerKey>>,
+    /// Conditions on the values under which the order is that of the query.
+    pub(crate) guards: Vec<Guard>,
+}
+
+/// `None` if a range of one column does not tell which partners of a row are kept. Adds the columns that it needs to the sides' inputs.
+pub(crate) fn kept_partners(
+    source: &JoinSource,
+    wanted: &PartnerSource,
+    condition: &Condition,
+    left: &mut SideInput,
+    right: &mut SideInput,
+) -> Result<Option<KeptPartners>> {
+    let Some(first) = wanted.keys.first() else {
+        return Ok(None);
+    };
+    let all_are_ranges = condition.residual.is_empty()
+        && condition.set.is_none()
+        && condition.comparisons.iter().all(|c| c.op.is_range());
+    if !all_are_ranges || !matches!(source.kind, JoinType::Inner | JoinType::Right) {
+        return Ok(None);
+    }
+    let mut columns = condition.comparisons.iter().map(|c| c.left);
+    let bound = columns.next();
+    if columns.any(|column| Some(column) != bound) {
+        return Ok(None);
+    }
+    let by = match by_value(first, bound, left)? {
+        Some(by) => Some(by),
+        None => by_distance(first, bound, left, right)?,
+    };
+    let Some(By {
+        which,
+        column,
+        centre,
+        mut guards,
+        decides,
+    }) = by
+    else {
+        return Ok(None);
+    };
+    // NULLs match no range; without one they are partners, too.
+    if bound.is_none() {
+        guards.push(Guard::NotNull((Side::Left, column)));
+    }
+    let decides = match &wanted.keys[1..] {
+        [] => decides,
+        // Of two that are equally close the one with the lesser key is kept.
+        [next] => decides && centre.is_some() && is_lesser(next, column, left),
+        _ => false,
+    };
+    if wanted.is_final && !decides {
+        return Ok(None);
+    }
+    let keys = wanted.keys.iter().map(|key| partner_key(key, left, right));
+    let keys = match wanted.is_final {
+        true => Some(keys.collect::<Result<_>>()?),
+        false => None,
+    };
+    Ok(Some(KeptPartners {
+        partners: Partners {
+            limit: PartnerLimit {
+                most: wanted.most,
+                which,
+                with_ties: !wanted.is_final,
+            },
+            column,
+            centre,
+        },
+        keys,
+        guards,
+    }))
+}
+
+/// What the first key of an order says of a row's partners.
+struct By {
+    which: Which,
+    column: usize,
+    centre: Option<usize>,
+    guards: Vec<Guard>,
+    /// Whether partners that are equal in it are equal in DataFusion's order.
+    decides: bool,
+}
+
+/// By an expression of the build side.
+fn by_value(
+    key: &PhysicalSortExpr,
+    bound: Option<usize>,
+    left: &mut SideInput,
+) -> Result<Option<By>> {
+    if side_of(&key.expr, left.plan_columns()) != Some(Side::Left) {
+        return Ok(None);
+    }
+    let data_type = key.expr.data_type(left.plan())?;
+    if !is_orderable(&data_type) || matches!(data_type, DataType::Dictionary(..)) {
+        return Ok(None);
+    }
+    let column = match bound {
+        Some(bound) if is_same_value(&expression(left, bound), &key.expr, left)? => bound,
+        Some(_) => return Ok(None),
+        None => left.column_of(&key.expr)?,
+    };
+    Ok(Some(By {
+        which: match key.options.descending {
+            true => Which::Last,
+            false => Which::First,
+        },
+        column,
+        centre: None,
+        guards: vec![],
+        // To an order of floats −0.0 is less than 0.0, to a comparison they are equal.
+        decides: !data_type.is_floating(),
+    }))
+}
+
+/// By the distance of an expression of the build side from one of the probe side: `abs(a - b)`, the least first.
+fn by_distance(
+    key: &PhysicalSortExpr,
+    bound: Option<usize>,
+    left: &mut SideInput,
+    right: &mut SideInput,
+) -> Result<Option<By>> {
+    let Some((a, b)) = difference(&key.expr).filter(|_| !key.options.descending) else {
+        return Ok(None);
+    };
+    let of_left = left.plan_columns();
+    let a_is_left = match (side_of(a, of_left), side_of(b, of_left)) {
+        (Some(Side::Left), Some(Side::Right)) => true,
+        (Some(Side::Right), Some(Side::Left)) => false,
+        _ => return Ok(None),
+    };
+    let (near, centre) = match a_is_left {
+        true => (a, b),
+        false => (b, a),
+    };
+    let centre = map_columns(centre, |column| {
+        Column::new(column.name(), column.index() - of_left)
+    })?;
+    let data_type = near.data_type(left.plan())?;
+    if centre.data_type(right.plan())? != data_type {
+        return Ok(None);
+    }
+    let (near_column, centre_column) = (left.column_of(near)?, right.column_of(&centre)?);
+    let (distance, guards) = match integer_range(&data_type) {
+        Some((low, high)) => {
+            let sides = [(Side::Left, near_column), (Side::Right, centre_column)];
+            let [first, second] = match a_is_left {
+                true => sides,
+                false => [sides[1], sides[0]],
+            };
+            let guard = Guard::NoOverflow {
+                first,
+                second,
+                subtract: true,
+                // The least integer has no absolute value.
+                low: low + 1,
+                high,
+            };
+            (Distance::Integers, vec![guard])
+        }
+        None if data_type == DataType::Float64 => (
+            Distance::Floats,
+            vec![
+                Guard::Finite((Side::Left, near_column)),
+                Guard::Finite((Side::Right, centre_column)),
+            ],
+        ),
+        None => return Ok(None),
+    };
+    let (column, centre) = match bound {
+        None => (near_column, centre_column),
+        Some(bound) if bound == near_column => (near_column, centre_column),
+        Some(bound) => {
+            // Widened integers have the same differences, and so have times.
+            let wide = left.data_type(bound).clone();
+            if !is_same_value(&expression(left, bound), near, left)? {
+                return Ok(None);
+            }
+            match (integer_range(&wide), integer_of_time(&wide)) {
+                (Some(_), _) => {
+                    let centre: Expr = Arc::new(CastExpr::new(centre, wide, None));
+                    (bound, right.column_of(&centre)?)
+                }
+                // The keys of a time are those of its integers.
+                (None, Some(_)) => (bound, centre_column),
+                _ => return Ok(None),
+            }
+        }
+    };
+    Ok(Some(By {
+        which: Which::Nearest(distance),
+        column,
+        centre: Some(centre),
+        guards,
+        decides: true,
+    }))
+}
+
+/// `a` and `b` of `abs(a - b)`.
+fn difference(expr: &Expr) -> Option<(&Expr, &Expr)> {
+    let function = expr.downcast_ref::<ScalarFunctionExpr>()?;
+    let [argument] = function.args() else {
+        return None;
+    };
+    let minus = argument.downcast_ref::<BinaryExpr>()?;
+    (function.name() == "abs" && *minus.op() == Operator::Minus)
+        .then(|| (minus.left(), minus.right()))
+}
+
+/// Whether `key` is the build side's column `column` ascending.
+fn is_lesser(key: &PhysicalSortExpr, column: usize, left: &SideInput) -> bool {
+    !key.options.descending
+        && side_of(&key.expr, left.plan_columns()) == Some(Side::Left)
+        && is_same_value(&expression(left, column), &key.expr, left).unwrap_or(false)
+        && key
+            .expr
+            .data_type(left.plan())
+            .is_ok_and(|t| !t.is_floating())
+}
+
+/// The expression of a column of a side.
+fn expression(input: &SideInput, column: usize) -> Expr {
+    match column.checked_sub(input.plan_columns()) {
+        Some(evaluated) => Arc::clone(&input.expressions[evaluated]),
+        None => Arc::new(Column::new(input.plan().field(column).name(), column)),
+    }
+}
+
+/// Whether two expressions have the same order: one is the other, but for casts to wider integers, or from times to integers.
+fn is_same_value(a: &Expr, b: &Expr, input: &SideInput) -> Result<bool> {
+    let (a, b) = (narrowest(a, input)?, narrowest(b, input)?);
+    Ok(
+        match (a.downcast_ref::<Column>(), b.downcast_ref::<Column>()) {
+            // A column's name tells nothing.
+            (Some(a), Some(b)) => a.index() == b.index(),
+            _ => a == b,
+        },
+    )
+}
+
+/// An expression without casts to wider integers, and from times to integers.
+fn narrowest(expr: &Expr, input: &SideInput) -> Result<Expr> {
+    let mut expr = expr;
+    while let Some(cast) = expr.downcast_ref::<CastExpr>() {
+        let (from, to) = (cast.expr().data_type(input.plan())?, cast.cast_type());
+        let of_times = integer_of_time(&from);
+        match (
+            of_times
+                .as_ref()
+                .map_or_else(|| integer_range(&from), integer_range),
+            integer_range(to),
+        ) {
+            (Some((low, high)), Some((least, greatest))) if least <= low && high <= greatest => {
+                expr = cast.expr();
+            }
+            _ => break,
+        }
+    }
+    Ok(Arc::clone(expr))
+}
+
+/// The integers as which the values of a time are stored, and to which they are cast.
+fn integer_of_time(data_type: &DataType) -> Option<DataType> {
+    Some(match data_type {
+        DataType::Date32 => DataType::Int32,
+        DataType::Timestamp(..) => DataType::Int64,
+        _ => return None,
+    })
+}
+
+/// The least and the greatest value of a signed integer type.
+fn integer_range(data_type: &DataType) -> Option<(i128, i128)> {
+    Some(match data_type {
+        DataType::Int8 => (i8::MIN.into(), i8::MAX.into()),
+        DataType::Int16 => (i16::MIN.into(), i16::MAX.into()),
+        DataType::Int32 => (i32::MIN.into(), i32::MAX.into()),
+        DataType::Int64 => (i64::MIN.into(), i64::MAX.into()),
+        _ => return None,
+    })
+}
+
+/// The one side whose columns an expression over the joined columns reads.
+fn side_of(expr: &Expr, of_left: usize) -> Option<Side> {
+    let mut sides =
+        collect_columns(expr)
+            .into_iter()
+            .map(|column| match column.index() < of_left {
+                true => Side::Left,
+                false => Side::Right,
+            });
+    let side = sides.next()?;
+    sides.all(|other| other == side).then_some(side)
+}
+
+/// A key of the order, to be evaluated on pairs.
+fn partner_key(key: &PhysicalSortExpr, left: &SideInput, right: &SideInput) -> Result<PartnerKey> {
+    let of_left = left.plan_columns();
+    let columns: Vec<usize> = {
+        let mut columns: Vec<usize> = collect_columns(&key.expr)
+            .iter()
+            .map(Column::index)
+            .collect();
+        columns.sort_unstable();
+        columns
+    };
+    let mut fields = vec![];
+    let mut indices = vec![];
+    for column in &columns {
+        let (side, input, index) = match column.checked_sub(of_left) {
+            None => (JoinSide::Left, left, *column),
+            Some(index) => (JoinSide::Right, right, index),
+        };
+        fields.push(input.plan().field(index).clone().with_nullable(true));
+        indices.push(ColumnIndex { index, side });
+    }
+    let expr = map_columns(&key.expr, |column| {
+        let at = columns.partition_point(|known| *known < column.index());
+        Column::new(column.name(), at)
+    })?;
+    Ok(PartnerKey {
+        value: JoinFilter::new(
+            expr,
+            indices,
+            Arc::new(arrow::datatypes::Schema::new(fields)),
+        ),
+        options: key.options,
+    })
+}
