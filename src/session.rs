@@ -9,6 +9,7 @@ use datafusion::catalog::{TableFunction, TableFunctionImpl};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::QueryPlanner;
+use datafusion::optimizer::OptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::clusters::function::ClustersFunction;
@@ -16,6 +17,7 @@ use crate::functions::{set_functions, text_functions};
 use crate::options::BowtieOptions;
 use crate::plan::cache::cache_function::CacheFunction;
 use crate::plan::cache::pin_function::{Action, PinFunction};
+use crate::plan::disjunctions::rule::SplitDisjunctions;
 use crate::plan::partners::function::PartnersFunction;
 use crate::plan::partners::lateral::LateralLimit;
 use crate::plan::rule::BowtieRule;
@@ -93,7 +95,7 @@ pub trait BowtieSessionExt: Sized {
     ///
     /// Options that the session configuration already has are kept. A configuration that is set later replaces bowtie's
     /// options too: give it some by [`with_bowtie_options`](BowtieConfigExt::with_bowtie_options). Call it after any call
-    /// that replaces the physical optimizer rules; `with_default_features` may come before or after it. It may be called
+    /// that replaces the optimizer rules; `with_default_features` may come before or after it. It may be called
     /// twice; the second runtime counts.
     ///
     /// # Errors
@@ -170,13 +172,26 @@ impl BowtieSessionExt for SessionStateBuilder {
             inner,
         }));
 
-        self.scalar_functions()
-            .get_or_insert_default()
-            .extend(set_functions().chain(text_functions()));
+        let functions = self.scalar_functions().get_or_insert_default();
+        functions.extend(set_functions());
+        // The names of these are words that others may have functions of.
+        for function in text_functions() {
+            let mut known = functions.iter();
+            if !known.any(|known| known.name() == function.name()) {
+                functions.push(function);
+            }
+        }
 
         let rules = &mut self.optimizer().get_or_insert_default().rules;
-        rules.retain(|known| known.name() != LateralLimit::NAME);
-        rules.insert(0, Arc::new(LateralLimit));
+        rules
+            .retain(|known| ![LateralLimit::NAME, SplitDisjunctions::NAME].contains(&known.name()));
+        let behind = |name: &str, rules: &[Arc<dyn OptimizerRule + Send + Sync>]| {
+            rules.iter().position(|known| known.name() == name)
+        };
+        let simplified = behind(LateralLimit::BEHIND, rules).map_or(0, |at| at + 1);
+        rules.insert(simplified, Arc::new(LateralLimit));
+        let filtered = behind(SplitDisjunctions::BEHIND, rules).map_or(rules.len(), |at| at + 1);
+        rules.insert(filtered, Arc::new(SplitDisjunctions));
 
         let rules = &mut self.physical_optimizers().get_or_insert_default().rules;
         rules.retain(|known| known.name() != BowtieRule::NAME);

@@ -13,7 +13,7 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::stream::{EmptyRecordBatchStream, RecordBatchStreamAdapter};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
     InputDistributionRequirements, PlanProperties,
@@ -183,6 +183,7 @@ impl ExecutionPlan for ClustersExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let pairs = match self.input.output_partitioning().partition_count() {
+            0 => Box::pin(EmptyRecordBatchStream::new(self.input.schema())),
             1 => self.input.execute(0, Arc::clone(&context))?,
             // No rule has seen the plan: a table is scanned without a query.
             _ => CoalescePartitionsExec::new(Arc::clone(&self.input))

@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::ScalarUDF;
 
-use crate::functions::set_function::{SetFunction, SetValue};
+use crate::functions::set_function::SetFunction;
 use crate::functions::text::minhash::MinHash;
 use crate::functions::text::shingles::Shingles;
 use crate::functions::text::tokens::Tokens;
+use crate::ir::set_predicate::SetValue;
 
 /// All set functions.
 pub(crate) fn set_functions() -> impl Iterator<Item = Arc<ScalarUDF>> {

@@ -16,16 +16,8 @@ use datafusion::logical_expr::{
 };
 
 use crate::functions::overlap::{Argument, Sizes, sizes_by_row};
-use crate::ir::set_predicate::SetMeasure;
+use crate::ir::set_predicate::{SetMeasure, SetValue};
 use crate::list_sets::elements::are_elements;
-
-/// The result of a function of two lists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum SetValue {
-    /// The number of common elements.
-    Overlap,
-    Degree(SetMeasure),
-}
 
 impl SetValue {
     pub(crate) const ALL: [Self; 5] = [
@@ -35,6 +27,14 @@ impl SetValue {
         Self::Degree(SetMeasure::Cosine),
         Self::Degree(SetMeasure::Containment),
     ];
+
+    /// The type of the result.
+    pub(crate) fn data_type(self) -> DataType {
+        match self {
+            Self::Overlap => DataType::Int64,
+            Self::Degree(_) => DataType::Float64,
+        }
+    }
 
     fn short_name(self) -> &'static str {
         match self {
@@ -130,10 +130,7 @@ impl SetFunction {
     }
 
     fn result_type(&self) -> DataType {
-        match self.value {
-            SetValue::Overlap => DataType::Int64,
-            SetValue::Degree(_) => DataType::Float64,
-        }
+        self.value.data_type()
     }
 
     /// Whether the arguments are lists of elements that can be compared, one of which may be NULL.

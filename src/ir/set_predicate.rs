@@ -24,6 +24,14 @@ pub(crate) enum SetMeasure {
     Containment,
 }
 
+/// The value of a function of two sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum SetValue {
+    /// The number of common elements.
+    Overlap,
+    Degree(SetMeasure),
+}
+
 impl SetMeasure {
     /// The degree of two sets of `a` and `b` elements that share `overlap`: 0 to 1. It is 1 for equal sets, including
     /// empty ones; the empty set is contained in every set.

@@ -12,10 +12,11 @@ use crate::device::data::keys::Keys;
 use crate::device::data::matches::{Bound, BoundProgram, Matches, Test};
 use crate::device::data::ranges::{OrderedRows, Pairs, Ranges};
 use crate::device::data::results::SetTally;
-use crate::device::data::structures::{Flags, ZonedKeys};
+use crate::device::data::structures::{Flags, ProbeSets, ZonedKeys};
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::pair_program::Program;
+use crate::ir::set_predicate::SetValue;
 use crate::ir::side::Side;
 use crate::ops::build_index::{BuildIndex, Order, columns_at, equality_columns};
 use crate::ops::set_lists::Listed;
@@ -54,6 +55,8 @@ pub(crate) struct Probe {
     pub(crate) counts: Option<Buffer<u32>>,
     /// The build positions of this probe, if a predicate on sets finds the matches.
     pub(crate) listed: Option<Listed>,
+    /// The sets of the probe side, if their values come out.
+    pub(crate) sets: Option<ProbeSets>,
 }
 
 impl Probe {
@@ -95,12 +98,13 @@ impl Probe {
                     }
                     None => None,
                 };
-                let probe = device.sort(
-                    batch.rows(),
-                    not_null.first().copied().or(in_order),
-                    groups.as_ref().map(|(ids, count)| (ids, *count)),
-                    &not_null,
-                )?;
+                let key = not_null.first().copied().or(in_order);
+                let of_groups = groups.as_ref().map(|(ids, count)| (ids, *count));
+                let probe = match index.partners {
+                    // One range for each row.
+                    Some(_) => device.search_order(batch.rows(), key, of_groups, &not_null)?,
+                    None => device.sort(batch.rows(), key, of_groups, &not_null)?,
+                };
                 let bounds: Vec<Bound<'_>> = index
                     .bounds
                     .iter()
@@ -131,6 +135,7 @@ impl Probe {
             test_keys,
             program: None,
             listed: None,
+            sets: None,
             index,
         };
         if let Some(program) = program {
@@ -291,6 +296,20 @@ impl Probe {
                 right: build,
             },
         })
+    }
+
+    /// A value of the sets of each pair; `None` if sets did not find the matches.
+    pub(crate) fn set_values(
+        &self,
+        device: &dyn Device,
+        pairs: &RowPairs,
+        value: SetValue,
+    ) -> Result<Option<Column>> {
+        let (Some(index), Some(sets)) = (self.index.sets(), &self.sets) else {
+            return Ok(None);
+        };
+        let sides = (pairs.of(self.build_side), pairs.of(self.build_side.other()));
+        device.set_values(&index.sets, sets, sides, value).map(Some)
     }
 
     /// Sets the flags of the rows of `side` that have a match; the first row has flag `first`. Only for the probe side,

@@ -48,6 +48,7 @@ impl Probe {
             test_keys: vec![],
             program: None,
             listed: None,
+            sets: None,
             index: Arc::clone(&index),
         };
         let counting = match wanted {
@@ -98,6 +99,9 @@ impl Probe {
         search.ranges = Some(found.ranges);
         search.listed = Some(listed);
         search.count(device, program, wanted == ProbeResult::Exists)?;
+        if spec.has_values && wanted == ProbeResult::Pairs {
+            search.sets = Some(device.probe_sets(sets, lists, groups.as_ref())?);
+        }
         Ok(search)
     }
 }

@@ -1,5 +1,6 @@
 //! [`query_plan`]: the logical plan of a query that a table function has as text.
 
+use std::cell::Cell;
 use std::future::Future;
 
 use datafusion::error::{DataFusionError, Result};
@@ -11,12 +12,15 @@ use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use futures::FutureExt;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
 
 /// Plans a text: a query, or the name of a table, which reads as `SELECT *` of it. `function` has it as an argument.
 ///
 /// # Errors
 /// If it is neither.
 pub(crate) fn query_plan(function: &str, state: &SessionState, text: &str) -> Result<LogicalPlan> {
+    let _nested = Nested::begin(function, DEPTH.get())?;
     let query = match names_a_table(state, text) {
         true => format!("SELECT * FROM {text}"),
         false => text.to_string(),
@@ -73,8 +77,37 @@ fn names_a_table(state: &SessionState, text: &str) -> bool {
     are_names && tokens.len() % 2 == 1
 }
 
+thread_local! {
+    /// Queries in queries that this thread plans.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Queries in queries at most: each one takes a part of the stack.
+const MOST_DEPTH: usize = 16;
+
+/// Counts a query in a query.
+struct Nested(usize);
+
+impl Nested {
+    /// The query in that of `outer` depth.
+    fn begin(function: &str, outer: usize) -> Result<Self> {
+        if outer >= MOST_DEPTH {
+            return Err(DataFusionError::Plan(format!(
+                "{function} has {MOST_DEPTH} queries around it that are arguments of functions, and no more are planned: use views"
+            )));
+        }
+        Ok(Self(DEPTH.replace(outer + 1)))
+    }
+}
+
+impl Drop for Nested {
+    fn drop(&mut self) {
+        DEPTH.set(self.0);
+    }
+}
+
 /// The plan of a future that may have to wait for a catalog. DataFusion calls table functions where nothing can be awaited. Catalogs in
-/// memory answer at once; for others a thread waits.
+/// memory answer at once; others are waited for, by this thread where the runtime has others, or else by one of its own.
 fn at_once<F>(planning: impl Fn() -> F + Sync) -> Result<LogicalPlan>
 where
     F: Future<Output = Result<LogicalPlan>>,
@@ -82,8 +115,15 @@ where
     if let Some(planned) = planning().now_or_never() {
         return planned;
     }
+    if let Ok(runtime) = Handle::try_current()
+        && runtime.runtime_flavor() == RuntimeFlavor::MultiThread
+    {
+        return block_in_place(|| runtime.block_on(planning()));
+    }
+    let depth = DEPTH.get();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| {
+            DEPTH.set(depth);
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()?;

@@ -17,7 +17,7 @@ use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::device_plan::{aggregate_plan, fused_plan, join_plan, resident_join};
 use crate::plan::explain::decision::Decision;
 use crate::plan::explain::recorder::Recorder;
-use crate::plan::partners::node::PartnersExec;
+use crate::plan::extended_join::ExtendedJoinExec;
 use crate::plan::recognise::aggregate_source::{GroupSource, group_source};
 use crate::plan::recognise::candidate::{
     AboveJoin, AggregateCandidate, Candidate, JoinCandidate, NodeId,
@@ -67,7 +67,7 @@ impl Rewrite<'_> {
         let node = self.plan.node(id);
         let inputs = node.inputs.iter().map(|input| self.node(*input));
         let inputs = inputs.collect::<Result<Vec<_>>>()?;
-        if let Some(partners) = node.plan.downcast_ref::<PartnersExec>() {
+        if let Some(partners) = node.plan.downcast_ref::<ExtendedJoinExec>() {
             let sides = <[Plan; 2]>::try_from(inputs);
             let sides = sides.map_err(|_| unrecognised("a join has two inputs"))?;
             return partners.original(sides);

@@ -30,6 +30,7 @@ use crate::plan::recognise::aggregate_source::group_source;
 use crate::plan::recognise::recognised_plan::{RecognisedPlan, Scope};
 use crate::plan::recognise::source::join_source;
 use crate::plan::rewrite::{Rewrite, not_offloaded};
+use crate::plan::set_values::with_values;
 use crate::plan::snapshots::scans::without_snapshots;
 use crate::plan::transfers::Why;
 use crate::runtime::planned_device::PlannedDevice;
@@ -212,6 +213,7 @@ impl BowtieRule {
             on_gpu: gpu.is_some(),
         };
         let plan = replace_ranked(plan, &options, &statistics)?;
+        let plan = with_values(plan, &options, &statistics)?;
         let recognised = RecognisedPlan::of(&plan, scope);
         let Some(root) = recognised.root() else {
             return Ok(plan);

@@ -15,7 +15,7 @@ use datafusion::physical_plan::joins::utils::{JoinFilter, build_join_schema};
 
 use crate::ir::comparison::Comparison;
 use crate::ir::pair_program::Program;
-use crate::ir::set_predicate::SetSpec;
+use crate::ir::set_predicate::{SetSpec, SetValue};
 use crate::ir::side::Side;
 use crate::ir::strategies::{EquiStrategy, Materialization, Strategy};
 use crate::spec::guard::Guard;
@@ -129,6 +129,8 @@ pub(crate) struct MatchSpec {
     pub comparisons: Vec<ColumnComparison>,
     /// The predicate of the strategy [`Strategy::Set`].
     pub set: Option<SetSpec>,
+    /// Whether values of the sets of matches come out.
+    pub has_values: bool,
     /// Under the strategy [`Strategy::Range`]: each row of the probe side, which is the right one, keeps only these of its partners.
     pub partners: Option<Partners>,
     /// Of equi-joins; `None`: the device chooses.
@@ -171,6 +173,18 @@ pub(crate) enum Output {
     Column(Side, usize),
     /// Whether the row has a match.
     Mark,
+    /// A value of the sets of a match, by its number in [`JoinSpec::values`].
+    Value(usize),
+}
+
+/// The value of a function of the lists by which rows match.
+#[derive(Debug, Clone)]
+pub(crate) struct MatchValue {
+    pub value: SetValue,
+    /// DataFusion's own call, over columns of both sides.
+    pub call: JoinFilter,
+    /// NULL in rows that are padded.
+    pub field: FieldRef,
 }
 
 /// A join.
@@ -196,6 +210,8 @@ pub(crate) struct JoinSpec {
     pub left: SideInput,
     pub right: SideInput,
     pub output: Vec<Output>,
+    /// What comes out beside the columns of both sides.
+    pub values: Vec<MatchValue>,
     /// Of a join with a limit of partners: what they are ordered by, if no row may have more than the limit. Otherwise a node above drops
     /// those that are too many.
     pub partner_keys: Option<Vec<PartnerKey>>,

@@ -31,6 +31,10 @@ pub(crate) struct SetIndex {
     pub(crate) index: Opaque,
 }
 
+/// The lists of the probe side as sets of an index's elements.
+#[derive(Debug)]
+pub(crate) struct ProbeSets(pub(crate) Opaque);
+
 /// The build side of an inner join that materialises its rows in the probe pass.
 #[derive(Debug)]
 pub(crate) struct EquiBuild {

@@ -45,6 +45,16 @@ pub(crate) trait KeyPrimitives {
         not_null: &[&Keys],
     ) -> Result<OrderedRows>;
 
+    /// The same rows in an order in which ranges are found fast, one range each: as [`KeyPrimitives::sort`] returns them, or all rows in the
+    /// order of their ids, which is that of time in many tables.
+    fn search_order(
+        &self,
+        rows: usize,
+        key: Option<&Keys>,
+        groups: Option<(&Buffer<u32>, u32)>,
+        not_null: &[&Keys],
+    ) -> Result<OrderedRows>;
+
     /// Row ids in the order of `keys`, of which the first one counts most, then by row id; the first `limit` of them.
     /// Values compare as Arrow sorts them: floats in total order, where the zeros differ.
     fn sort_rows(

@@ -4,9 +4,9 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::results::{SetCounting, SetCounts, SetMatches};
-use crate::device::data::structures::SetIndex;
+use crate::device::data::structures::{ProbeSets, SetIndex};
 use crate::error::Result;
-use crate::ir::set_predicate::{SetTechnique, SetTest};
+use crate::ir::set_predicate::{SetTechnique, SetTest, SetValue};
 
 /// Set joins (\[B\]).
 pub(crate) trait SetPrimitives {
@@ -41,6 +41,23 @@ pub(crate) trait SetPrimitives {
         groups: Option<&Buffer<u32>>,
         counting: SetCounting,
     ) -> Result<SetCounts>;
+
+    /// The sets of the probe side's lists, for [`SetPrimitives::set_values`]. `groups`: its group ids, if the index has groups.
+    fn probe_sets(
+        &self,
+        index: &SetIndex,
+        lists: &Column,
+        groups: Option<&Buffer<u32>>,
+    ) -> Result<ProbeSets>;
+
+    /// The value of each pair of an indexed row and a probe row, both of which have a set: Int64 of an overlap, Float64 of a degree.
+    fn set_values(
+        &self,
+        index: &SetIndex,
+        probe: &ProbeSets,
+        pairs: (&Buffer<u32>, &Buffer<u32>),
+        value: SetValue,
+    ) -> Result<Column>;
 
     /// How often each row id below `rows` occurs in `list`.
     fn occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>>;

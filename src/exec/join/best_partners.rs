@@ -206,7 +206,9 @@ impl Piece {
                 let column = tile.of(*side).any(*i)?;
                 column.gather(device, pairs.of(*side)).map(Some)
             }
-            Output::Mark => Err(BowtieError::Internal("a mark of partners".into())),
+            Output::Mark | Output::Value(_) => {
+                Err(BowtieError::Internal("no column of partners".into()))
+            }
         });
         Ok(Self {
             rows: Arc::new(UInt32Array::new(device.read(&pairs.right)?, None)),

@@ -117,9 +117,9 @@ impl LongRanges {
                     held.push(Arc::clone(column));
                     Ok(RunColumn::Repeated(array))
                 }
-                Output::Mark => Err(BowtieError::Internal(
-                    "a mark column among output rows".into(),
-                )),
+                Output::Mark | Output::Value(_) => {
+                    Err(BowtieError::Internal("no column of long ranges".into()))
+                }
             })
             .collect::<Result<_>>()?;
         let bytes = tile.search.positions() as u64 * 12;

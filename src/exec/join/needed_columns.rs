@@ -62,6 +62,7 @@ impl NeededColumns {
             }
         };
         let keys = spec.partner_keys.iter().flatten().map(|key| &key.value);
+        let keys = keys.chain(spec.values.iter().map(|value| &value.call));
         for filter in spec.residual.iter().chain(&spec.whole_filter).chain(keys) {
             for column in filter.column_indices() {
                 match column.side {
@@ -73,7 +74,7 @@ impl NeededColumns {
         }
         let output = spec.output.iter().filter_map(|column| match column {
             Output::Column(side, index) => Some((*side, *index)),
-            Output::Mark => None,
+            Output::Mark | Output::Value(_) => None,
         });
         for (side, index) in output {
             match spec.output_on_device || spec.theta.materialization == Some(Materialization::Gftr)

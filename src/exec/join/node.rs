@@ -156,6 +156,9 @@ fn output_schema(spec: &JoinSpec) -> Result<SchemaRef> {
         .output
         .iter()
         .map(|output| {
+            if let Output::Value(value) = output {
+                return Ok(Arc::clone(&spec.values[*value].field));
+            }
             if let Output::Column(side, i) = output
                 && *i >= spec.input(*side).plan_columns()
             {

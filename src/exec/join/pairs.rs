@@ -2,12 +2,16 @@
 //! flags.
 
 use crate::device::data::batch::DeviceBatch;
+use crate::device::data::batch_column::BatchColumn;
 use crate::error::{BowtieError, Result};
 use crate::exec::chunk::DeviceChunk;
+use crate::exec::join::residual;
 use crate::exec::join::row_sink::{JoinRun, PairsOfTile};
+use crate::exec::join::tiles::probed_tile::ProbedTile;
 use crate::exec::join::walk::State;
 use crate::exec::memory::step::Step;
 use crate::ir::side::Side;
+use crate::ops::probe::RowPairs;
 use crate::spec::join::Output;
 
 impl JoinRun {
@@ -87,9 +91,26 @@ impl JoinRun {
                 Output::Mark => Err(BowtieError::Internal(
                     "a mark column among output rows".into(),
                 )),
+                Output::Value(value) => self.value_of_pairs(tile, &rows, *value).map(Some),
             })
             .collect::<Result<_>>()?;
         Ok(Some(DeviceBatch::new(rows.len(), columns)))
+    }
+
+    /// A value of the sets of each pair, by the sets that found them or else by DataFusion's call.
+    fn value_of_pairs(
+        &self,
+        tile: &ProbedTile,
+        pairs: &RowPairs,
+        value: usize,
+    ) -> Result<BatchColumn> {
+        let device = self.device.as_ref();
+        let value = &self.spec.values[value];
+        if let Some(values) = tile.search.set_values(device, pairs, value.value)? {
+            return Ok(values.into());
+        }
+        let values = residual::values(device, &value.call, &tile.left, &tile.right, pairs)?;
+        Ok(device.upload(&[values])?.into())
     }
 
     /// The output rows of a part of a cross product, in which the build side has `rows` rows. The number of a pair

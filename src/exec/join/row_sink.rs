@@ -162,7 +162,11 @@ impl JoinRun {
         if total == 0 {
             return Ok(TileResult::Done);
         }
-        let plain = !flag_left && !flag_right && !has_residual && !self.spec.output_on_device;
+        let plain = !flag_left
+            && !flag_right
+            && !has_residual
+            && self.spec.values.is_empty()
+            && !self.spec.output_on_device;
         if plain && LongRanges::pay(device, tile, total) {
             match LongRanges::new(device, &self.spec, tile, total) {
                 Ok(ranges) => return Ok(TileResult::LongRanges(Box::new(ranges))),

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, BooleanArray, new_null_array};
+use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 
 use crate::device::data::batch::DeviceBatch;
@@ -208,6 +209,7 @@ impl JoinRun {
         let columns = self.spec.output.iter().map(|column| match column {
             Output::Column(_, column) => batch.any(*column).cloned(),
             Output::Mark => found(true).map(BatchColumn::from),
+            Output::Value(_) => Err(BowtieError::Internal("a value of rows alone".into())),
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let kept = match self.spec.kind {
@@ -292,8 +294,12 @@ impl JoinRun {
                     Output::Column(of, i) if *of == side => {
                         return batch.any(*i)?.gather(device, &rows).map(Some);
                     }
-                    Output::Column(other, i) => {
-                        let data_type = self.spec.input(*other).data_type(*i);
+                    Output::Column(..) | Output::Value(_) => {
+                        let data_type = match column {
+                            Output::Value(value) => self.spec.values[*value].field.data_type(),
+                            Output::Column(other, i) => self.spec.input(*other).data_type(*i),
+                            Output::Mark => &DataType::Boolean,
+                        };
                         match self.spec.output_on_device {
                             true => {
                                 let nulls = new_null_array(data_type, rows.len());

@@ -27,6 +27,9 @@ const NAME: &str = "minhash";
 /// Values of a signature, at most.
 const LONGEST: i64 = 65_536;
 
+/// Values of the signatures of one batch, at most: 1 GiB of them.
+const MOST_VALUES: usize = 1 << 27;
+
 static DOCUMENTATION: LazyLock<Documentation> = LazyLock::new(|| {
     Documentation::builder(
         DocSection {
@@ -78,12 +81,16 @@ fn list_type(given: &DataType) -> Result<DataType> {
         return Ok(DataType::new_list(DataType::Null, true));
     }
     match element_type(given) {
-        Some(elements) if are_elements(elements) => Ok(given.clone()),
+        Some(elements) if is_hashed(elements) => Ok(given.clone()),
         Some(elements) => plan_err!(
             "{NAME} takes an array with elements of a plain type, not {elements}: cast them to one, such as VARCHAR"
         ),
         None => plan_err!("{NAME} takes an array, not {given}: make one by make_array"),
     }
+}
+
+fn is_hashed(elements: &DataType) -> bool {
+    are_elements(elements) && !matches!(elements, DataType::RunEndEncoded(..))
 }
 
 /// Where each row's signature begins, and where the last one ends; and the length of the longest.
@@ -102,12 +109,12 @@ fn layout(arguments: &Arguments, lists: &Lists) -> Result<(Vec<i32>, usize)> {
                 longest = longest.max(k);
             }
         }
-        offsets.push(i32::try_from(total).map_err(|_| {
-            exec_datafusion_err!(
-                "{NAME} makes more than {} values of one batch: lower k or datafusion.execution.batch_size",
-                i32::MAX
-            )
-        })?);
+        if total > MOST_VALUES {
+            return Err(exec_datafusion_err!(
+                "{NAME} makes more than {MOST_VALUES} values of one batch: lower k or datafusion.execution.batch_size"
+            ));
+        }
+        offsets.push(total as i32);
     }
     Ok((offsets, longest))
 }

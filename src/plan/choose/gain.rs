@@ -223,6 +223,7 @@ mod tests {
                 metadata: Default::default(),
                 null_aware: false,
                 partners: None,
+                values: vec![],
             };
             matches!(set_join_gain(&source, rows, &statistics), Gain::OnAnyDevice)
         };

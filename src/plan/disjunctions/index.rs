@@ -40,7 +40,9 @@ pub(super) fn index_of(conjunct: &Expr, sides: &Sides) -> Option<Index> {
 /// The arguments of `array_has_all`, which is a conjunct.
 pub(super) fn arguments_of_containment(conjunct: &Expr) -> Option<&[Expr]> {
     match conjunct {
-        Expr::ScalarFunction(call) if call.func.inner().is::<ArrayHasAll>() => Some(&call.args),
+        Expr::ScalarFunction(call) if call.func.inner().is::<ArrayHasAll>() => {
+            Some(call.args.as_slice())
+        }
         _ => None,
     }
 }
@@ -80,8 +82,8 @@ fn of_between(between: &Between, sides: &Sides) -> Option<Index> {
         return Some(Index::Range { bounds });
     }
     let is_constant = |end: &Expr| matches!(end, Expr::Literal(value, _) if !value.is_null());
-    let is_band = ends.into_iter().all(is_constant)
-        && is_difference(without_widening(value, sides), sides);
+    let is_band =
+        ends.into_iter().all(is_constant) && is_difference(without_widening(value, sides), sides);
     is_band.then_some(Index::Range { bounds: 2 })
 }
 
@@ -136,9 +138,7 @@ fn have_one_element_type(call: &ScalarFunction, sides: &Sides) -> bool {
         return false;
     };
     let elements = element_type(&of_first).filter(|elements| are_elements(elements));
-    elements.is_some()
-        && elements == element_type(&of_second)
-        && sides.are_across(first, second)
+    elements.is_some() && elements == element_type(&of_second) && sides.are_across(first, second)
 }
 
 /// The bounds that `value COMPARISON constant` sets to a difference or sum across the sides, as `plan/recognise/band_rewrite.rs` does.
@@ -153,8 +153,12 @@ fn bounds_of_difference(value: &Expr, comparison: Comparison, sides: &Sides) -> 
             && is_difference(without_widening(inner, sides), sides);
         return is_band.then_some(2);
     }
-    let is_bound = comparison.is_inequality() && is_difference(value, sides);
-    is_bound.then_some(1)
+    let bounds = match comparison {
+        Comparison::Eq => 2,
+        comparison if comparison.is_inequality() => 1,
+        _ => return None,
+    };
+    is_difference(value, sides).then_some(bounds)
 }
 
 /// A difference or sum of numbers of one type, one of each side.

@@ -59,22 +59,25 @@ fn is_safe(expr: &Expr, sides: &Sides) -> bool {
 fn is_safe_operation(binary: &BinaryExpr, sides: &Sides) -> bool {
     let operands = [binary.left.as_ref(), binary.right.as_ref()];
     let types = operands.map(|operand| sides.type_of(operand));
-    let all = |of: fn(&DataType) -> bool| types.iter().flatten().filter(|t| of(t)).count() == 2;
+    let all = |is: &dyn Fn(&DataType) -> bool| {
+        let mut types = types.iter();
+        types.all(|operand| operand.as_ref().is_some_and(is))
+    };
     match binary.op {
         Operator::And | Operator::Or => true,
         // Of −0.0 and NaN, a hash table and a comparison may not say the same.
         Operator::Eq | Operator::IsNotDistinctFrom => {
-            all(|operand| is_orderable(operand) && !operand.is_floating())
+            all(&|operand| is_orderable(operand) && !operand.is_floating())
         }
         Operator::NotEq
         | Operator::Lt
         | Operator::LtEq
         | Operator::Gt
         | Operator::GtEq
-        | Operator::IsDistinctFrom => all(is_orderable),
+        | Operator::IsDistinctFrom => all(&is_orderable),
         // On integers these wrap, on floats they round.
         Operator::Plus | Operator::Minus => {
-            all(|operand| operand.is_integer() || operand.is_floating())
+            all(&|operand| operand.is_integer() || operand.is_floating())
         }
         _ => false,
     }

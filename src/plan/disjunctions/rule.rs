@@ -7,30 +7,30 @@
 //! An OR has no index, so that such a join tests all pairs. Each of its disjuncts has one.
 
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{NullEquality, ScalarValue};
+use datafusion::common::{JoinType, NullEquality, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Join, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use crate::options::{BowtieOptions, Offload, ThetaStrategy};
-use crate::plan::disjunctions::inputs::is_repeatable;
+use crate::plan::disjunctions::inputs::{Input, are_worth};
 use crate::plan::disjunctions::sides::Sides;
 use crate::plan::disjunctions::split::split;
-use crate::plan::disjunctions::union::{joins, union};
+use crate::plan::disjunctions::union::{as_union, joins_of};
 
 /// Joins at most in place of one: each of them reads both inputs.
 const MOST_JOINS: usize = 16;
 
-/// Stands behind the rules that make joins of subqueries and move what disjuncts have in common out of an OR, and before the one that makes keys
-/// of equalities. Conditions that DataFusion moves from a filter to a join are seen when its rules run again.
+/// Stands behind the rules that make joins of subqueries, move what disjuncts have in common out of an OR, make keys of equalities, and move
+/// filters into joins: all that DataFusion knows of a join is in it. DataFusion's rules run again, and make keys of the new joins' equalities.
 #[derive(Debug, Default)]
 pub(crate) struct SplitDisjunctions;
 
 impl SplitDisjunctions {
     pub(crate) const NAME: &'static str = "bowtie_split_disjunctions";
 
-    /// The rule of DataFusion before which this one stands.
-    pub(crate) const BEFORE: &'static str = "extract_equijoin_predicate";
+    /// The rule of DataFusion behind which this one stands.
+    pub(crate) const BEHIND: &'static str = "push_down_filter";
 }
 
 impl OptimizerRule for SplitDisjunctions {
@@ -43,21 +43,17 @@ impl OptimizerRule for SplitDisjunctions {
         Some(ApplyOrder::BottomUp)
     }
 
-    fn supports_rewrite(&self) -> bool {
-        true
-    }
-
     fn rewrite(
         &self,
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        let union = match &plan {
+        let rewritten = match &plan {
             LogicalPlan::Join(join) => union_of(join, config)?,
             _ => None,
         };
-        Ok(match union {
-            Some(union) => Transformed::yes(union),
+        Ok(match rewritten {
+            Some(rewritten) => Transformed::yes(rewritten),
             None => Transformed::no(plan),
         })
     }
@@ -70,8 +66,7 @@ fn union_of(join: &Join, config: &dyn OptimizerConfig) -> Result<Option<LogicalP
     };
     // With an equality beside the OR it is a hash join, whose candidates are few.
     let has_keys = !join.on.is_empty();
-    let has_other_nulls =
-        join.null_aware || join.null_equality != NullEquality::NullEqualsNothing;
+    let has_other_nulls = join.null_aware || join.null_equality != NullEquality::NullEqualsNothing;
     if has_keys || has_other_nulls {
         return Ok(None);
     }
@@ -84,13 +79,18 @@ fn union_of(join: &Join, config: &dyn OptimizerConfig) -> Result<Option<LogicalP
     let Some(split) = Sides::of(join).and_then(|sides| split(condition, &sides)) else {
         return Ok(None);
     };
-    let joins = joins(join.join_type, split.disjuncts.len());
-    let is_possible = joins.is_some_and(|joins| joins <= MOST_JOINS)
-        && have_nulls(join)
-        && is_repeatable(&join.left)?
-        && is_repeatable(&join.right)?;
-    match is_possible {
-        true => union(join, &split).map(Some),
+    let joins = joins_of(join.join_type, split.disjuncts.len());
+    let Some(joins) = joins.filter(|joins| *joins <= MOST_JOINS && have_nulls(join)) else {
+        return Ok(None);
+    };
+    let (Some(left), Some(right)) = (Input::of(&join.left)?, Input::of(&join.right)?) else {
+        return Ok(None);
+    };
+    // A row without a match passes all disjuncts, among those that the rest of the condition lets through in a nested loop.
+    let is_inner = join.join_type == JoinType::Inner;
+    let gains = (is_inner || split.common.is_empty()) && are_worth(&[left, right], joins);
+    match gains || options.offload == Offload::Force {
+        true => as_union(join, &split),
         false => Ok(None),
     }
 }

@@ -35,6 +35,16 @@ pub(super) fn split(condition: &Expr, sides: &Sides) -> Option<Split> {
     if conjuncts.iter().any(is_selective) {
         return None;
     }
+    // A range with two bounds leaves few candidates, too.
+    let bounds = conjuncts
+        .iter()
+        .map(|conjunct| match index_of(conjunct, sides) {
+            Some(Index::Range { bounds }) => bounds,
+            _ => 0,
+        });
+    if bounds.sum::<usize>() >= LEAST_BOUNDS {
+        return None;
+    }
     let ors = conjuncts.iter().enumerate();
     let ors = ors.filter_map(|(at, conjunct)| Some((at, disjuncts(conjunct, sides)?)));
     let (at, mut disjuncts) = ors.min_by_key(|(_, of)| of.iter().any(Disjunct::is_of_ranges))?;
@@ -53,6 +63,10 @@ pub(super) fn split(condition: &Expr, sides: &Sides) -> Option<Split> {
         common,
         disjuncts: disjuncts.collect::<Option<_>>()?,
     })
+}
+
+fn is_null_safe(conjunct: &Expr) -> bool {
+    matches!(conjunct, Expr::BinaryExpr(of) if of.op == Operator::IsNotDistinctFrom)
 }
 
 /// A disjunct that has an index.
@@ -74,10 +88,8 @@ fn disjuncts(expr: &Expr, sides: &Sides) -> Option<Vec<Disjunct>> {
     let (first, others) = disjuncts.split_first()?;
     // DataFusion moves what all disjuncts have in common out of the OR, and makes a hash join of an equality there.
     let is_common = |equality: &Expr| others.iter().all(|of| of.equalities.contains(equality));
-    match first.equalities.iter().any(is_common) {
-        true => None,
-        false => Some(disjuncts),
-    }
+    let has_common = first.equalities.iter().any(is_common);
+    (!has_common).then_some(disjuncts)
 }
 
 impl Disjunct {
@@ -90,6 +102,10 @@ impl Disjunct {
             bounds: 0,
         };
         for conjunct in split_conjunction(part) {
+            // DataFusion takes other equalities of a join for such ones, too, once it has one.
+            if is_null_safe(conjunct) {
+                return None;
+            }
             let index = index_of(conjunct, sides);
             let lists = arguments_of_containment(conjunct).filter(|_| index == Some(Index::Set));
             let must_not_fail = lists.unwrap_or(std::slice::from_ref(conjunct));
@@ -123,6 +139,3 @@ impl Disjunct {
         self.is_of_ranges() && all.any(|conjunct| disjuncts(conjunct, sides).is_some())
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,4 +1,4 @@
-//! [`union`]: the rows of a join by an OR as a union of joins.
+//! [`as_union`]: the rows of a join by an OR as a union of joins.
 //!
 //! ```text
 //! a JOIN b ON c AND (p OR q)         a JOIN b ON c AND p
@@ -14,6 +14,7 @@
 use std::iter::once;
 use std::sync::Arc;
 
+use arrow::datatypes::Field;
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::{Column, DFSchema, JoinType, ScalarValue};
 use datafusion::error::Result;
@@ -23,7 +24,7 @@ use crate::ir::side::Side;
 use crate::plan::disjunctions::split::Split;
 
 /// How many joins the union of a join with `disjuncts` has; `None` for joins that are not split.
-pub(super) fn joins(kind: JoinType, disjuncts: usize) -> Option<usize> {
+pub(super) fn joins_of(kind: JoinType, disjuncts: usize) -> Option<usize> {
     match kind {
         JoinType::Inner | JoinType::LeftAnti | JoinType::RightAnti => Some(disjuncts),
         JoinType::Left | JoinType::Right => Some(2 * disjuncts),
@@ -33,12 +34,12 @@ pub(super) fn joins(kind: JoinType, disjuncts: usize) -> Option<usize> {
     }
 }
 
-/// The rows of `join`, whose condition is `split`, with its columns.
-pub(super) fn union(join: &Join, split: &Split) -> Result<LogicalPlan> {
+/// The rows of `join`, whose condition is `split`, with its columns; `None` if its schema would be another one.
+pub(super) fn as_union(join: &Join, split: &Split) -> Result<Option<LogicalPlan>> {
     let branches = Branches { join, split };
     let rows = match join.join_type {
-        JoinType::LeftAnti => return branches.unmatched(Side::Left),
-        JoinType::RightAnti => return branches.unmatched(Side::Right),
+        JoinType::LeftAnti => return branches.unmatched(Side::Left).map(Some),
+        JoinType::RightAnti => return branches.unmatched(Side::Right).map(Some),
         JoinType::LeftSemi => branches.matched(Side::Left)?,
         JoinType::RightSemi => branches.matched(Side::Right)?,
         _ => {
@@ -52,6 +53,14 @@ pub(super) fn union(join: &Join, split: &Split) -> Result<LogicalPlan> {
             rows
         }
     };
+    // Metadata of a schema are those of one side or the other. A union has what all branches agree on, and its plan what the last one has.
+    let metadata = |rows: &LogicalPlan| rows.schema().metadata().clone();
+    let differ = rows
+        .iter()
+        .any(|other| metadata(other) != *join.schema.metadata());
+    if differ {
+        return Ok(None);
+    }
     let rows = rows.into_iter().map(Arc::new).collect();
     let rows = LogicalPlan::Union(Union::try_new(rows)?);
     let columns = join.schema.iter().enumerate();
@@ -59,7 +68,8 @@ pub(super) fn union(join: &Join, split: &Split) -> Result<LogicalPlan> {
         Expr::Column(Column::new_unqualified(name(i)))
             .alias_qualified(qualifier.cloned(), field.name())
     });
-    Projection::try_new(columns.collect(), Arc::new(rows)).map(LogicalPlan::Projection)
+    let columns = columns.collect();
+    Projection::try_new(columns, Arc::new(rows)).map(|rows| Some(LogicalPlan::Projection(rows)))
 }
 
 struct Branches<'a> {
@@ -183,13 +193,15 @@ fn columns_of(schema: &DFSchema) -> Vec<Expr> {
     schema.columns().into_iter().map(Expr::Column).collect()
 }
 
-/// A NULL for each column, with its metadata: the union keeps what all its inputs have.
 fn nulls_of(schema: &DFSchema) -> Result<Vec<Expr>> {
-    let null = |(_, field): (_, &Arc<arrow::datatypes::Field>)| {
-        let value = ScalarValue::try_new_null(field.data_type())?;
-        let has_metadata = !field.metadata().is_empty();
-        let metadata = has_metadata.then(|| FieldMetadata::from(field.metadata()));
-        Ok(Expr::Literal(value, metadata))
-    };
-    schema.iter().map(null).collect()
+    let fields = schema.fields().iter();
+    fields.map(|field| null_of(field)).collect()
+}
+
+/// A NULL in place of a column, with its metadata: a union keeps what all its inputs have.
+fn null_of(field: &Field) -> Result<Expr> {
+    let value = ScalarValue::try_new_null(field.data_type())?;
+    let has_metadata = !field.metadata().is_empty();
+    let metadata = has_metadata.then(|| FieldMetadata::from(field));
+    Ok(Expr::Literal(value, metadata))
 }

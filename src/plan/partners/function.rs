@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::catalog::view::ViewTable;
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{Column, DFSchema, JoinType, ScalarValue, TableReference};
@@ -96,6 +96,9 @@ impl PartnersFunction {
                 let k = match arguments.get(4) {
                     None => 1,
                     Some(Expr::Literal(value, _)) if value.is_null() => 1,
+                    Some(Expr::Literal(value, _)) if !value.data_type().is_integer() => {
+                        return Err(self.error(format!("k is a number from 1 on, not {value}")));
+                    }
                     Some(Expr::Literal(value, _)) => match value.cast_to(&DataType::UInt32) {
                         Ok(ScalarValue::UInt32(Some(k))) if k > 0 => u64::from(k),
                         _ => {
@@ -187,29 +190,29 @@ impl TableFunctionImpl for PartnersFunction {
             left_on.get_type(schemas[0])?,
             right_on.get_type(schemas[1])?,
         ];
+        let common = self.common_type(&types, tolerance)?;
+        let [left_on, right_on] =
+            [(left_on, &types[0]), (right_on, &types[1])].map(|(on, of)| match *of == common {
+                true => on,
+                false => cast(on, common.clone()),
+            });
         let distance = match direction {
-            Direction::Nearest => Some(self.distance(&left_on, &right_on, types)?),
+            Direction::Nearest => Some(self.distance(&left_on, &right_on, &common)?),
             _ => None,
         };
-        let near = |bound: fn(Expr, Expr) -> Expr| {
-            tolerance.map(|tolerance| bound(left_on.clone(), tolerance.clone()))
+        let bound = |is_earlier| match tolerance {
+            Some(tolerance) => self
+                .bound(&left_on, tolerance, &common, is_earlier)
+                .map(Some),
+            None => Ok(None),
         };
-        let earliest = near(|on, tolerance| on - tolerance);
-        let latest = near(|on, tolerance| on + tolerance);
         let partner = || right_on.clone();
+        let earliest = bound(true)?.map(|bound| partner().gt_eq(bound));
+        let latest = bound(false)?.map(|bound| partner().lt_eq(bound));
         let bounds = match direction {
-            Direction::Backward => [
-                Some(partner().lt_eq(left_on.clone())),
-                earliest.map(|bound| partner().gt_eq(bound)),
-            ],
-            Direction::Forward => [
-                Some(partner().gt_eq(left_on.clone())),
-                latest.map(|bound| partner().lt_eq(bound)),
-            ],
-            Direction::Nearest => [
-                earliest.map(|bound| partner().gt_eq(bound)),
-                latest.map(|bound| partner().lt_eq(bound)),
-            ],
+            Direction::Backward => [Some(partner().lt_eq(left_on.clone())), earliest],
+            Direction::Forward => [Some(partner().gt_eq(left_on.clone())), latest],
+            Direction::Nearest => [earliest, latest],
         };
         let mut condition: Vec<Expr> = bounds.into_iter().flatten().collect();
         let keys = by
@@ -250,34 +253,94 @@ impl TableFunctionImpl for PartnersFunction {
 }
 
 impl PartnersFunction {
-    /// The distance of two values, as a number.
-    fn distance(self, left: &Expr, right: &Expr, types: [DataType; 2]) -> Result<Expr> {
-        let [left_type, right_type] = &types;
-        let common = comparison_coercion(left_type, right_type);
-        let number = match &common {
-            Some(t) if t.is_integer() && *t != DataType::UInt64 => DataType::Int64,
-            Some(t) if t.is_floating() => DataType::Float64,
-            Some(t) if t.is_decimal() => t.clone(),
-            Some(DataType::Timestamp(..) | DataType::Date32 | DataType::Date64) => DataType::Int64,
+    /// The type in which both columns are compared. With a tolerance it is one whose differences neither wrap nor lose what the tolerance tells.
+    fn common_type(self, types: &[DataType; 2], tolerance: Option<&Expr>) -> Result<DataType> {
+        let [left, right] = types;
+        let common = comparison_coercion(left, right).ok_or_else(|| {
+            self.error(format!(
+                "{left} and {right} cannot be compared: CAST one of them"
+            ))
+        })?;
+        Ok(match (common, tolerance) {
+            (DataType::Date32 | DataType::Date64, Some(_)) => {
+                DataType::Timestamp(TimeUnit::Microsecond, None)
+            }
+            (DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, zone), Some(_)) => {
+                DataType::Timestamp(TimeUnit::Microsecond, zone)
+            }
+            (common, Some(_)) if common.is_integer() && common != DataType::UInt64 => {
+                DataType::Int64
+            }
+            (common, _) => common,
+        })
+    }
+
+    /// The earliest or the latest value of partners. One beyond the integers is the last one of them.
+    fn bound(
+        self,
+        on: &Expr,
+        tolerance: &Expr,
+        common: &DataType,
+        is_earlier: bool,
+    ) -> Result<Expr> {
+        let Expr::Literal(value, _) = tolerance else {
+            return Err(self.error(format!("the distance is a constant, not {tolerance}")));
+        };
+        let on = || on.clone();
+        match common {
+            DataType::Int64 => {
+                let by = self.whole(value)?;
+                match is_earlier {
+                    true => {
+                        when(on().lt(lit(i64::MIN + by)), lit(i64::MIN)).otherwise(on() - lit(by))
+                    }
+                    false => {
+                        when(on().gt(lit(i64::MAX - by)), lit(i64::MAX)).otherwise(on() + lit(by))
+                    }
+                }
+            }
+            DataType::UInt64 => {
+                let by = self.whole(value)? as u64;
+                match is_earlier {
+                    true => when(on().lt(lit(by)), lit(0_u64)).otherwise(on() - lit(by)),
+                    false => {
+                        when(on().gt(lit(u64::MAX - by)), lit(u64::MAX)).otherwise(on() + lit(by))
+                    }
+                }
+            }
+            _ if is_earlier => Ok(on() - tolerance.clone()),
+            _ => Ok(on() + tolerance.clone()),
+        }
+    }
+
+    /// A distance of integers.
+    fn whole(self, value: &ScalarValue) -> Result<i64> {
+        match value.cast_to(&DataType::Int64) {
+            Ok(ScalarValue::Int64(Some(by))) if by >= 0 && value.data_type().is_integer() => Ok(by),
+            _ => Err(self.error(format!(
+                "a distance of integers is a whole number from 0 on, not {value}"
+            ))),
+        }
+    }
+
+    /// The distance of two values of a type, as a number.
+    fn distance(self, left: &Expr, right: &Expr, common: &DataType) -> Result<Expr> {
+        let number = match common {
+            t if t.is_integer() && *t != DataType::UInt64 => DataType::Int64,
+            t if t.is_floating() => DataType::Float64,
+            t if t.is_decimal() => t.clone(),
+            DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 => DataType::Int64,
             _ => {
                 return Err(self.error(format!(
-                    "the nearest rows need numbers or times, not {left_type} and {right_type}: CAST them"
+                    "the nearest rows need numbers or times, not {common}: CAST them"
                 )));
             }
         };
-        let as_number = |side: &Expr, data_type: &DataType| {
-            let side = match &common {
-                Some(common) if common != data_type => cast(side.clone(), common.clone()),
-                _ => side.clone(),
-            };
-            match common.as_ref() == Some(&number) {
-                true => side,
-                false => cast(side, number.clone()),
-            }
+        let as_number = |side: &Expr| match *common == number {
+            true => side.clone(),
+            false => cast(side.clone(), number.clone()),
         };
-        Ok(abs(
-            as_number(right, right_type) - as_number(left, left_type)
-        ))
+        Ok(abs(as_number(right) - as_number(left)))
     }
 }
 

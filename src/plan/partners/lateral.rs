@@ -22,12 +22,15 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use crate::plan::partners::numbered::{FirstPartners, columns_of};
 
-/// Goes before DataFusion's own rules, of which some merge limits and sorts.
+/// Goes behind the rule that simplifies expressions, and before all others of DataFusion: some merge limits and sorts.
 #[derive(Debug, Default)]
 pub(crate) struct LateralLimit;
 
 impl LateralLimit {
     pub(crate) const NAME: &'static str = "bowtie_lateral_limit";
+
+    /// The rule of DataFusion behind which this one stands.
+    pub(crate) const BEHIND: &'static str = "simplify_expressions";
 }
 
 impl OptimizerRule for LateralLimit {
@@ -48,9 +51,10 @@ impl OptimizerRule for LateralLimit {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
+        // Without a plan of ours the query has DataFusion's error.
         let rewritten = match &plan {
-            LogicalPlan::Join(join) => lateral_join(join, config)?,
-            LogicalPlan::Projection(projection) => scalar_subqueries(projection, config)?,
+            LogicalPlan::Join(join) => lateral_join(join, config).unwrap_or(None),
+            LogicalPlan::Projection(of) => scalar_subqueries(of, config).unwrap_or(None),
             _ => None,
         };
         Ok(match rewritten {
@@ -227,19 +231,29 @@ fn first_rows(
     Ok(Some(FirstRows { plan, columns }))
 }
 
-/// Whether some filters hold all references to columns outside, with nothing but projections and names above them.
+/// Whether some filters hold all references to columns outside, with nothing but projections above them, and names if these are of a table: below
+/// other names a column may have that of one outside.
 fn is_correlated_by_filters(plan: &LogicalPlan) -> Result<bool> {
     let mut node = plan;
+    let mut is_renamed = false;
     loop {
         node = match node {
-            LogicalPlan::Filter(filter) => &filter.input,
+            LogicalPlan::Filter(filter) => {
+                if is_renamed && filter.predicate.contains_outer() {
+                    return Ok(false);
+                }
+                &filter.input
+            }
             LogicalPlan::Projection(projection) => {
                 if projection.expr.iter().any(Expr::contains_outer) {
                     return Ok(false);
                 }
                 &projection.input
             }
-            LogicalPlan::SubqueryAlias(alias) => &alias.input,
+            LogicalPlan::SubqueryAlias(alias) => {
+                is_renamed = true;
+                &alias.input
+            }
             other => {
                 let mut refers = false;
                 other.apply_with_subqueries(|node| {

@@ -32,11 +32,15 @@ impl FirstPartners {
     ) -> Result<(LogicalPlan, Vec<Expr>)> {
         // The columns inside get names of their own, so that a table may be joined with itself.
         let table = TableReference::bare(names.next("__bowtie_partner"));
-        let row = names.next("__bowtie_row");
+        let [row, place, prefix] =
+            ["__bowtie_row", "__bowtie_place", "__bowtie_column"].map(|name| names.next(name));
         let schema = inside.schema().clone();
         let renamed = columns_of(&schema).enumerate();
-        let renamed: Vec<Expr> = renamed.map(|(i, column)| column.alias(name(i))).collect();
-        let of_inside = |i: usize| Expr::Column(Column::new(Some(table.clone()), name(i)));
+        let of_number = |i: usize| format!("{prefix}_{i}");
+        let renamed: Vec<Expr> = renamed
+            .map(|(i, column)| column.alias(of_number(i)))
+            .collect();
+        let of_inside = |i: usize| Expr::Column(Column::new(Some(table.clone()), of_number(i)));
         let inside = LogicalPlanBuilder::from(inside)
             .project(renamed)?
             .alias(table.clone())?
@@ -55,22 +59,16 @@ impl FirstPartners {
             renamed.data()
         };
 
-        let number = row_number();
-        let number_name = Column::new_unqualified(number.schema_name().to_string());
-        let mut outside_columns: Vec<Expr> = columns_of(outside.schema()).collect();
-        outside_columns.push(Expr::Column(number_name).alias(&row));
-        let numbered = LogicalPlanBuilder::from(outside)
-            .window([number])?
-            .project(outside_columns)?;
+        let numbered = LogicalPlanBuilder::from(outside).window([row_number().alias(&row)])?;
         let order = self.order.into_iter().map(|key| {
             let expr = over_join(key.expr)?;
             Ok(SortExpr { expr, ..key })
         });
-        let place = row_number()
+        let number = row_number()
             .partition_by(vec![col(Column::new_unqualified(row))])
             .order_by(order.collect::<Result<_>>()?)
             .build()?;
-        let place_name = Column::new_unqualified(place.schema_name().to_string());
+        let place_name = Column::new_unqualified(&place);
         let last = lit(self.skip.saturating_add(self.fetch));
         let kept = Expr::Column(place_name.clone()).lt_eq(last);
         let kept = match self.skip {
@@ -80,16 +78,11 @@ impl FirstPartners {
         let columns = (0..schema.fields().len()).map(of_inside).collect();
         let plan = numbered
             .join_on(inside, self.kind, [over_join(self.condition)?])?
-            .window([place])?
+            .window([number.alias(&place)])?
             .filter(kept)?
             .build()?;
         Ok((plan, columns))
     }
-}
-
-/// The name of a column inside.
-fn name(column: usize) -> String {
-    format!("c{column}")
 }
 
 pub(super) fn columns_of(schema: &DFSchema) -> impl Iterator<Item = Expr> {

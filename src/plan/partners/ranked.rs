@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use datafusion::common::ScalarValue;
-use datafusion::logical_expr::Operator;
+use datafusion::functions_window::rank::Rank;
+use datafusion::functions_window::row_number::RowNumber;
+use datafusion::logical_expr::{Operator, WindowUDFImpl};
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 use datafusion::physical_expr::window::{StandardWindowExpr, WindowExpr};
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr, split_conjunction};
@@ -74,11 +76,10 @@ impl Ranked {
         let [window] = window else {
             return None;
         };
-        let is_numbered = match function(window)? {
-            "row_number" => true,
-            "rank" => false,
-            _ => return None,
-        };
+        let is_numbered = is_function::<RowNumber>(window);
+        if !is_numbered && !is_function::<Rank>(window) {
+            return None;
+        }
         let number = input.schema().fields().len();
         let conjuncts = split_conjunction(filter.predicate());
         let (limit, most) = conjuncts.iter().enumerate().find_map(|(i, conjunct)| {
@@ -135,7 +136,7 @@ impl Ranked {
 }
 
 /// The input's columns that some columns of a projection are; `None` if one of them is computed.
-fn through(projection: &ProjectionExec, columns: &[usize]) -> Option<Vec<usize>> {
+pub(crate) fn through(projection: &ProjectionExec, columns: &[usize]) -> Option<Vec<usize>> {
     let columns = columns.iter().map(|column| {
         let projected = projection.expr().get(*column)?;
         Some(projected.expr.downcast_ref::<Column>()?.index())
@@ -143,11 +144,14 @@ fn through(projection: &ProjectionExec, columns: &[usize]) -> Option<Vec<usize>>
     columns.collect()
 }
 
-/// The name of the function of a window.
-pub(crate) fn function(window: &Arc<dyn WindowExpr>) -> Option<&str> {
-    let window = window.as_any().downcast_ref::<StandardWindowExpr>()?;
-    let function = window.get_standard_func_expr().as_any();
-    Some(function.downcast_ref::<WindowUDFExpr>()?.fun().name())
+/// Whether `F` is the function of a window.
+pub(crate) fn is_function<F: WindowUDFImpl>(window: &Arc<dyn WindowExpr>) -> bool {
+    let window = window.as_any().downcast_ref::<StandardWindowExpr>();
+    let function = window.and_then(|window| {
+        let function = window.get_standard_func_expr().as_any();
+        function.downcast_ref::<WindowUDFExpr>()
+    });
+    function.is_some_and(|function| function.fun().inner().is::<F>())
 }
 
 /// A column, and the greatest of the numbers from 1 on that it may have.

@@ -1,28 +1,32 @@
-//! [`replace_ranked`]: puts a [`PartnersExec`] in place of joins whose rows are numbered, where bowtie can keep partners by ranges.
+//! [`replace_ranked`]: puts a [`ExtendedJoinExec`] in place of joins whose rows are numbered, where bowtie can keep partners by ranges.
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Schema};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinType, ScalarValue};
 use datafusion::error::Result;
+use datafusion::functions_window::row_number::RowNumber;
 use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
+use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::windows::BoundedWindowAggExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use crate::ir::side::Side;
-use crate::options::BowtieOptions;
+use crate::options::{BowtieOptions, Offload};
+use crate::plan::choose::gain::Gain;
 use crate::plan::choose::origin::below;
 use crate::plan::choose::statistics::StatisticsCache;
-use crate::plan::partners::node::PartnersExec;
-use crate::plan::partners::ranked::{Ranked, Ranking, function};
+use crate::plan::compile::fallible::cannot_fail;
+use crate::plan::extended_join::{ExtendedJoinExec, Original};
+use crate::plan::partners::ranked::{Ranked, Ranking, is_function};
 use crate::plan::recognise::join::join_candidate;
 use crate::plan::recognise::join_source::{JoinSource, PartnerSource};
-use crate::plan::recognise::sides::map_columns;
+use crate::plan::recognise::sides::{has_lambda, map_columns};
 use crate::plan::recognise::source::join_source;
 use crate::spec::join::joined_schema;
 
@@ -72,11 +76,14 @@ fn replaced(
         return Ok(None);
     };
     let serves = |source: &JoinSource| {
-        join_candidate(Ok(source.clone()), options, statistics)
-            .spec
-            .is_ok_and(|spec| spec.theta.partners.is_some())
+        let candidate = join_candidate(Ok(source.clone()), options, statistics);
+        let gains = matches!(candidate.gain, Gain::OnAnyDevice);
+        (gains || options.offload == Offload::Force)
+            && candidate
+                .spec
+                .is_ok_and(|spec| spec.theta.partners.is_some())
     };
-    if let Some(last) = without_numbers(node, &ranked, is_read, &wanted, is_swapped)?
+    if let Some(last) = without_numbers(node, &ranked, is_read, &wanted)?
         && serves(last.exec.source())
     {
         return last.into_plan(&ranked).map(Some);
@@ -85,8 +92,12 @@ fn replaced(
         return Ok(None);
     }
     let schema = ranked.join.schema();
-    let join = Arc::clone(&ranked.join);
-    let exec: Plan = Arc::new(PartnersExec::new(wanted, join, is_swapped, vec![], schema));
+    let original = Original {
+        join: Arc::clone(&ranked.join),
+        is_swapped,
+        above: None,
+    };
+    let exec: Plan = Arc::new(ExtendedJoinExec::new(wanted, Some(original), schema));
     let mut above = ranked.above.into_iter();
     let above = above.try_fold(exec, |below, node| {
         replace_children_if_necessary(node, vec![below])
@@ -101,6 +112,16 @@ fn wanted(ranked: &Ranked) -> Result<Option<(JoinSource, bool)>> {
         return Ok(None);
     };
     if source.partners.is_some() || source.fetch.is_some() || source.null_aware {
+        return Ok(None);
+    }
+    // Of partners that are dropped some are not evaluated, and of others it is once a row.
+    let schema = ranked.join.schema();
+    let further = ranked.order_by.iter().skip(1).map(|key| &key.expr);
+    let mut others = further.chain(&ranked.partition_by);
+    let mut keys = ranked.order_by.iter().map(|key| &key.expr);
+    if !others.all(|expr| cannot_fail(expr, &schema))
+        || keys.any(|expr| is_volatile(expr) || has_lambda(expr))
+    {
         return Ok(None);
     }
     let of_left = source.left.schema().fields().len();
@@ -150,7 +171,7 @@ fn wanted(ranked: &Ranked) -> Result<Option<(JoinSource, bool)>> {
 
 /// A join in place of which no rows need to be numbered.
 struct Last {
-    exec: PartnersExec,
+    exec: ExtendedJoinExec,
     /// The columns of the filter's input.
     columns: Vec<ProjectionExpr>,
 }
@@ -197,7 +218,6 @@ fn without_numbers(
     ranked: &Ranked,
     is_read: &dyn Fn(usize) -> bool,
     wanted: &JoinSource,
-    is_swapped: bool,
 ) -> Result<Option<Last>> {
     let is_output = |column: usize| match &ranked.projection {
         Some(projection) => {
@@ -266,6 +286,8 @@ fn without_numbers(
         source.right = number.without()?;
     }
     let schema = joined_schema(&source.left, &source.right, source.kind, &output);
+    let metadata = ranked.join.schema().metadata().clone();
+    let schema = Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata));
     // Their names are those of the join's columns.
     for column in &mut columns {
         if let Some(of_join) = column.expr.downcast_ref::<Column>() {
@@ -274,13 +296,8 @@ fn without_numbers(
         }
     }
     Ok(Some(Last {
-        exec: PartnersExec::new(
-            source,
-            Arc::clone(&ranked.join),
-            is_swapped,
-            ranked.above.clone(),
-            schema,
-        ),
+        // Numbers may be missing below it, which DataFusion's nodes need.
+        exec: ExtendedJoinExec::new(source, None, schema),
         columns,
     }))
 }
@@ -326,7 +343,7 @@ fn numbering(plan: &Plan, column: usize) -> Option<Numbering<'_>> {
             return match of_window {
                 Some(i) => {
                     let expr = window.window_expr().get(i)?;
-                    let numbers = function(expr)? == "row_number" && expr.partition_by().is_empty();
+                    let numbers = is_function::<RowNumber>(expr) && expr.partition_by().is_empty();
                     numbers.then_some(Numbering { plan, column })
                 }
                 // Other columns are those of the rows below.

@@ -17,11 +17,11 @@ use crate::plan::recognise::candidate::JoinCandidate;
 use crate::plan::recognise::condition;
 use crate::plan::recognise::condition::Condition;
 use crate::plan::recognise::key_types::is_groupable;
-use crate::plan::recognise::partners::kept_partners;
+use crate::plan::recognise::partners::{kept_partners, over_pairs};
 use crate::plan::recognise::refusal::Refusal;
 use crate::plan::recognise::sides::{named, side_of};
 use crate::plan::recognise::source::JoinSource;
-use crate::spec::join::{JoinSpec, MatchSpec, Output, SideInput, join_columns};
+use crate::spec::join::{JoinSpec, MatchSpec, MatchValue, Output, SideInput, join_columns};
 
 /// What bowtie can make of a join under `options`. Its fields are read already.
 pub(crate) fn join_candidate(
@@ -141,6 +141,17 @@ fn join_spec(
         None => strategy::strategy(options, source, &comparisons, rows),
     };
 
+    let of_pair = |expr| over_pairs(expr, &left, &right);
+    let values = source.values.iter().map(|value| {
+        Ok(MatchValue {
+            value: value.value,
+            call: of_pair(&value.expr)?,
+            field: Arc::new(value.field()),
+        })
+    });
+    let values = values.collect::<datafusion::error::Result<Vec<_>>>()?;
+    let mut columns = columns;
+    columns.extend((0..values.len()).map(Output::Value));
     let output: Vec<Output> = match &source.projection {
         Some(projection) => projection.iter().map(|i| columns[*i]).collect(),
         None => columns,
@@ -156,6 +167,7 @@ fn join_spec(
             null_equality: source.null_equality,
             comparisons,
             set,
+            has_values: !values.is_empty(),
             partners: kept.as_ref().map(|kept| kept.partners),
             materialization: options.materialization.0,
         },
@@ -170,6 +182,7 @@ fn join_spec(
         left,
         right,
         output,
+        values,
         partner_keys: kept.and_then(|kept| kept.keys),
         fetch: source.fetch,
         output_on_device: false,

@@ -261,7 +261,7 @@ impl AggregateSource<'_> {
         let expr = crate::plan::recognise::sides::map_columns(&expr, |column| {
             match output[column.index()] {
                 Output::Column(_, index) => Column::new(column.name(), index),
-                Output::Mark => column.clone(),
+                Output::Mark | Output::Value(_) => column.clone(),
             }
         })?;
         let (input, schema): (&mut SideInput, _) = match side {

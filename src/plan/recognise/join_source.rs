@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use arrow::datatypes::Field;
 use datafusion::common::{JoinType, NullEquality};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
+use crate::ir::set_predicate::SetValue;
 use crate::plan::recognise::sides::map_columns;
 
 pub(crate) type ExprPair = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
@@ -33,6 +35,17 @@ pub(crate) struct JoinSource {
     pub null_aware: bool,
     /// Which partners each row of the right side keeps.
     pub partners: Option<PartnerSource>,
+    /// Values of a set join that come out behind the columns of both sides.
+    pub values: Vec<ValueSource>,
+}
+
+/// A function of the lists by which a set join matches.
+#[derive(Debug, Clone)]
+pub(crate) struct ValueSource {
+    pub value: SetValue,
+    /// The call, over the columns of the unprojected join.
+    pub expr: Arc<dyn PhysicalExpr>,
+    pub name: String,
 }
 
 /// The partners that each row of a join's right side keeps: the first ones in an order.
@@ -44,6 +57,13 @@ pub(crate) struct PartnerSource {
     /// Whether no row may have more than `most` partners. Otherwise a node above drops those that are too many, and partners that are as good
     /// as the last one must be kept.
     pub is_final: bool,
+}
+
+impl ValueSource {
+    /// NULL in rows that are padded.
+    pub(crate) fn field(&self) -> Field {
+        Field::new(&self.name, self.value.data_type(), true)
+    }
 }
 
 impl JoinSource {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion::common::{JoinSide, JoinType};
 use datafusion::error::Result;
+use datafusion::functions::math::abs::AbsFunc;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column};
 use datafusion::physical_expr::utils::collect_columns;
@@ -233,8 +234,8 @@ fn difference(expr: &Expr) -> Option<(&Expr, &Expr)> {
         return None;
     };
     let minus = argument.downcast_ref::<BinaryExpr>()?;
-    (function.name() == "abs" && *minus.op() == Operator::Minus)
-        .then(|| (minus.left(), minus.right()))
+    let is_abs = function.fun().inner().is::<AbsFunc>();
+    (is_abs && *minus.op() == Operator::Minus).then(|| (minus.left(), minus.right()))
 }
 
 /// Whether `key` is the build side's column `column` ascending.
@@ -324,12 +325,17 @@ fn side_of(expr: &Expr, of_left: usize) -> Option<Side> {
 
 /// A key of the order, to be evaluated on pairs.
 fn partner_key(key: &PhysicalSortExpr, left: &SideInput, right: &SideInput) -> Result<PartnerKey> {
+    Ok(PartnerKey {
+        value: over_pairs(&key.expr, left, right)?,
+        options: key.options,
+    })
+}
+
+/// An expression over the columns of the unprojected join, to be evaluated on pairs.
+pub(crate) fn over_pairs(expr: &Expr, left: &SideInput, right: &SideInput) -> Result<JoinFilter> {
     let of_left = left.plan_columns();
     let columns: Vec<usize> = {
-        let mut columns: Vec<usize> = collect_columns(&key.expr)
-            .iter()
-            .map(Column::index)
-            .collect();
+        let mut columns: Vec<usize> = collect_columns(expr).iter().map(Column::index).collect();
         columns.sort_unstable();
         columns
     };
@@ -343,16 +349,10 @@ fn partner_key(key: &PhysicalSortExpr, left: &SideInput, right: &SideInput) -> R
         fields.push(input.plan().field(index).clone().with_nullable(true));
         indices.push(ColumnIndex { index, side });
     }
-    let expr = map_columns(&key.expr, |column| {
+    let expr = map_columns(expr, |column| {
         let at = columns.partition_point(|known| *known < column.index());
         Column::new(column.name(), at)
     })?;
-    Ok(PartnerKey {
-        value: JoinFilter::new(
-            expr,
-            indices,
-            Arc::new(arrow::datatypes::Schema::new(fields)),
-        ),
-        options: key.options,
-    })
+    let schema = Arc::new(arrow::datatypes::Schema::new(fields));
+    Ok(JoinFilter::new(expr, indices, schema))
 }

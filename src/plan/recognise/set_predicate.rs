@@ -22,9 +22,9 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, split_conjunction};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use crate::functions::set_function::{SetFunction, SetValue, element_type};
+use crate::functions::set_function::{SetFunction, element_type};
 use crate::ir::comparison::Comparison;
-use crate::ir::set_predicate::SetPredicate;
+use crate::ir::set_predicate::{SetPredicate, SetValue};
 use crate::ir::side::Side;
 use crate::list_sets::elements::are_elements;
 use crate::plan::recognise::sides::{comparison_of, on_side, side_of, sides_named};
@@ -104,7 +104,7 @@ fn recognise(filter: &JoinFilter, conjunct: &Arc<dyn PhysicalExpr>) -> Result<Op
 }
 
 /// `value COMPARISON constant` as a predicate.
-fn predicate(
+pub(crate) fn predicate(
     value: SetValue,
     comparison: Comparison,
     constant: &ScalarValue,

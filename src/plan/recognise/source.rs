@@ -13,7 +13,7 @@ use datafusion::physical_plan::joins::{
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::error::Decline;
-use crate::plan::partners::node::PartnersExec;
+use crate::plan::extended_join::ExtendedJoinExec;
 pub(crate) use crate::plan::recognise::join_source::JoinSource;
 
 /// `None` when `plan` is no join.
@@ -32,6 +32,7 @@ pub(crate) fn join_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<JoinSo
             metadata: HashMap::new(),
             null_aware: false,
             partners: None,
+            values: vec![],
         })
     } else if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
         hash_join(join)
@@ -49,6 +50,7 @@ pub(crate) fn join_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<JoinSo
             metadata: HashMap::new(),
             null_aware: false,
             partners: None,
+            values: vec![],
         })
     } else if let Some(join) = plan.downcast_ref::<PiecewiseMergeJoinExec>() {
         piecewise_merge_join(join)
@@ -66,8 +68,9 @@ pub(crate) fn join_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<JoinSo
             metadata: HashMap::new(),
             null_aware: false,
             partners: None,
+            values: vec![],
         })
-    } else if let Some(partners) = plan.downcast_ref::<PartnersExec>() {
+    } else if let Some(partners) = plan.downcast_ref::<ExtendedJoinExec>() {
         Ok(partners.source().clone())
     } else {
         return None;
@@ -102,6 +105,7 @@ fn hash_join(join: &HashJoinExec) -> Result<JoinSource, Decline> {
         metadata: HashMap::new(),
         null_aware: join.null_aware,
         partners: None,
+        values: vec![],
     })
 }
 
@@ -153,5 +157,6 @@ fn piecewise_merge_join(join: &PiecewiseMergeJoinExec) -> Result<JoinSource, Dec
         metadata: HashMap::new(),
         null_aware: false,
         partners: None,
+        values: vec![],
     })
 }

@@ -12,12 +12,14 @@
 //! | `theta::pair_program` | join type × condition that mixes the sides | tuning, and which side is larger |
 //! | `source` | DataFusion's join node × join type × NULL density | tuning |
 //! | `partners` | form of a query × condition | tuning |
+//! | `disjunctions` | join type × condition with an OR across the sides | tuning |
 //! | `theta::wavelet_tree` | two inequalities on 20,000 rows a side, against counts of our own | – |
 //!
 //! Tuning `n` of a rotation is [`Tuning::nth`]: 140 consecutive ones are the full product of tunings.
 //!
 //! [`Tuning::nth`]: crate::support::tuning::Tuning::nth
 
+mod disjunctions;
 mod equi;
 mod output;
 mod partners;

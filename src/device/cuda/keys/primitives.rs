@@ -69,6 +69,16 @@ impl KeyPrimitives for CudaDevice {
         self.stream.sort(rows, key, groups, not_null)
     }
 
+    fn search_order(
+        &self,
+        rows: usize,
+        key: Option<&Keys>,
+        groups: Option<(&Buffer<u32>, u32)>,
+        not_null: &[&Keys],
+    ) -> Result<OrderedRows> {
+        self.sort(rows, key, groups, not_null)
+    }
+
     fn sort_rows(
         &self,
         rows: usize,

@@ -108,6 +108,20 @@ impl Finder {
 }
 
 impl SetIndex {
+    /// The indexed sets.
+    pub(crate) fn sets(&self) -> &Arc<Sets> {
+        &self.sets
+    }
+
+    pub(crate) fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    /// The rows of the indexed column, including those without a set.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// The technique that was chosen.
     pub(crate) fn technique(&self) -> SetTechnique {
         self.technique

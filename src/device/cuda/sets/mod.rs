@@ -9,3 +9,4 @@ pub(crate) mod predicate;
 pub(crate) mod primitives;
 pub(crate) mod search;
 pub(crate) mod techniques;
+pub(crate) mod values;

@@ -6,11 +6,11 @@ use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::opaque::Opaque;
 use crate::device::data::results::{SetCounting, SetCounts, SetMatches};
-use crate::device::data::structures::SetIndex;
+use crate::device::data::structures::{ProbeSets, SetIndex};
 use crate::device::primitives::device::Device;
 use crate::device::primitives::sets::SetPrimitives;
 use crate::error::Result;
-use crate::ir::set_predicate::{SetTechnique, SetTest};
+use crate::ir::set_predicate::{SetTechnique, SetTest, SetValue};
 
 impl SetPrimitives for CudaDevice {
     fn set_index(
@@ -48,6 +48,27 @@ impl SetPrimitives for CudaDevice {
         counting: SetCounting,
     ) -> Result<SetCounts> {
         self.count_sets(index, lists, groups, counting)
+    }
+
+    fn probe_sets(
+        &self,
+        index: &SetIndex,
+        lists: &Column,
+        groups: Option<&Buffer<u32>>,
+    ) -> Result<ProbeSets> {
+        let sets = self.encode_probe_sets(index.index.get()?, lists, groups)?;
+        Ok(ProbeSets(Opaque::new(sets)))
+    }
+
+    fn set_values(
+        &self,
+        index: &SetIndex,
+        probe: &ProbeSets,
+        pairs: (&Buffer<u32>, &Buffer<u32>),
+        value: SetValue,
+    ) -> Result<Column> {
+        self.check_cancelled()?;
+        self.values_of_pairs(index.index.get()?, probe.0.get()?, pairs, value)
     }
 
     fn occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>> {

@@ -60,6 +60,19 @@ impl KeyPrimitives for HostDevice {
             .install(|| sort::sort(&self.budget, rows, key, groups, not_null))
     }
 
+    fn search_order(
+        &self,
+        rows: usize,
+        key: Option<&Keys>,
+        groups: Option<(&Buffer<u32>, u32)>,
+        not_null: &[&Keys],
+    ) -> Result<OrderedRows> {
+        match sort::ascends(rows, key, groups)? {
+            true => sort::by_row(&self.budget, rows),
+            false => self.sort(rows, key, groups, not_null),
+        }
+    }
+
     fn sort_rows(
         &self,
         rows: usize,

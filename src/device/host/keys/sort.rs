@@ -8,10 +8,15 @@ use crate::device::budget::Budget;
 use crate::device::data::buffer::{Buffer, check_chunk_rows};
 use crate::device::data::keys::{Keys, NO_GROUP};
 use crate::device::data::ranges::OrderedRows;
+use crate::device::host::keys::sort_parts::{SortRow, sorted};
 use crate::error::Result;
 
 /// With fewer rows a comparison sort is faster.
 const RADIX_FROM: usize = 1 << 10;
+/// Rows of a group, on average, from which on it pays to remember where the last one was found.
+const ROWS_OF_GROUP: usize = 16;
+/// From this number of rows on all cores sort.
+const PARTS_FROM: usize = 1 << 17;
 const DIGIT_BITS: u32 = 8;
 const DIGITS: usize = 1 << DIGIT_BITS;
 
@@ -38,7 +43,9 @@ pub(crate) fn sort(
     not_null: &[&Keys],
 ) -> Result<OrderedRows> {
     check_chunk_rows(rows)?;
-    let _scratch = budget.lease(rows as u64 * 32, "sort scratch")?;
+    // Parts are dealt out, and two copies of each are sorted.
+    let scratch = if rows >= PARTS_FROM { 56 } else { 32 };
+    let _scratch = budget.lease(rows as u64 * scratch, "sort scratch")?;
     let rows_lease = budget.lease(rows as u64 * 4, "sorted rows")?;
     let keys_lease = budget.lease(rows as u64 * 8, "sorted keys")?;
 
@@ -57,6 +64,29 @@ pub(crate) fn sort(
         valid.as_ref().is_none_or(|valid| valid.value(*row))
             && group_of.is_none_or(|ids| ids[*row] != NO_GROUP)
     };
+    if rows >= PARTS_FROM {
+        let words = key.map(|keys| keys.values.on_host()).transpose()?;
+        let row_at = |row: usize| {
+            kept(&row).then(|| SortRow {
+                key: words.map_or(0, |words| words[row]),
+                group: group_of.map_or(0, |ids| ids[row]),
+                row: row as u32,
+            })
+        };
+        let sorted = sorted(rows, row_at, key.is_some());
+        let segments = match groups {
+            None => None,
+            Some((_, groups)) => {
+                let lease = budget.lease((u64::from(groups) + 1) * 4, "segments")?;
+                Some(Buffer::host(segments(&sorted.groups, groups), lease))
+            }
+        };
+        return Ok(OrderedRows {
+            rows: Buffer::host(sorted.rows, rows_lease),
+            keys: key.map(|_| Buffer::host(sorted.keys, keys_lease)),
+            segments,
+        });
+    }
     let mut keyed: Vec<KeyedRow> = match key {
         Some(keys) => {
             let words = keys.values.on_host()?;
@@ -94,6 +124,41 @@ pub(crate) fn sort(
         keys: key.map(|_| Buffer::host(keyed.iter().map(|k| k.key).collect(), keys_lease)),
         segments,
     })
+}
+
+/// Whether keys ascend by row, and groups are so few that searches remember for each where the last one ended.
+pub(crate) fn ascends(
+    rows: usize,
+    key: Option<&Keys>,
+    groups: Option<(&Buffer<u32>, u32)>,
+) -> Result<bool> {
+    let few = groups.is_none_or(|(_, groups)| groups as usize <= rows / ROWS_OF_GROUP);
+    match key {
+        Some(key) if few && key.valid.is_none() => Ok(key.values.on_host()?.is_sorted()),
+        _ => Ok(false),
+    }
+}
+
+/// All rows in the order of their ids.
+pub(crate) fn by_row(budget: &Arc<Budget>, rows: usize) -> Result<OrderedRows> {
+    check_chunk_rows(rows)?;
+    let lease = budget.lease(rows as u64 * 4, "rows")?;
+    Ok(OrderedRows::of_rows(Buffer::host(
+        (0..rows as u32).collect(),
+        lease,
+    )))
+}
+
+/// Where each of `groups` groups begins, of which those with rows are counted in ascending order.
+fn segments(counts: &[(u32, u32)], groups: u32) -> Vec<u32> {
+    let mut segments = vec![0; groups as usize + 1];
+    for (group, rows) in counts {
+        segments[*group as usize + 1] += rows;
+    }
+    for group in 0..groups as usize {
+        segments[group + 1] += segments[group];
+    }
+    segments
 }
 
 /// Sorts by key; stable, so that rows with equal keys keep their order of row ids.

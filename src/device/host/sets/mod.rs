@@ -11,3 +11,4 @@ pub(crate) mod primitives;
 pub(crate) mod probe_side;
 pub(crate) mod self_join;
 pub(crate) mod techniques;
+pub(crate) mod values;

@@ -5,13 +5,13 @@ use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::opaque::Opaque;
 use crate::device::data::results::{SetCounting, SetCounts, SetMatches};
-use crate::device::data::structures::SetIndex;
+use crate::device::data::structures::{ProbeSets, SetIndex};
 use crate::device::host::device::HostDevice;
-use crate::device::host::sets::index as sets;
+use crate::device::host::sets::{index as sets, values};
 use crate::device::primitives::device::Device;
 use crate::device::primitives::sets::SetPrimitives;
 use crate::error::Result;
-use crate::ir::set_predicate::{SetTechnique, SetTest};
+use crate::ir::set_predicate::{SetTechnique, SetTest, SetValue};
 
 impl SetPrimitives for HostDevice {
     fn set_index(
@@ -80,6 +80,31 @@ impl SetPrimitives for HostDevice {
                 &check_cancelled,
             )
         })
+    }
+
+    fn probe_sets(
+        &self,
+        index: &SetIndex,
+        lists: &Column,
+        groups: Option<&Buffer<u32>>,
+    ) -> Result<ProbeSets> {
+        let (index, check_cancelled) = (index.index.get()?, || self.check_cancelled());
+        let sets = self
+            .pool
+            .install(|| values::probe_sets(&self.budget, index, lists, groups, &check_cancelled))?;
+        Ok(ProbeSets(Opaque::new(sets)))
+    }
+
+    fn set_values(
+        &self,
+        index: &SetIndex,
+        probe: &ProbeSets,
+        pairs: (&Buffer<u32>, &Buffer<u32>),
+        value: SetValue,
+    ) -> Result<Column> {
+        let (index, probe) = (index.index.get()?, probe.0.get()?);
+        self.pool
+            .install(|| values::set_values(&self.budget, index, probe, pairs, value))
     }
 
     fn occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>> {

@@ -37,20 +37,46 @@ pub(crate) fn range_bounds(
     let mut lo = vec![0u32; positions];
     let mut hi = vec![0u32; positions];
     let rows = probe.rows.on_host()?;
-    lo.par_chunks_mut(TASK_ROWS)
-        .zip(hi.par_chunks_mut(TASK_ROWS))
-        .zip(rows.par_chunks(TASK_ROWS))
+    // Probe rows are in the order of groups and keys, so each search begins where the previous one ended; or in that of keys, so it begins
+    // where the previous one of its group ended.
+    let of_groups = match (&search.groups, &probe.segments) {
+        (Some((segments, _)), None) => segments.len(),
+        _ => 1,
+    };
+    let task_rows = match of_groups {
+        1 => TASK_ROWS,
+        _ => positions
+            .div_ceil(rayon::current_num_threads())
+            .max(TASK_ROWS),
+    };
+    lo.par_chunks_mut(task_rows)
+        .zip(hi.par_chunks_mut(task_rows))
+        .zip(rows.par_chunks(task_rows))
         .for_each(|((lo, hi), rows)| {
-            // Probe rows are in key order, so each search begins where the previous one ended.
-            let mut hints = vec![(0, 0); bounds.len()];
+            let mut hints = vec![Hint::default(); bounds.len() * of_groups];
             for ((lo, hi), row) in lo.iter_mut().zip(hi).zip(rows) {
-                (*lo, *hi) = search.range_of(*row as usize, &mut hints);
+                let row = *row as usize;
+                let hints = match of_groups {
+                    1 => &mut hints[..],
+                    _ => {
+                        let at = search.group(row) * bounds.len();
+                        &mut hints[at..at + bounds.len()]
+                    }
+                };
+                (*lo, *hi) = search.range_of(row, hints);
             }
         });
     Ok(Ranges {
         lo: Buffer::host(lo, lease_lo),
         hi: Buffer::host(hi, lease_hi),
     })
+}
+
+/// Where the previous searches ended: behind the keys below a word, and behind those up to it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Hint {
+    below: u32,
+    through: u32,
 }
 
 /// The inputs of every row's search, as slices.
@@ -86,7 +112,14 @@ impl<'a> Search<'a> {
         })
     }
 
-    fn range_of(&self, row: usize, hints: &mut [(usize, usize)]) -> (u32, u32) {
+    /// The group of a probe row; that of a row without one is the last.
+    fn group(&self, row: usize) -> usize {
+        self.groups.map_or(0, |(segments, groups)| {
+            (groups[row] as usize).min(segments.len() - 1)
+        })
+    }
+
+    fn range_of(&self, row: usize, hints: &mut [Hint]) -> (u32, u32) {
         let (first, end) = match self.groups {
             Some((segments, groups)) => match groups[row] {
                 NO_GROUP => return (0, 0),
@@ -98,27 +131,30 @@ impl<'a> Search<'a> {
             None => (0, self.positions),
         };
         let (mut lo, mut hi) = (first, end);
-        for ((op, probe), (below_hint, through_hint)) in self.bounds.iter().zip(hints) {
+        for ((op, probe), hint) in self.bounds.iter().zip(hints) {
             let keys = &self.keys[first..end];
             if !probe.is_valid(row) {
                 return (0, 0);
             }
             let word = probe.words[row];
-            let mut below = || {
-                *below_hint = first + seek(keys, below_hint.saturating_sub(first), |k| k < word);
-                *below_hint
+            let below = |hint: &mut Hint| {
+                let from = (hint.below as usize).saturating_sub(first);
+                let at = first + seek(keys, from, |k| k < word);
+                hint.below = at as u32;
+                at
             };
-            let mut through = || {
-                *through_hint =
-                    first + seek(keys, through_hint.saturating_sub(first), |k| k <= word);
-                *through_hint
+            let through = |hint: &mut Hint| {
+                let from = (hint.through as usize).saturating_sub(first);
+                let at = first + seek(keys, from, |k| k <= word);
+                hint.through = at as u32;
+                at
             };
             match op {
-                Comparison::Lt => hi = hi.min(below()),
-                Comparison::LtEq => hi = hi.min(through()),
-                Comparison::Gt => lo = lo.max(through()),
-                Comparison::GtEq => lo = lo.max(below()),
-                Comparison::Eq => (lo, hi) = (lo.max(below()), hi.min(through())),
+                Comparison::Lt => hi = hi.min(below(hint)),
+                Comparison::LtEq => hi = hi.min(through(hint)),
+                Comparison::Gt => lo = lo.max(through(hint)),
+                Comparison::GtEq => lo = lo.max(below(hint)),
+                Comparison::Eq => (lo, hi) = (lo.max(below(hint)), hi.min(through(hint))),
                 // The matches of `<>` are not one range: it is never a bound.
                 Comparison::NotEq => {}
             }

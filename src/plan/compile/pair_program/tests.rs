@@ -62,6 +62,7 @@ fn passing(
     right: &RecordBatch,
 ) -> Option<Vec<(u32, u32)>> {
     let theta = MatchSpec {
+        has_values: false,
         partners: None,
         strategy: Strategy::Tiles,
         build,

@@ -226,7 +226,7 @@ async fn wrong_arguments_are_named() {
         ),
         (
             "bowtie_nearest('t', 'q', 's')",
-            "the nearest rows need numbers or times, not Utf8 and Utf8: CAST them",
+            "the nearest rows need numbers or times, not Utf8: CAST them",
         ),
     ] {
         let error_text = match ctx.sql(&format!("SELECT * FROM {call}")).await {

@@ -5,6 +5,7 @@
 
 mod forms;
 mod functions;
+mod names;
 mod oracle;
 mod types;
 
@@ -17,7 +18,9 @@ use datafusion::prelude::SessionContext;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::support::answer::{check, forced, stock};
+use crate::support::answer::{answer, check, forced, stock};
+use crate::support::compare::same_rows;
+use crate::support::session::set;
 use crate::support::tables::register;
 use crate::support::tuning::Tuning;
 
@@ -67,6 +70,14 @@ async fn check_limited(ctx: &SessionContext, sql: &str, limited: Limited, tuning
     let stock = stock(ctx, sql)
         .await
         .unwrap_or_else(|e| panic!("{sql}\n{e}"));
+    // Few rows are left to DataFusion.
+    set(ctx, "bowtie.offload", "auto");
+    let given = answer(ctx, sql)
+        .await
+        .unwrap_or_else(|e| panic!("{sql}\n{e}"));
+    if let Err(difference) = same_rows(&stock, &given) {
+        panic!("{sql}\n{}\n{difference}", given.plan);
+    }
     for tuning in tunings {
         let plan = check(ctx, sql, tuning, &stock, &["Bowtie"]).await;
         let is_window =

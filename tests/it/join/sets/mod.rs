@@ -8,3 +8,4 @@ mod explain;
 mod joins;
 mod limits;
 mod techniques;
+mod values;

@@ -6,7 +6,7 @@ use crate::device::data::structures::SetIndex;
 use crate::device::primitives::sets::SetPrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::BowtieError;
-use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTechnique, SetTest};
+use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTechnique, SetTest, SetValue};
 use crate::ir::side::Side;
 
 /// Matches as pairs of a build row and a probe row, and match counts of the rows of both sides.
@@ -16,6 +16,8 @@ struct Joined {
     of_indexed: Vec<u32>,
     of_probe: Vec<u32>,
     exists: Vec<u32>,
+    /// The overlap and the degrees of each pair, as bits.
+    values: Vec<Vec<u64>>,
 }
 
 /// Two columns, of which the first is indexed, and the groups of their rows.
@@ -24,6 +26,14 @@ pub(crate) struct Sides {
     pub probe: ArrayRef,
     pub groups: Option<(Vec<u32>, Vec<u32>, u32)>,
 }
+
+const VALUES: [SetValue; 5] = [
+    SetValue::Overlap,
+    SetValue::Degree(SetMeasure::Jaccard),
+    SetValue::Degree(SetMeasure::Dice),
+    SetValue::Degree(SetMeasure::Cosine),
+    SetValue::Degree(SetMeasure::Containment),
+];
 
 type Words<'a> = &'a dyn Fn(&[u32]) -> Buffer<u32>;
 
@@ -59,6 +69,25 @@ fn joined(
     }
     assert_eq!(pairs.len(), matches.len());
     pairs.sort_unstable();
+    let probe_sets = device.probe_sets(&index, &probe, of_search).unwrap();
+    let sides: (Vec<u32>, Vec<u32>) = pairs.iter().copied().unzip();
+    let sides = (words(&sides.0), words(&sides.1));
+    let values = VALUES.map(|value| {
+        let values = device
+            .set_values(&index, &probe_sets, (&sides.0, &sides.1), value)
+            .unwrap();
+        let values = device.download(&values).unwrap();
+        match value {
+            SetValue::Overlap => {
+                let values = values.as_primitive::<Int64Type>().values();
+                values.iter().map(|value| *value as u64).collect()
+            }
+            SetValue::Degree(_) => {
+                let values = values.as_primitive::<Float64Type>().values();
+                values.iter().map(|value| value.to_bits()).collect()
+            }
+        }
+    });
 
     let by_row = |counting| {
         let counted = device
@@ -85,6 +114,7 @@ fn joined(
         of_indexed,
         of_probe,
         exists,
+        values: values.to_vec(),
     };
     (index.technique, joined)
 }

@@ -1,4 +1,5 @@
-//! [`PartnersExec`]: a join with a limit of partners, between DataFusion's plan and ours.
+//! [`ExtendedJoinExec`]: a join that does more than DataFusion's, between its plan and ours: it keeps some partners of each row, or gives
+//! the values of sets.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,28 +19,29 @@ use crate::plan::recognise::join_source::JoinSource;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// Stands for a join of DataFusion, and for nodes above it if they are the limit. It is there while a plan is rewritten: either a node of a
-/// device takes its place, or [`PartnersExec::original`].
-#[derive(Debug)]
-pub(crate) struct PartnersExec {
-    source: JoinSource,
+/// What an extended join stands for.
+#[derive(Debug, Clone)]
+pub(crate) struct Original {
     /// DataFusion's join.
-    join: Plan,
-    /// Whether the sides of `source` are those of `join` exchanged.
-    is_swapped: bool,
-    /// The nodes above the join that this one stands for, the lowest one first. Each has one input.
-    above: Vec<Plan>,
+    pub(crate) join: Plan,
+    /// Whether its sides are those of the extended join exchanged.
+    pub(crate) is_swapped: bool,
+    /// A node above the join, of the same schema as the extended join.
+    pub(crate) above: Option<Plan>,
+}
+
+/// Stands for a join of DataFusion, and for the nodes above it that do the rest. It is there while a plan is rewritten: either a node of a
+/// device takes its place, or [`ExtendedJoinExec::original`].
+#[derive(Debug)]
+pub(crate) struct ExtendedJoinExec {
+    source: JoinSource,
+    original: Option<Original>,
     properties: Arc<PlanProperties>,
 }
 
-impl PartnersExec {
-    pub(crate) fn new(
-        source: JoinSource,
-        join: Plan,
-        is_swapped: bool,
-        above: Vec<Plan>,
-        schema: SchemaRef,
-    ) -> Self {
+impl ExtendedJoinExec {
+    /// `original`: `None` if only a device runs it, which must be known then.
+    pub(crate) fn new(source: JoinSource, original: Option<Original>, schema: SchemaRef) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
             Partitioning::UnknownPartitioning(1),
@@ -48,9 +50,7 @@ impl PartnersExec {
         );
         Self {
             source,
-            join,
-            is_swapped,
-            above,
+            original,
             properties: Arc::new(properties),
         }
     }
@@ -61,26 +61,31 @@ impl PartnersExec {
 
     /// DataFusion's nodes above other inputs.
     pub(crate) fn original(&self, [left, right]: [Plan; 2]) -> Result<Plan> {
-        let sides = match self.is_swapped {
+        let original = self.original.as_ref().ok_or_else(|| {
+            DataFusionError::Internal("bowtie: a join that only a device runs was declined".into())
+        })?;
+        let sides = match original.is_swapped {
             true => vec![right, left],
             false => vec![left, right],
         };
-        let join = replace_children_if_necessary(Arc::clone(&self.join), sides)?;
-        self.above.iter().try_fold(join, |below, node| {
-            replace_children_if_necessary(Arc::clone(node), vec![below])
-        })
+        let join = replace_children_if_necessary(Arc::clone(&original.join), sides)?;
+        match &original.above {
+            Some(above) => replace_children_if_necessary(Arc::clone(above), vec![join]),
+            None => Ok(join),
+        }
     }
 }
 
-impl DisplayAs for PartnersExec {
+impl DisplayAs for ExtendedJoinExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PartnersExec: {:?}", self.source.kind)
+        write!(f, "ExtendedJoinExec: {:?}", self.source.kind)
     }
 }
 
-impl ExecutionPlan for PartnersExec {
+impl ExecutionPlan for ExtendedJoinExec {
     fn name(&self) -> &str {
-        self.join.name()
+        let original = self.original.as_ref();
+        original.map_or("ExtendedJoinExec", |original| original.join.name())
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -108,16 +113,14 @@ impl ExecutionPlan for PartnersExec {
                 right,
                 ..self.source.clone()
             },
-            join: Arc::clone(&self.join),
-            is_swapped: self.is_swapped,
-            above: self.above.clone(),
+            original: self.original.clone(),
             properties: Arc::clone(&self.properties),
         }))
     }
 
     fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         Err(DataFusionError::Internal(
-            "bowtie: a join with a limit of partners was left in the plan".into(),
+            "bowtie: a join that only a device runs was left in the plan".into(),
         ))
     }
 }

@@ -1,0 +1,107 @@
+//! The overlap and the similarity of matching lists as columns of the result, which the join knows.
+
+use datafusion::prelude::SessionContext;
+
+use crate::support::answer::{check, forced, stock};
+use crate::support::compare::similar_rows;
+use crate::support::lists::{PREDICATES, Shape, TECHNIQUES, table};
+use crate::support::session::{session, set};
+use crate::support::tables::register;
+use crate::support::tuning::Tuning;
+
+fn tables(nulls: f64) -> SessionContext {
+    let ctx = session();
+    let shape = |rows, seed| Shape::short(rows, nulls, seed);
+    register(&ctx, "r", &table(shape(60, 5)));
+    register(&ctx, "s", &table(shape(45, 6)));
+    ctx
+}
+
+/// Checks that forced and stock give the same rows, and whether the projection computes set functions.
+async fn check_values(
+    ctx: &SessionContext,
+    (sql, stock_sql): (&str, &str),
+    computed: bool,
+    at: usize,
+) {
+    let stock = stock(ctx, stock_sql)
+        .await
+        .unwrap_or_else(|e| panic!("{stock_sql}\n{e}"));
+    for n in [at, at + 3] {
+        set(ctx, "bowtie.set_strategy", TECHNIQUES[n % TECHNIQUES.len()]);
+        let plan = check(ctx, sql, &Tuning::nth(n), &stock, &["BowtieJoinExec"]).await;
+        let is_call = |line: &str| {
+            let projects = line.contains("ProjectionExec:") || line.contains("evaluate=");
+            projects && (line.contains("array_") || line.contains("list_")) && line.contains("@")
+        };
+        let calls = plan.lines().any(is_call);
+        assert_eq!(calls, computed, "{sql}\n{plan}");
+    }
+}
+
+/// What a query may select of the lists that match.
+const SELECTED: [&str; 5] = [
+    "array_jaccard(r.v, s.v) AS x",
+    "array_overlap(s.v, r.v) AS x, array_dice(r.v, s.v) AS y",
+    "array_cosine(r.v, s.v) * 100 AS x, r.t",
+    "round(array_containment(r.v, s.v), 2) AS x, array_overlap(r.v, s.v) + r.id AS y, array_overlap(r.v, s.v) AS z",
+    "r.v, s.v, list_jaccard(r.v, s.v) AS x",
+];
+
+#[tokio::test]
+async fn values_come_out_of_the_join() {
+    for nulls in [0.0, 0.15] {
+        let ctx = tables(nulls);
+        let mut at = 0;
+        for predicate in PREDICATES
+            .iter()
+            .filter(|predicate| predicate.sql.contains("r.v") && predicate.sql.contains("s.v"))
+        {
+            for kind in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"] {
+                let selected = SELECTED[at % SELECTED.len()];
+                let other = [
+                    "",
+                    " AND r.g = s.g",
+                    " AND r.a < s.a",
+                    " AND concat(r.t, s.t) < 'f'",
+                ][at % 4];
+                let sql = |predicate: &str| {
+                    format!(
+                        "SELECT r.id, s.id AS other, {selected} FROM r {kind} s ON {predicate}{other}"
+                    )
+                };
+                let both = (sql(predicate.sql), sql(&predicate.guarded()));
+                check_values(&ctx, (&both.0, &both.1), false, at).await;
+                at += 1;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_read_of_the_values() {
+    let ctx = tables(0.1);
+    let join = "FROM r JOIN s ON array_jaccard(r.v, s.v) >= 0.3";
+    for (at, sql) in [
+        format!("SELECT r.id, s.id AS other, array_jaccard(r.v, s.v) AS x {join} AND r.id <> s.id ORDER BY x DESC, r.id, other"),
+        format!("SELECT r.id, max(array_jaccard(r.v, s.v)) AS x, count(*) {join} GROUP BY r.id"),
+        format!("SELECT sum(array_overlap(r.v, s.v)), avg(array_dice(r.v, s.v)) {join}"),
+        format!("SELECT * FROM (SELECT r.id, s.id AS other, array_jaccard(r.v, s.v) AS x {join}) WHERE x < 0.6 AND id > 3"),
+        format!("SELECT * FROM (SELECT r.id, s.id AS other, array_jaccard(r.v, s.v) AS x, row_number() OVER (PARTITION BY r.id ORDER BY array_jaccard(r.v, s.v) DESC, s.id) AS n {join}) WHERE n <= 2"),
+        format!("SELECT r.id, CASE WHEN array_jaccard(r.v, s.v) > 0.5 THEN 'near' ELSE 'far' END AS x {join}"),
+        // A comma join with the condition in WHERE, and lists that are computed.
+        "SELECT r.id, s.id AS other, array_jaccard(r.v, s.v) AS x FROM r, s WHERE array_jaccard(r.v, s.v) >= 0.3".to_string(),
+        "SELECT a.id, b.id AS other, array_overlap(array_distinct(a.v), array_distinct(b.v)) AS x FROM r a JOIN s b ON array_overlap(array_distinct(a.v), array_distinct(b.v)) >= 2".to_string(),
+    ].iter().enumerate() {
+        let stock = stock(&ctx, sql).await.unwrap_or_else(|e| panic!("{sql}\n{e}"));
+        let given = forced(&ctx, sql, &Tuning::nth(5 * at)).await.unwrap();
+        assert!(given.plan.contains("BowtieJoinExec"), "{sql}\n{}", given.plan);
+        // Sums of floats depend on the order of rows.
+        if let Err(difference) = similar_rows(&stock, &given) {
+            panic!("{sql}\n{}\n{difference}", given.plan);
+        }
+    }
+    // Functions of other lists are evaluated by rows.
+    let sql = "SELECT r.id, s.id AS other, array_jaccard(r.v, array_distinct(s.v)) AS x FROM r JOIN s ON array_overlap(r.v, s.v) >= 2";
+    check_values(&ctx, (sql, sql), true, 2).await;
+}
