@@ -22,7 +22,7 @@ use crate::options::{BowtieOptions, Offload};
 use crate::plan::choose::gain::Gain;
 use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::extended_join::{ExtendedJoinExec, Original};
-use crate::plan::partners::ranked::through;
+use crate::plan::partners::ranked::replaced;
 use crate::plan::recognise::join::join_candidate;
 use crate::plan::recognise::join_source::{JoinSource, ValueSource};
 use crate::plan::recognise::set_predicate;
@@ -45,7 +45,7 @@ pub(crate) fn with_values(
             None => Transformed::no(node),
         })
     };
-    plan.transform_up(replace).data()
+    plan.transform_down(replace).data()
 }
 
 /// A projection above a set join with the values as columns of the join; `None` if it is something else.
@@ -75,14 +75,26 @@ fn valued(
     {
         return Ok(None);
     }
-    // With its sides exchanged a join has a projection of columns above it.
+    // With its sides exchanged a join has a projection of columns above it, and a value that is read twice is computed in one.
     let mut join = projection.input();
-    let mut moved: Vec<usize> = (0..join.schema().fields().len()).collect();
+    let mut columns: Vec<Expr> = projection
+        .expr()
+        .iter()
+        .map(|of| Arc::clone(&of.expr))
+        .collect();
     while let Some(between) = join.downcast_ref::<ProjectionExec>() {
-        let Some(columns) = through(between, &moved) else {
+        let computed: Vec<Expr> = between
+            .expr()
+            .iter()
+            .map(|of| Arc::clone(&of.expr))
+            .collect();
+        let is_moved = |expr: &Expr| expr.is::<Column>() || set_function(expr).is_some();
+        let over = columns.iter().map(|expr| replaced(expr, &computed));
+        let over: Option<Vec<Expr>> = over.collect();
+        let (true, Some(over)) = (computed.iter().all(is_moved), over) else {
             return Ok(None);
         };
-        moved = columns;
+        columns = over;
         join = between.input();
     }
     let Some(Ok(source)) = join_source(join) else {
@@ -103,7 +115,7 @@ fn valued(
     };
     let over_sides = |expr: &Expr| {
         map_columns(expr, |column| {
-            Column::new(column.name(), unprojected(moved[column.index()]))
+            Column::new(column.name(), unprojected(column.index()))
         })
     };
     let shift = |expr: &Expr, by: usize| {
@@ -121,9 +133,9 @@ fn valued(
     };
     let width = of_left + source.right.schema().fields().len();
     let mut values: Vec<ValueSource> = vec![];
-    let mut columns: Vec<ProjectionExpr> = vec![];
-    for projected in projection.expr() {
-        let expr = over_sides(&projected.expr)?.transform_down(|expr| {
+    let mut projected: Vec<ProjectionExpr> = vec![];
+    for (expr, of) in columns.iter().zip(projection.expr()) {
+        let expr = over_sides(expr)?.transform_down(|expr| {
             let Some((function, call)) =
                 set_function(&expr).filter(|(_, call)| is_of_lists(call.args()))
             else {
@@ -146,11 +158,12 @@ fn valued(
                 TreeNodeRecursion::Jump,
             ))
         });
-        columns.push(ProjectionExpr {
+        projected.push(ProjectionExpr {
             expr: expr.data()?,
-            alias: projected.alias.clone(),
+            alias: of.alias.clone(),
         });
     }
+    let mut columns = projected;
     if values.is_empty() {
         return Ok(None);
     }

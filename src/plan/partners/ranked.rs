@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::functions_window::rank::Rank;
 use datafusion::functions_window::row_number::RowNumber;
 use datafusion::logical_expr::{Operator, WindowUDFImpl};
@@ -14,7 +15,6 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
 
-use crate::plan::recognise::sides::map_columns;
 use crate::plan::recognise::source::join_source;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -47,6 +47,8 @@ pub(crate) enum Ranking {
     Column(usize),
     /// The row number.
     Number,
+    /// Something else.
+    Computed,
 }
 
 impl Ranked {
@@ -77,7 +79,9 @@ impl Ranked {
             return None;
         };
         let is_numbered = is_function::<RowNumber>(window);
-        if !is_numbered && !is_function::<Rank>(window) {
+        // The same type serves DENSE_RANK and PERCENT_RANK.
+        let is_rank = is_function::<Rank>(window) && name_of(window) == Some("rank");
+        if !is_numbered && !is_rank {
             return None;
         }
         let number = input.schema().fields().len();
@@ -90,23 +94,28 @@ impl Ranked {
         let rest = rest.map(|(_, conjunct)| Arc::clone(conjunct)).collect();
         above.push(Arc::clone(&node));
 
-        // Down to the join, likewise.
-        let mut mapped: Vec<usize> = (0..number).collect();
+        // Down to the join. What the order needs several times is computed between.
+        let fields = input.schema();
+        let fields = fields.fields().iter().enumerate();
+        let fields = fields
+            .map(|(i, field)| Arc::new(Column::new(field.name(), i)) as Arc<dyn PhysicalExpr>);
+        let mut mapped: Vec<Arc<dyn PhysicalExpr>> = fields.collect();
         let mut below = Arc::clone(input);
         while let Some(projection) = below.downcast_ref::<ProjectionExec>() {
-            mapped = through(projection, &mapped)?;
+            let computed: Vec<_> = projection
+                .expr()
+                .iter()
+                .map(|of| Arc::clone(&of.expr))
+                .collect();
+            let over = mapped.iter().map(|expr| replaced(expr, &computed));
+            mapped = over.collect::<Option<_>>()?;
             above.push(Arc::clone(&below));
             let next = Arc::clone(projection.input());
             below = next;
         }
         join_source(&below)?.ok()?;
         above.reverse();
-        let over_join = |expr: &Arc<dyn PhysicalExpr>| {
-            map_columns(expr, |column| {
-                Column::new(column.name(), mapped[column.index()])
-            })
-            .ok()
-        };
+        let over_join = |expr: &Arc<dyn PhysicalExpr>| replaced(expr, &mapped);
         let order_by = window.order_by().iter().map(|key| {
             let expr = over_join(&key.expr)?;
             Some(PhysicalSortExpr {
@@ -119,7 +128,10 @@ impl Ranked {
         let partition_by = partition_by.collect::<Option<Vec<_>>>()?;
         let columns = columns.into_iter().map(|column| match column == number {
             true => Ranking::Number,
-            false => Ranking::Column(mapped[column]),
+            false => match mapped[column].downcast_ref::<Column>() {
+                Some(column) => Ranking::Column(column.index()),
+                None => Ranking::Computed,
+            },
         });
         Some(Self {
             join: below,
@@ -135,8 +147,25 @@ impl Ranked {
     }
 }
 
+/// An expression over columns that are `computed`, over what these are computed from.
+pub(crate) fn replaced(
+    expr: &Arc<dyn PhysicalExpr>,
+    computed: &[Arc<dyn PhysicalExpr>],
+) -> Option<Arc<dyn PhysicalExpr>> {
+    let replaced = Arc::clone(expr).transform_down(|expr| {
+        Ok(match expr.downcast_ref::<Column>() {
+            Some(column) => {
+                let of = Arc::clone(&computed[column.index()]);
+                Transformed::new(of, true, TreeNodeRecursion::Jump)
+            }
+            None => Transformed::no(expr),
+        })
+    });
+    replaced.data().ok()
+}
+
 /// The input's columns that some columns of a projection are; `None` if one of them is computed.
-pub(crate) fn through(projection: &ProjectionExec, columns: &[usize]) -> Option<Vec<usize>> {
+fn through(projection: &ProjectionExec, columns: &[usize]) -> Option<Vec<usize>> {
     let columns = columns.iter().map(|column| {
         let projected = projection.expr().get(*column)?;
         Some(projected.expr.downcast_ref::<Column>()?.index())
@@ -146,12 +175,17 @@ pub(crate) fn through(projection: &ProjectionExec, columns: &[usize]) -> Option<
 
 /// Whether `F` is the function of a window.
 pub(crate) fn is_function<F: WindowUDFImpl>(window: &Arc<dyn WindowExpr>) -> bool {
-    let window = window.as_any().downcast_ref::<StandardWindowExpr>();
-    let function = window.and_then(|window| {
-        let function = window.get_standard_func_expr().as_any();
-        function.downcast_ref::<WindowUDFExpr>()
-    });
-    function.is_some_and(|function| function.fun().inner().is::<F>())
+    function(window).is_some_and(|function| function.fun().inner().is::<F>())
+}
+
+fn name_of(window: &Arc<dyn WindowExpr>) -> Option<&str> {
+    function(window).map(|function| function.fun().name())
+}
+
+fn function(window: &Arc<dyn WindowExpr>) -> Option<&WindowUDFExpr> {
+    let window = window.as_any().downcast_ref::<StandardWindowExpr>()?;
+    let function = window.get_standard_func_expr().as_any();
+    function.downcast_ref::<WindowUDFExpr>()
 }
 
 /// A column, and the greatest of the numbers from 1 on that it may have.

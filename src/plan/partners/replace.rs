@@ -269,6 +269,7 @@ fn without_numbers(
                 Arc::new(Column::new(field.name(), at))
             }
             Ranking::Number => Arc::new(Literal::new(ScalarValue::UInt64(Some(1)))),
+            Ranking::Computed => return Ok(None),
         };
         columns.push(ProjectionExpr {
             expr,

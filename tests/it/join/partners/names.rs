@@ -106,7 +106,7 @@ async fn conditions_of_the_rows_outside() {
         );
         check_rows(&ctx, &sql, Some(&["1|5|40", "3|1|", "|7|"])).await;
     }
-    let sql = "SELECT t.a, (SELECT q.v FROM q WHERE q.ts <= t.ts ORDER BY q.ts DESC LIMIT 1 + 0) FROM t WHERE t.a IS NOT NULL";
+    let sql = "SELECT t.a, l.v FROM t LEFT JOIN LATERAL (SELECT q.v FROM q WHERE q.ts <= t.ts ORDER BY q.ts DESC LIMIT 1 + 0) l ON 1 = 1 WHERE t.a IS NOT NULL";
     check_rows(&ctx, sql, Some(&["1|40", "3|"])).await;
 }
 
