@@ -114,12 +114,16 @@ fn wanted(ranked: &Ranked) -> Result<Option<(JoinSource, bool)>> {
     if source.partners.is_some() || source.fetch.is_some() || source.null_aware {
         return Ok(None);
     }
-    // Of partners that are dropped some are not evaluated, and of others it is once a row.
+    // Of partners that are dropped further keys are not evaluated, and the first one is once a row.
     let schema = ranked.join.schema();
+    let is_of_first = |expr: &Arc<dyn PhysicalExpr>| {
+        let first = ranked.order_by.first();
+        first.is_some_and(|first| is_part(expr, &first.expr))
+    };
     let further = ranked.order_by.iter().skip(1).map(|key| &key.expr);
     let mut others = further.chain(&ranked.partition_by);
     let mut keys = ranked.order_by.iter().map(|key| &key.expr);
-    if !others.all(|expr| cannot_fail(expr, &schema))
+    if !others.all(|expr| cannot_fail(expr, &schema) || is_of_first(expr))
         || keys.any(|expr| is_volatile(expr) || has_lambda(expr))
     {
         return Ok(None);
@@ -167,6 +171,15 @@ fn wanted(ranked: &Ranked) -> Result<Option<(JoinSource, bool)>> {
         true => (source.swapped()?, true),
         false => (source, false),
     }))
+}
+
+/// Whether an expression is a part of another one.
+fn is_part(expr: &Arc<dyn PhysicalExpr>, whole: &Arc<dyn PhysicalExpr>) -> bool {
+    whole == expr
+        || whole
+            .children()
+            .into_iter()
+            .any(|child| is_part(expr, child))
 }
 
 /// A join in place of which no rows need to be numbered.

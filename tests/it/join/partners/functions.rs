@@ -121,12 +121,6 @@ async fn functions_are_their_long_forms() {
                 let limited = match (limited, is_float, &data_type) {
                     // An order of floats tells −0.0 from 0.0.
                     (Limited::Finally, true, _) => Limited::First,
-                    // Such times are cast, which may fail.
-                    (_, _, DataType::Date32)
-                        if order.contains("abs") && call.contains("INTERVAL") =>
-                    {
-                        Limited::No
-                    }
                     (limited, _, _) => limited,
                 };
                 same_as(
