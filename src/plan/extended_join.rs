@@ -5,14 +5,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
+use datafusion::common::Statistics;
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
-    replace_children_if_necessary,
+    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+    StatisticsArgs, replace_children_if_necessary,
 };
 
 use crate::plan::recognise::join_source::JoinSource;
@@ -116,6 +118,31 @@ impl ExecutionPlan for ExtendedJoinExec {
             original: self.original.clone(),
             properties: Arc::clone(&self.properties),
         }))
+    }
+
+    fn child_stats_requests(&self, _: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(None); 2]
+    }
+
+    /// Rows alone: those of DataFusion's join, or the partners of the right side's.
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let rows = match (&self.source.partners, &self.original, inputs) {
+            (Some(partners), _, [_, right]) => {
+                let most = Precision::Exact(partners.most as usize);
+                right.num_rows.multiply(&most)
+            }
+            (None, Some(original), _) => {
+                original.join.statistics_from_inputs(inputs, args)?.num_rows
+            }
+            _ => Precision::Absent,
+        };
+        let mut statistics = Statistics::new_unknown(&self.schema());
+        statistics.num_rows = rows.to_inexact();
+        Ok(Arc::new(statistics))
     }
 
     fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
