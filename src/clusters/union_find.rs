@@ -28,7 +28,7 @@ impl UnionFind {
         self.parents[a.max(b) as usize] = a.min(b);
     }
 
-    /// The root of a number's set. On the way each number gets its grandparent for a parent, which keeps paths short.
+    /// The root of a number's set. On the way each number gets its grandparent for a parent, which halves the path.
     fn find(&mut self, number: u32) -> u32 {
         let mut at = number as usize;
         loop {

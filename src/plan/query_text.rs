@@ -107,7 +107,7 @@ impl Drop for Nested {
 }
 
 /// The plan of a future that may have to wait for a catalog. DataFusion calls table functions where nothing can be awaited. Catalogs in
-/// memory answer at once; others are waited for, by this thread where the runtime has others, or else by one of its own.
+/// memory answer immediately; others are waited for, by this thread where the runtime has others, or else by one of its own.
 fn at_once<F>(planning: impl Fn() -> F + Sync) -> Result<LogicalPlan>
 where
     F: Future<Output = Result<LogicalPlan>>,

@@ -1,10 +1,10 @@
-//! [`Slices`]: the right rows of tiles that are joined with all left rows at once.
+//! [`Slices`]: the right rows of tiles that are joined with all left rows together.
 
 use std::ops::Range;
 
 use crate::exec::join::tiles::tile::Tile;
 
-/// Rows of the current right chunk that are joined with all left rows at once, the next ones last.
+/// Rows of the current right chunk that are joined with all left rows together, the next ones last.
 #[derive(Debug, Default)]
 pub(crate) struct Slices(pub(crate) Vec<Range<usize>>);
 

@@ -59,7 +59,7 @@ impl TextLists {
         Ok(())
     }
 
-    /// Adds all windows of `length` bytes of an ASCII text, which has so many, as elements.
+    /// Adds every window of `length` bytes of an ASCII text as an element.
     pub(crate) fn push_windows(&mut self, text: &str, length: usize) -> Result<()> {
         debug_assert!(text.is_ascii() && (1..=text.len()).contains(&length));
         let count = text.len() - length + 1;

@@ -1,5 +1,5 @@
 //! Joins of which each row keeps only some of its partners: as-of joins, nearest neighbours, the first `k` partners. In: `row_number()` and a
-//! filter of it above a join. Out: a [`ExtendedJoinExec`](crate::plan::extended_join::ExtendedJoinExec) in their place, if bowtie can keep partners by ranges.
+//! filter of it above a join. Out: an [`ExtendedJoinExec`](crate::plan::extended_join::ExtendedJoinExec) in their place, if bowtie can keep partners by ranges.
 
 pub(crate) mod function;
 pub(crate) mod lateral;

@@ -15,6 +15,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
 
+use crate::plan::compile::fallible::cannot_fail;
 use crate::plan::recognise::source::join_source;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -27,7 +28,7 @@ pub(crate) struct Ranked {
     pub(crate) above: Vec<Plan>,
     /// The number of the last row that is kept.
     pub(crate) most: u32,
-    /// The filter's other conjuncts.
+    /// The filter's other conjuncts, none of which can fail.
     pub(crate) rest: Vec<Arc<dyn PhysicalExpr>>,
     /// Whether the rows are numbered, so that no two of a partition have the same number; otherwise they are ranked.
     pub(crate) is_numbered: bool,
@@ -91,7 +92,12 @@ impl Ranked {
             (*columns.get(column)? == number).then_some((i, most))
         })?;
         let rest = conjuncts.iter().enumerate().filter(|(i, _)| *i != limit);
-        let rest = rest.map(|(_, conjunct)| Arc::clone(conjunct)).collect();
+        let rest: Vec<_> = rest.map(|(_, conjunct)| Arc::clone(conjunct)).collect();
+        // They are not evaluated of partners that are dropped, where they might fail.
+        let fields = filter.input().schema();
+        if !rest.iter().all(|conjunct| cannot_fail(conjunct, &fields)) {
+            return None;
+        }
         above.push(Arc::clone(&node));
 
         // Down to the join. What the order needs several times is computed between.

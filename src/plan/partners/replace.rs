@@ -1,4 +1,4 @@
-//! [`replace_ranked`]: puts a [`ExtendedJoinExec`] in place of joins whose rows are numbered, where bowtie can keep partners by ranges.
+//! [`replace_ranked`]: puts an [`ExtendedJoinExec`] in place of joins whose rows are numbered, where bowtie can keep partners by ranges.
 
 use std::sync::Arc;
 

@@ -223,6 +223,16 @@ async fn conditions_that_leave_no_range() {
         );
         check_limited(&ctx, &sql, Limited::No, &tunings(0, 1)).await;
     }
+    // What may fail is evaluated of all partners; what cannot fail, of those that are kept.
+    for (further, limited) in [
+        ("1000 / (qts * 2 + 1) < 3", Limited::No),
+        ("qts > id", Limited::First),
+    ] {
+        let sql = format!(
+            "SELECT id, qts FROM (SELECT t.id, q.ts AS qts, row_number() OVER (PARTITION BY t.id ORDER BY q.ts DESC, q.id) AS rn FROM t LEFT JOIN q ON t.k = q.k AND q.ts <= t.ts) WHERE rn = 1 AND {further}"
+        );
+        check_limited(&ctx, &sql, limited, &tunings(0, 1)).await;
+    }
     let sql = "SELECT id, qts, n FROM (SELECT t.id, q.ts AS qts, row_number() OVER w AS rn, count(*) OVER w AS n \
                FROM t LEFT JOIN q ON t.k = q.k AND q.ts <= t.ts WINDOW w AS (PARTITION BY t.id ORDER BY q.ts DESC)) WHERE rn = 1";
     check_limited(&ctx, sql, Limited::No, &tunings(0, 1)).await;
