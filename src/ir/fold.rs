@@ -1,4 +1,4 @@
-//! [`Fold`]: how the values of a group are aggregated.
+//! [`Fold`]: how the values of a group are aggregated. [`RangeFold`]: how those of a row's matches are.
 
 /// A partial aggregate of the values of a group that are not NULL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,4 +17,13 @@ pub(crate) enum Fold {
     Mean,
     /// The sum of the squared deviations of floats from their mean.
     SquaredDeviations,
+}
+
+/// A partial aggregate of the values of a row's matches that are not NULL, as [`Fold`] has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum RangeFold {
+    Count,
+    Sum,
+    Min,
+    Max,
 }

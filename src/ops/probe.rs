@@ -15,6 +15,7 @@ use crate::device::data::results::SetTally;
 use crate::device::data::structures::{Flags, ProbeSets, ZonedKeys};
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
+use crate::ir::fold::RangeFold;
 use crate::ir::pair_program::Program;
 use crate::ir::set_predicate::SetValue;
 use crate::ir::side::Side;
@@ -35,6 +36,10 @@ pub(crate) enum ProbeResult {
     /// Whether each probe row has a match: a count is 1 or 0.
     Exists,
 }
+
+/// What a row costs on a level of folds under a test, and a match that is expanded and aggregated: a ratio.
+const LEVEL_ROW: u64 = 1;
+const MATCH: u64 = 2;
 
 /// The matches of a probe chunk in one [`BuildIndex`].
 #[derive(Debug)]
@@ -358,24 +363,38 @@ impl Probe {
         .map(Arc::new)
     }
 
-    /// For each probe row the sum of `values` (a build column) over its range.
-    pub(crate) fn range_sum(&self, device: &dyn Device, values: &Column) -> Result<Column> {
-        self.with_matches(|matches| device.range_sum(values, matches, self.rows))
+    /// Whether [`Probe::fold`] serves the values of `side`, and costs less than all matches.
+    pub(crate) fn folds(&self, device: &dyn Device, side: Side) -> Result<bool> {
+        if self.is_untested() {
+            return Ok(true);
+        }
+        let is_one_inequality = matches!(self.index.tests[..], [test] if test.op.is_inequality());
+        if side != self.build_side || !is_one_inequality || self.program.is_some() {
+            return Ok(false);
+        }
+        let build = self.build_rows()?.len();
+        let levels = u64::from(usize::BITS - build.leading_zeros());
+        let rows = (build + self.positions()) as u64;
+        let matches = device.total(&self.offsets(device)?)?;
+        Ok(matches > rows * levels * LEVEL_ROW / MATCH)
     }
 
-    /// For each probe row the number of rows of its range that are not NULL in `values`.
-    pub(crate) fn range_count(&self, device: &dyn Device, values: &Column) -> Result<Column> {
-        self.with_matches(|matches| device.range_count(values, matches, self.rows))
-    }
-
-    /// For each probe row the least or greatest value over its range.
-    pub(crate) fn range_extreme(
+    /// For each row of the other side, a fold over the matches of `values`, a column of `side`; see [`Probe::folds`].
+    pub(crate) fn fold(
         &self,
         device: &dyn Device,
+        fold: RangeFold,
+        side: Side,
         values: &Column,
-        max: bool,
     ) -> Result<Column> {
-        self.with_matches(|matches| device.range_extreme(values, matches, self.rows, max))
+        self.with_matches(
+            |matches| match (side == self.build_side, self.is_untested()) {
+                (true, true) => device.fold_ranges(fold, values, matches, self.rows),
+                (true, false) => device.fold_tested(fold, values, matches, self.rows),
+                (false, true) => device.fold_covers(fold, values, matches, self.index.rows()),
+                (false, false) => Err(BowtieError::Internal("covers of tested ranges".into())),
+            },
+        )
     }
 }
 

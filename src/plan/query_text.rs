@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
@@ -118,16 +119,27 @@ where
     if let Ok(runtime) = Handle::try_current()
         && runtime.runtime_flavor() == RuntimeFlavor::MultiThread
     {
-        return block_in_place(|| runtime.block_on(planning()));
+        let waited = || block_in_place(|| runtime.block_on(planning()));
+        // It panics in a `LocalSet`, and nothing tells beforehand whether it would. A `LocalSet` is not of a worker thread, so workers
+        // go on while its thread waits.
+        return catch_unwind(AssertUnwindSafe(waited))
+            .unwrap_or_else(|_| on_own_thread(|| runtime.block_on(planning())));
     }
+    on_own_thread(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(planning())
+    })
+}
+
+/// Plans on a thread of its own, for which this one waits.
+fn on_own_thread(plan: impl FnOnce() -> Result<LogicalPlan> + Send) -> Result<LogicalPlan> {
     let depth = DEPTH.get();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| {
             DEPTH.set(depth);
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?;
-            runtime.block_on(planning())
+            plan()
         });
         let planned = waiting.join();
         planned.unwrap_or_else(|panic| std::panic::resume_unwind(panic))

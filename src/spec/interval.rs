@@ -1,11 +1,12 @@
-//! [`IntervalOverlap`]: two inequalities by which intervals of two sides overlap.
+//! [`IntervalOverlap`]: two inequalities by which intervals of two sides overlap. [`OverlapPasses`]: the same as range joins.
 
 use arrow::datatypes::{DataType, IntervalUnit};
 
 use crate::ir::comparison::Comparison;
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
-use crate::spec::join::{JoinSpec, SideInput};
+use crate::spec::guard::Guard;
+use crate::spec::join::{ColumnComparison, JoinSpec, MatchSpec, SideInput};
 
 /// The columns of a side's intervals, by index in its input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +38,17 @@ fn has_natural_order(data_type: &DataType) -> bool {
 }
 
 impl IntervalOverlap {
-    /// The overlap that is the whole condition of a join, beside equalities; `None` for another condition.
+    /// The overlap that is the whole condition of a join, beside equalities; `None` for another condition, and for ends whose keys do not
+    /// depend on a value alone.
     pub(crate) fn of(join: &JoinSpec) -> Option<Self> {
+        let overlap = Self::of_any_order(join)?;
+        let is_natural = has_natural_order(join.left.data_type(overlap.left.low))
+            && has_natural_order(join.right.data_type(overlap.right.low));
+        is_natural.then_some(overlap)
+    }
+
+    /// The overlap that is the whole condition of a join, beside equalities, whatever the type of the ends.
+    fn of_any_order(join: &JoinSpec) -> Option<Self> {
         let [first, second] = join.theta.comparisons[..] else {
             return None;
         };
@@ -65,9 +75,7 @@ impl IntervalOverlap {
         };
         let is_interval = |input: &SideInput, ends: Ends| {
             let data_type = input.data_type(ends.low);
-            ends.low != ends.high
-                && data_type == input.data_type(ends.high)
-                && has_natural_order(data_type)
+            ends.low != ends.high && data_type == input.data_type(ends.high)
         };
         let is_whole = join.theta.strategy == Strategy::Dominance
             && join.residual.is_empty()
@@ -83,6 +91,86 @@ impl IntervalOverlap {
         match side {
             Side::Left => self.left,
             Side::Right => self.right,
+        }
+    }
+}
+
+/// The passes that find the overlaps of a join's intervals, if these satisfy the guards.
+///
+/// Of two intervals that overlap, one begins inside the other one. So the overlaps are those of two range joins, by the beginnings of a
+/// side each, in which nothing is tested. Both together find each overlap once.
+#[derive(Debug, Clone)]
+pub(crate) struct OverlapPasses {
+    pub guards: [Guard; 2],
+    pub passes: [MatchSpec; 2],
+}
+
+impl OverlapPasses {
+    /// The ways to find the overlaps that are the whole condition of a join; none for another condition.
+    ///
+    /// Where ends that are equal do not overlap, intervals of one side must not be empty: each way asks it of another side.
+    pub(crate) fn of(join: &JoinSpec) -> Vec<Self> {
+        let Some(overlap) = IntervalOverlap::of_any_order(join).filter(|_| join.emits_pairs())
+        else {
+            return vec![];
+        };
+        match (overlap.low_op, overlap.high_op) {
+            // Whose intervals begin at the same value as those of the other side: left ones.
+            (_, Comparison::GtEq) => vec![overlap.passes(join, Side::Left)],
+            (Comparison::LtEq, _) => vec![overlap.passes(join, Side::Right)],
+            _ => vec![
+                overlap.passes(join, Side::Left),
+                overlap.passes(join, Side::Right),
+            ],
+        }
+    }
+}
+
+impl IntervalOverlap {
+    /// The passes of which that by the beginnings of `first` has the intervals of both sides that begin at the same value.
+    fn passes(&self, join: &JoinSpec, first: Side) -> OverlapPasses {
+        let (left, right) = (self.left, self.right);
+        let compared =
+            |left: usize, op: Comparison, right: usize| ColumnComparison { left, op, right };
+        let (left_begins, right_begins) = match first {
+            Side::Left => (Comparison::GtEq, Comparison::Lt),
+            Side::Right => (Comparison::Gt, Comparison::LtEq),
+        };
+        let pass = |build: Side, comparisons: Vec<ColumnComparison>| MatchSpec {
+            strategy: Strategy::Range,
+            build,
+            comparisons,
+            ..join.theta.clone()
+        };
+        let by_left = pass(
+            Side::Left,
+            vec![
+                compared(left.low, left_begins, right.low),
+                compared(left.low, self.low_op, right.high),
+            ],
+        );
+        let by_right = pass(
+            Side::Right,
+            vec![
+                compared(left.low, right_begins, right.low),
+                compared(left.high, self.high_op, right.low),
+            ],
+        );
+        let ordered = |side: Side| {
+            let (ends, op) = match side {
+                Side::Left => (left, self.high_op),
+                Side::Right => (right, self.low_op),
+            };
+            Guard::Ordered {
+                side,
+                low: ends.low,
+                high: ends.high,
+                strictly: side == first && matches!(op, Comparison::Lt | Comparison::Gt),
+            }
+        };
+        OverlapPasses {
+            guards: [ordered(Side::Left), ordered(Side::Right)],
+            passes: [by_left, by_right],
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::ir::comparison::Comparison;
 use crate::ir::pair_program::Program;
 use crate::ir::set_predicate::{SetSpec, SetValue};
 use crate::ir::side::Side;
-use crate::ir::strategies::{EquiStrategy, Materialization, Strategy};
+use crate::ir::strategies::{Materialization, Strategy};
 use crate::spec::guard::Guard;
 use crate::spec::partners::{PartnerKey, Partners};
 
@@ -326,59 +326,6 @@ pub(crate) fn joined_schema(
         fields.collect::<Vec<_>>(),
         joined.metadata().clone(),
     ))
-}
-
-impl JoinSpec {
-    /// The algorithm in words, for `bowtie_explain`.
-    pub(crate) fn algorithm(&self) -> String {
-        let build = self.theta.build;
-        let inside = match self.theta.equalities.is_empty() {
-            true => "",
-            false => " within equal keys",
-        };
-        match self.theta.strategy {
-            Strategy::Equi(None) => "an equi-join by the algorithm that the device chooses".into(),
-            Strategy::Equi(Some(strategy)) => match strategy {
-                EquiStrategy::Direct if self.emits_pairs() || !self.whole_filter.is_empty() => {
-                    format!("keys of the {build} side are array indexes")
-                }
-                EquiStrategy::Direct => {
-                    format!(
-                        "keys of the {build} side are array indexes, into a bitmap where they are dense"
-                    )
-                }
-                EquiStrategy::Hash => format!("one hash table of the {build} side's keys"),
-                EquiStrategy::PartitionedHash => {
-                    "both sides are partitioned by their keys' hashes".into()
-                }
-                EquiStrategy::SortMerge => "both sides are sorted by their keys and merged".into(),
-            },
-            Strategy::Range if self.theta.partners.is_some() => {
-                format!(
-                    "the {build} side is sorted by one column{inside}, in which the partners that a row keeps are neighbours"
-                )
-            }
-            Strategy::Range => {
-                format!(
-                    "the {build} side is sorted by one column, in which all inequalities are ranges{inside}"
-                )
-            }
-            Strategy::Dominance => format!(
-                "the {build} side is sorted by its most selective column{inside}, and zone maps test the other comparisons"
-            ),
-            Strategy::Tiles if self.theta.comparisons.is_empty() && self.program.is_some() => {
-                format!("all pairs{inside} are tested by a compiled filter")
-            }
-            Strategy::Tiles => format!("all pairs{inside} that zone maps cannot decide are tested"),
-            Strategy::Set(technique) => {
-                let how = match technique {
-                    None => "the device chooses the technique".to_string(),
-                    Some(technique) => format!("by the technique {technique}"),
-                };
-                format!("sets of the {build} side are indexed{inside}, {how}")
-            }
-        }
-    }
 }
 
 impl fmt::Display for ConditionDisplay {

@@ -4,6 +4,7 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::matches::Matches;
 use crate::error::Result;
+use crate::ir::fold::RangeFold;
 
 /// Aggregates over matches without materialising them (\[T\] section 4).
 pub(crate) trait FoldPrimitives {
@@ -16,19 +17,30 @@ pub(crate) trait FoldPrimitives {
     /// The weight of each row (Int64); 0 if its value in `values` is NULL.
     fn weigh_count(&self, values: Option<&Column>, weights: &Buffer<u32>) -> Result<Column>;
 
-    /// For each of `rows` probe rows, the sum of `values`, a build column, over its range; NULL if all values of the
-    /// range are. Tests are not applied.
-    fn range_sum(&self, values: &Column, matches: Matches<'_>, rows: usize) -> Result<Column>;
-
-    /// For each of `rows` probe rows, the number of rows of its range (Int64) that are not NULL in `values`.
-    fn range_count(&self, values: &Column, matches: Matches<'_>, rows: usize) -> Result<Column>;
-
-    /// For each of `rows` probe rows, the least (`max`: greatest) of `values` over its range; NULL if there is none.
-    fn range_extreme(
+    /// For each of `rows` probe rows, a fold of `values`, a build column, over its range. Tests are not applied.
+    fn fold_ranges(
         &self,
+        fold: RangeFold,
         values: &Column,
         matches: Matches<'_>,
         rows: usize,
-        max: bool,
+    ) -> Result<Column>;
+
+    /// As [`FoldPrimitives::fold_ranges`], over the rows that match under the only test, which is an inequality.
+    fn fold_tested(
+        &self,
+        fold: RangeFold,
+        values: &Column,
+        matches: Matches<'_>,
+        rows: usize,
+    ) -> Result<Column>;
+
+    /// For each of `rows` build rows, a fold of `values`, a probe column, over the probe rows in whose range it is. Tests are not applied.
+    fn fold_covers(
+        &self,
+        fold: RangeFold,
+        values: &Column,
+        matches: Matches<'_>,
+        rows: usize,
     ) -> Result<Column>;
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
 use arrow::compute::{SortColumn, SortOptions, concat, lexsort_to_indices, take};
 use arrow::datatypes::UInt32Type;
+use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
@@ -57,23 +58,20 @@ impl JoinRun {
                 self.matrix.left_pool = false;
                 Ok(Some(made))
             }
-            Err(error) if step.may_shrink(&error) => {
-                if error.is_out_of_device_memory() && self.matrix.evict() {
-                    self.sink.slices.0.push(rows);
+            Err(error) => {
+                let on_device = step.may_shrink(&error);
+                let on_host = error.is_out_of_host_memory();
+                let has_left =
+                    (on_device && error.is_out_of_device_memory() && self.matrix.evict())
+                        || (on_host && self.matrix.leave_pool_once()?);
+                if !has_left && rows.len() > 1 && (on_device || on_host) {
+                    let middle = rows.start + rows.len() / 2;
+                    self.sink.slices.0.push(middle..rows.end);
+                    self.sink.slices.0.push(rows.start..middle);
                     return Ok(Some(vec![]));
                 }
-                if rows.len() == 1 {
-                    self.sink.slices.0.push(rows);
-                    return Err(error);
-                }
-                let middle = rows.start + rows.len() / 2;
-                self.sink.slices.0.push(middle..rows.end);
-                self.sink.slices.0.push(rows.start..middle);
-                Ok(Some(vec![]))
-            }
-            Err(error) => {
                 self.sink.slices.0.push(rows);
-                match error.is_out_of_host_memory() && self.matrix.leave_pool_once()? {
+                match has_left {
                     true => Ok(Some(vec![])),
                     false => Err(error),
                 }
@@ -88,12 +86,13 @@ impl JoinRun {
         let mut tiles: Vec<Tile> = chunks
             .filter(|(_, chunk)| Some(chunk.partition()) == partition)
             .map(|(left_chunk, chunk)| Tile {
+                pass: None,
                 left_chunk,
                 left: 0..chunk.rows(),
                 right: rows.clone(),
             })
             .collect();
-        let mut best = Candidates::default();
+        let mut best = Candidates::new(self.candidates_reservation()?);
         while let Some(tile) = tiles.pop() {
             self.matrix.relieve_pool(tile.left_chunk)?;
             match self.add_candidates(step, &tile, &mut best) {
@@ -133,7 +132,7 @@ impl JoinRun {
         let offsets = tile.search.offsets(device.as_ref())?;
         let total = device.total(&offsets)?;
         self.metrics.candidate_pairs.add(total as usize);
-        let mut added = Candidates::default();
+        let mut added = Candidates::new(self.candidates_reservation()?);
         let mut next = 0;
         while next < total {
             device.check_cancelled()?;
@@ -148,7 +147,7 @@ impl JoinRun {
                         let (flags, first) = self.flags(Side::Right, &tile)?;
                         device.set_flags(flags, first, pairs.of(Side::Right))?;
                     }
-                    added.add(Piece::of(device.as_ref(), &spec, &tile, &pairs)?);
+                    added.add(Piece::of(device.as_ref(), &spec, &tile, &pairs)?)?;
                 }
             }
             next = pieces.last().map_or(total, |piece| piece.end);
@@ -157,13 +156,22 @@ impl JoinRun {
             }
         }
         self.keep_best(&mut added)?;
+        added.reservation.free();
         for piece in added.pieces {
-            best.add(piece);
+            best.add(piece)?;
         }
         if best.have_grown() {
             self.keep_best(best)?;
         }
         Ok(())
+    }
+
+    /// An empty reservation in the memory pool, for what candidates have on the host.
+    fn candidates_reservation(&self) -> Result<MemoryReservation> {
+        let right = self.matrix.right();
+        let right =
+            right.ok_or_else(|| BowtieError::Internal("partners of no right chunk".into()))?;
+        Ok(right.reservation().new_empty())
     }
 
     /// Drops all candidates but the best ones of each row.
@@ -217,6 +225,12 @@ impl Piece {
         })
     }
 
+    /// Bytes on the host beside the output.
+    fn host_bytes(&self) -> usize {
+        let keys = self.keys.iter().map(|key| key.get_array_memory_size());
+        self.rows.get_array_memory_size() + keys.sum::<usize>()
+    }
+
     /// Only these of its candidates.
     fn keep(&mut self, device: &dyn Device, kept: Vec<u32>) -> Result<()> {
         let kept: ArrayRef = Arc::new(UInt32Array::from(kept));
@@ -236,18 +250,32 @@ impl Piece {
 }
 
 /// Partners of the rows of a slice, among which are the best ones of the tiles so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Candidates {
     pieces: Vec<Piece>,
+    /// For the rows and keys of the pieces.
+    reservation: MemoryReservation,
     count: usize,
     /// The number that was left when the best ones were kept last.
     kept: usize,
 }
 
 impl Candidates {
-    fn add(&mut self, piece: Piece) {
+    fn new(reservation: MemoryReservation) -> Self {
+        Self {
+            pieces: vec![],
+            reservation,
+            count: 0,
+            kept: 0,
+        }
+    }
+
+    /// Fails if the memory pool has no room for the piece.
+    fn add(&mut self, piece: Piece) -> Result<()> {
+        self.reservation.try_grow(piece.host_bytes())?;
         self.count += piece.rows.len();
         self.pieces.push(piece);
+        Ok(())
     }
 
     fn have_grown(&self) -> bool {
@@ -299,6 +327,8 @@ impl Candidates {
         self.pieces.retain(|piece| !piece.rows.is_empty());
         self.count = self.pieces.iter().map(|piece| piece.rows.len()).sum();
         self.kept = self.count;
+        let bytes = self.pieces.iter().map(Piece::host_bytes).sum();
+        self.reservation.resize(bytes);
         Ok(())
     }
 }

@@ -103,7 +103,7 @@ impl LongRanges {
             .output
             .iter()
             .map(|output| match output {
-                Output::Column(side, i) if *side == spec.theta.build => {
+                Output::Column(side, i) if *side == tile.search.build_side => {
                     let column = tile.search.cluster(device, tile.of(*side).column(*i)?)?;
                     let array = device.download(&column)?;
                     mean(&array)?;

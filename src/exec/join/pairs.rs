@@ -124,7 +124,7 @@ impl JoinRun {
     ) -> Result<DeviceBatch> {
         let device = self.device.as_ref();
         let tile = &of_tile.tile;
-        let build = self.spec.theta.build;
+        let build = tile.search.build_side;
         let mut pairs = None;
         let columns = self.spec.output.iter().map(|column| {
             let Output::Column(side, i) = column else {

@@ -6,7 +6,8 @@
 //! |---|---|---|
 //! | the grouped side (or nothing is grouped by), or a count of any, over overlapping intervals | weighted by counts of two searches (`intervals.rs`) | O(n + m) |
 //! | the grouped side (or nothing is grouped by), whose matches are counted | weighted: each value times the number of its row's matches | O(n + m) |
-//! | the build side, if the probe side is grouped and nothing is tested | folded over each probe row's range | O(n + m) |
+//! | the other side, if nothing is tested | folded over ranges, or over those in which a row is | O((n + m) log n) |
+//! | the build side, if the probe side is grouped and one inequality is tested | folded over ranges of levels by that test | O((n + m) log n) |
 //! | any side | by matches: matches are expanded, and only the arguments are gathered | O(matches) |
 //!
 //! If one aggregate needs expanded matches, all aggregates of the tile use them.
@@ -107,7 +108,7 @@ impl AggregateRun {
             if let Some(intervals) = intervals
                 && let Some(placed) = intervals.place(matrix, tile)?
             {
-                return Ok(NextTile::Placed(placed));
+                return Ok(NextTile::Placed(Box::new(placed)));
             }
             match matrix.step(step, tile, wanted, None)? {
                 TileStep::Searched(tile) => Ok(NextTile::Probed(tile)),
@@ -124,13 +125,12 @@ impl AggregateRun {
                 return Ok(());
             }
         };
-        let methods: Vec<FoldMethod> = self
-            .sink
-            .spec
-            .aggregates
-            .iter()
-            .map(|a| self.method_of(a, &tile))
-            .collect();
+        let aggregates = self.sink.spec.aggregates.iter();
+        let methods = aggregates.map(|a| self.method_of(a, &tile));
+        let methods = match methods.collect::<Result<Vec<FoldMethod>>>() {
+            Ok(methods) => methods,
+            Err(error) => return self.matrix.put_back(step, &tile.tile, error),
+        };
         let flagged = [Side::Left, Side::Right]
             .into_iter()
             .find(|side| self.spec.flags_side(*side));
@@ -369,7 +369,7 @@ impl MatchSink for GroupSink {
 /// The tile that comes next.
 enum NextTile {
     Probed(Box<ProbedTile>),
-    Placed(PlacedTile),
+    Placed(Box<PlacedTile>),
 }
 
 /// What the first step of a tile made.

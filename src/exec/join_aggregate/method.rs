@@ -7,7 +7,7 @@ use crate::ir::side::Side;
 pub(crate) enum FoldMethod {
     /// Values of the rows of this side, weighted by match counts.
     Weighed(Side),
-    /// Folds over the ranges of the grouped side's rows.
+    /// Folds over the matches of the grouped side's rows, by ranges.
     Folded,
     /// Arguments of expanded matches.
     Pairs,

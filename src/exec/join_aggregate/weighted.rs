@@ -12,6 +12,7 @@ use crate::exec::join::tiles::probed_tile::ProbedTile;
 use crate::exec::join_aggregate::group_sink::AggregateRun;
 use crate::exec::join_aggregate::method::FoldMethod;
 use crate::exec::join_aggregate::states::{SideStates, aggregate_states};
+use crate::ir::fold::RangeFold;
 use crate::ir::side::Side;
 use crate::ops::probe::ProbeResult;
 use crate::spec::aggregate::AggregateFunction;
@@ -19,24 +20,28 @@ use crate::spec::join_aggregate::{AggregateSpec, GroupSide};
 
 impl AggregateRun {
     /// How an aggregate of a tile is computed.
-    pub(crate) fn method_of(&self, aggregate: &AggregateSpec, tile: &ProbedTile) -> FoldMethod {
+    pub(crate) fn method_of(
+        &self,
+        aggregate: &AggregateSpec,
+        tile: &ProbedTile,
+    ) -> Result<FoldMethod> {
         let weighed = |side: Side| match tile.search.counts_side(side) {
             true => FoldMethod::Weighed(side),
             false => FoldMethod::Pairs,
         };
-        let probe = self.spec.theta.build.other();
-        match (self.sink.spec.group_side, aggregate.argument) {
+        let probe = tile.search.build_side.other();
+        Ok(match (self.sink.spec.group_side, aggregate.argument) {
             (GroupSide::Nothing, None) => FoldMethod::Weighed(probe),
             (GroupSide::Nothing, Some((side, _))) => weighed(side),
             (GroupSide::Side(grouped), None) => weighed(grouped),
             (GroupSide::Side(grouped), Some((side, _))) if side == grouped => weighed(grouped),
-            (GroupSide::Side(grouped), Some(_)) => {
-                match grouped == probe && tile.search.is_untested() {
+            (GroupSide::Side(_), Some((side, _))) => {
+                match tile.search.folds(self.device.as_ref(), side)? {
                     true => FoldMethod::Folded,
                     false => FoldMethod::Pairs,
                 }
             }
-        }
+        })
     }
 
     /// What must be known of a tile. If match counts of rows suffice for all aggregates, matches are never expanded.
@@ -184,28 +189,23 @@ impl AggregateRun {
         }
     }
 
-    /// Partial states for each row of the grouped side: a fold over the build rows of its range.
+    /// Partial states for each row of the grouped side: a fold over the rows that it matches of the other side, by their ranges.
     fn folded(&self, aggregate: &AggregateSpec, tile: &ProbedTile) -> Result<Vec<Arc<Column>>> {
         let device = self.device.as_ref();
         let (side, column) = aggregate
             .argument
             .ok_or_else(|| BowtieError::Internal("a fold without a column".into()))?;
         let values = tile.of(side).column(column)?;
-        let search = &tile.search;
-        Ok(match aggregate.function {
-            AggregateFunction::Count => vec![search.range_count(device, values)?],
-            AggregateFunction::Sum => vec![search.range_sum(device, values)?],
-            AggregateFunction::Avg => vec![
-                search.range_count(device, values)?,
-                search.range_sum(device, values)?,
-            ],
-            AggregateFunction::Min => vec![search.range_extreme(device, values, false)?],
-            AggregateFunction::Max => vec![search.range_extreme(device, values, true)?],
+        let folds = match aggregate.function {
+            AggregateFunction::Count => &[RangeFold::Count][..],
+            AggregateFunction::Sum => &[RangeFold::Sum],
+            AggregateFunction::Avg => &[RangeFold::Count, RangeFold::Sum],
+            AggregateFunction::Min => &[RangeFold::Min],
+            AggregateFunction::Max => &[RangeFold::Max],
             other => return Err(not_fused(other)),
-        }
-        .into_iter()
-        .map(Arc::new)
-        .collect())
+        };
+        let fold = |fold: &RangeFold| tile.search.fold(device, *fold, side, values);
+        folds.iter().map(|f| fold(f).map(Arc::new)).collect()
     }
 }
 

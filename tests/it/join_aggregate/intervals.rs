@@ -1,98 +1,15 @@
 //! Aggregates over overlapping intervals, counted by two searches: forced and stock give the same rows, on all types of
 //! ends, with NULLs, points, and intervals that end before they begin.
 
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray};
-use arrow::compute::cast;
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::prelude::SessionContext;
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
 
 use crate::join_aggregate::check::{check, tunings};
 use crate::support::answer::answer;
+use crate::support::intervals::{OVERLAPS as CONDITIONS, Shape, intervals, tables};
 use crate::support::session::{session, set};
 use crate::support::tables::{register, register_batches};
 use crate::support::tuning::Tuning;
-
-/// What the intervals of a table look like.
-#[derive(Debug, Clone, Copy)]
-struct Shape {
-    rows: usize,
-    /// Lengths are below it; with 1 all intervals are points.
-    longest: i64,
-    /// Whether one of them is a point.
-    points: bool,
-    /// Whether some end before they begin.
-    reversed: bool,
-    nulls: f64,
-    seed: u64,
-}
-
-impl Shape {
-    const PLAIN: Self = Self {
-        rows: 60,
-        longest: 12,
-        points: true,
-        reversed: false,
-        nulls: 0.1,
-        seed: 1,
-    };
-}
-
-/// The low and the high end of an interval.
-type Ends = (Option<i64>, Option<i64>);
-
-/// `id` (distinct), `lo` and `hi` of `data_type`, a key `k`, a text key `t`, and values `v` and `w`.
-fn intervals(data_type: &DataType, shape: Shape) -> RecordBatch {
-    let mut rng = StdRng::seed_from_u64(shape.seed);
-    let mut ends: Vec<Ends> = vec![];
-    for _ in 0..shape.rows {
-        let from = rng.random_range(0..50);
-        let least = i64::from(!shape.points);
-        let mut to = from + rng.random_range(least..shape.longest.max(least + 1));
-        if shape.reversed && rng.random_bool(0.2) {
-            to = from - rng.random_range(1..5);
-        }
-        let mut end = |end| (!rng.random_bool(shape.nulls)).then_some(end);
-        ends.push((end(from), end(to)));
-    }
-    let of_type = |end: fn(&Ends) -> Option<i64>| {
-        let ints: ArrayRef = Arc::new(Int64Array::from_iter(ends.iter().map(end)));
-        cast(&ints, data_type).unwrap()
-    };
-    let mut drawn = |most: i32| {
-        let value = |_| (!rng.random_bool(shape.nulls)).then(|| rng.random_range(0..most));
-        Int32Array::from_iter((0..shape.rows).map(value))
-    };
-    let (key, text, value) = (drawn(3), drawn(3), drawn(9));
-    let text = text.iter().map(|t| t.map(|t| format!("chromosome{t}")));
-    let columns: [(&str, ArrayRef); 7] = [
-        (
-            "id",
-            Arc::new(Int64Array::from_iter_values(0..shape.rows as i64)),
-        ),
-        ("lo", of_type(|ends| ends.0)),
-        ("hi", of_type(|ends| ends.1)),
-        ("k", Arc::new(key)),
-        ("t", Arc::new(StringArray::from_iter(text))),
-        (
-            "w",
-            Arc::new(Float64Array::from_iter(
-                value.iter().map(|v| v.map(f64::from)),
-            )),
-        ),
-        ("v", Arc::new(value)),
-    ];
-    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)))
-        .unwrap()
-}
-
-fn tables(ctx: &SessionContext, data_type: &DataType, r: Shape, s: Shape) {
-    register(ctx, "r", &intervals(data_type, r));
-    register(ctx, "s", &intervals(data_type, Shape { seed: 77, ..s }));
-}
 
 /// Whether the answer of `sql` is by counts of intervals.
 async fn is_counted(ctx: &SessionContext, sql: &str) -> bool {
@@ -104,18 +21,6 @@ async fn is_counted(ctx: &SessionContext, sql: &str) -> bool {
     let text = format!("{:?}", analyzed.batches);
     text.contains("indexed_intervals=")
 }
-
-/// How intervals overlap: closed, half-open and open ones, with and without keys.
-const CONDITIONS: [&str; 8] = [
-    "r.lo <= s.hi AND r.hi >= s.lo",
-    "r.lo < s.hi AND r.hi > s.lo",
-    "r.lo < s.hi AND s.lo <= r.hi",
-    "s.hi >= r.lo AND r.hi > s.lo",
-    "r.k = s.k AND r.lo <= s.hi AND r.hi >= s.lo",
-    "r.t = s.t AND r.lo < s.hi AND s.lo < r.hi",
-    "r.t = s.t AND r.k = s.k AND r.lo <= s.hi AND s.lo <= r.hi",
-    "r.k IS NOT DISTINCT FROM s.k AND r.lo <= s.hi AND s.lo <= r.hi",
-];
 
 /// Join types with the groups that can be fused with them, and aggregates that counts serve.
 const QUERIES: [(&str, &str, &str); 13] = [

@@ -4,3 +4,5 @@ mod arguments;
 mod check;
 mod fused;
 mod intervals;
+mod overlaps;
+mod two_inequalities;

@@ -16,6 +16,7 @@ use crate::device::primitives::keys::KeyPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
 use crate::error::Result;
 use crate::ir::comparison::Comparison;
+use crate::ir::fold::RangeFold;
 use crate::ir::partners::PartnerLimit;
 
 impl ThetaPrimitives for CudaDevice {
@@ -179,42 +180,74 @@ impl FoldPrimitives for CudaDevice {
         self.column_from_host(&counts)
     }
 
-    fn range_sum(&self, values: &Column, matches: Matches<'_>, rows: usize) -> Result<Column> {
-        if let Some(sums) = self.stream.range_sum(values, matches, rows)? {
-            return Ok(sums);
+    fn fold_ranges(
+        &self,
+        fold: RangeFold,
+        values: &Column,
+        matches: Matches<'_>,
+        rows: usize,
+    ) -> Result<Column> {
+        let stream = &self.stream;
+        let folded = match fold {
+            RangeFold::Count => stream.range_count(values, matches, rows)?,
+            RangeFold::Sum => stream.range_sum(values, matches, rows)?,
+            RangeFold::Min => self.range_extreme(values, matches, rows, false)?,
+            RangeFold::Max => self.range_extreme(values, matches, rows, true)?,
+        };
+        match folded {
+            Some(folded) => Ok(folded),
+            None => self.fold_on_host(values, matches, |fallback, values, matches| {
+                fallback.fold_ranges(fold, values, matches, rows)
+            }),
         }
-        self.fold_on_host(values, matches, |fallback, values, matches| {
-            fallback.range_sum(values, matches, rows)
-        })
     }
 
-    fn range_count(&self, values: &Column, matches: Matches<'_>, rows: usize) -> Result<Column> {
-        if let Some(counts) = self.stream.range_count(values, matches, rows)? {
-            return Ok(counts);
-        }
-        self.fold_on_host(values, matches, |fallback, values, matches| {
-            fallback.range_count(values, matches, rows)
-        })
+    /// By the host: there is no kernel yet.
+    fn fold_tested(
+        &self,
+        fold: RangeFold,
+        values: &Column,
+        matches: Matches<'_>,
+        rows: usize,
+    ) -> Result<Column> {
+        let values = self.column_to_host(values)?;
+        let folded = self.tested_on_host(matches, |fallback, matches| {
+            fallback.fold_tested(fold, &values, matches, rows)
+        })?;
+        self.column_from_host(&folded)
     }
 
+    /// By the host: there is no kernel yet.
+    fn fold_covers(
+        &self,
+        fold: RangeFold,
+        values: &Column,
+        matches: Matches<'_>,
+        rows: usize,
+    ) -> Result<Column> {
+        self.fold_on_host(values, matches, |fallback, values, matches| {
+            fallback.fold_covers(fold, values, matches, rows)
+        })
+    }
+}
+
+impl CudaDevice {
+    /// The least or greatest value of each range; `None` for types without a kernel.
     fn range_extreme(
         &self,
         values: &Column,
         matches: Matches<'_>,
         rows: usize,
         max: bool,
-    ) -> Result<Column> {
-        if let Some(column) = values.on_cuda()
-            && values.rows() > 0
-        {
-            let keys = match self.stream.total_keys(column, values.rows())? {
-                Some(floats) => floats,
-                None => self.order_keys(values)?.0,
-            };
-            return self.stream.range_extreme(column, &keys, matches, rows, max);
-        }
-        self.fold_on_host(values, matches, |fallback, values, matches| {
-            fallback.range_extreme(values, matches, rows, max)
-        })
+    ) -> Result<Option<Column>> {
+        let Some(column) = values.on_cuda().filter(|_| values.rows() > 0) else {
+            return Ok(None);
+        };
+        let keys = match self.stream.total_keys(column, values.rows())? {
+            Some(floats) => floats,
+            None => self.order_keys(values)?.0,
+        };
+        let extremes = self.stream.range_extreme(column, &keys, matches, rows, max);
+        extremes.map(Some)
     }
 }

@@ -383,7 +383,7 @@ impl CudaDevice {
     }
 
     /// Downloads `matches`, and calls `with` with the fallback and them.
-    fn tested_on_host<T>(
+    pub(crate) fn tested_on_host<T>(
         &self,
         matches: Matches<'_>,
         with: impl FnOnce(&crate::device::host::device::HostDevice, Matches<'_>) -> Result<T>,

@@ -1,6 +1,7 @@
 //! Theta joins on the host: ranges, zone maps, wavelet trees, pair programs, folds over ranges.
 
 pub(crate) mod choose_count;
+pub(crate) mod cover_fold;
 pub(crate) mod directory;
 pub(crate) mod expand;
 pub(crate) mod intervals;
@@ -9,5 +10,6 @@ pub(crate) mod partners;
 pub(crate) mod primitives;
 pub(crate) mod range;
 pub(crate) mod range_fold;
+pub(crate) mod tested_fold;
 pub(crate) mod wavelet_tree;
 pub(crate) mod zone_map;

@@ -9,11 +9,14 @@ use crate::device::data::ranges::{OrderedRows, Pairs, Ranges};
 use crate::device::data::structures::ZonedKeys;
 use crate::device::host::columns::values;
 use crate::device::host::device::HostDevice;
-use crate::device::host::theta::{expand, partners, range, range_fold, zone_map};
+use crate::device::host::theta::{
+    cover_fold, expand, partners, range, range_fold, tested_fold, zone_map,
+};
 use crate::device::primitives::folds::FoldPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
 use crate::error::Result;
 use crate::ir::comparison::Comparison;
+use crate::ir::fold::RangeFold;
 use crate::ir::partners::PartnerLimit;
 
 impl ThetaPrimitives for HostDevice {
@@ -109,23 +112,47 @@ impl FoldPrimitives for HostDevice {
         range_fold::weigh_count(&self.budget, values, weights)
     }
 
-    fn range_sum(&self, values: &Column, matches: Matches<'_>, rows: usize) -> Result<Column> {
-        self.pool
-            .install(|| range_fold::range_sum(&self.budget, values, matches, rows))
-    }
-
-    fn range_count(&self, values: &Column, matches: Matches<'_>, rows: usize) -> Result<Column> {
-        range_fold::range_count(&self.budget, values, matches, rows)
-    }
-
-    fn range_extreme(
+    fn fold_ranges(
         &self,
+        fold: RangeFold,
         values: &Column,
         matches: Matches<'_>,
         rows: usize,
-        max: bool,
     ) -> Result<Column> {
+        let budget = &self.budget;
+        self.pool.install(|| match fold {
+            RangeFold::Count => range_fold::range_count(budget, values, matches, rows),
+            RangeFold::Sum => range_fold::range_sum(budget, values, matches, rows),
+            RangeFold::Min => range_fold::range_extreme(budget, values, matches, rows, false),
+            RangeFold::Max => range_fold::range_extreme(budget, values, matches, rows, true),
+        })
+    }
+
+    fn fold_tested(
+        &self,
+        fold: RangeFold,
+        values: &Column,
+        matches: Matches<'_>,
+        rows: usize,
+    ) -> Result<Column> {
+        let (budget, cancelled) = (&self.budget, self.cancelled.as_ref());
         self.pool
-            .install(|| range_fold::range_extreme(&self.budget, values, matches, rows, max))
+            .install(|| tested_fold::fold_tested(budget, fold, values, matches, rows, cancelled))
+    }
+
+    fn fold_covers(
+        &self,
+        fold: RangeFold,
+        values: &Column,
+        matches: Matches<'_>,
+        rows: usize,
+    ) -> Result<Column> {
+        let budget = &self.budget;
+        match fold {
+            RangeFold::Count => cover_fold::cover_count(budget, values, matches, rows),
+            RangeFold::Sum => cover_fold::cover_sum(budget, values, matches, rows),
+            RangeFold::Min => cover_fold::cover_extreme(budget, values, matches, rows, false),
+            RangeFold::Max => cover_fold::cover_extreme(budget, values, matches, rows, true),
+        }
     }
 }

@@ -25,7 +25,7 @@ use crate::device::host::keys::order_keys::{HostKeys, order_keys, total, validit
 use crate::error::{BowtieError, Result};
 
 /// Positions, or nodes, that one node of the next level folds.
-const FAN_OUT: usize = 16;
+pub(super) const FAN_OUT: usize = 16;
 
 /// Expands `$body` with `$t` as the Arrow type of `$data_type`, for types that SUM adds exactly or as `f64`.
 macro_rules! summable {
@@ -237,7 +237,7 @@ pub(crate) fn range_extreme(
 }
 
 /// The value at each build position; NULL becomes zero.
-fn in_order<T: ArrowPrimitiveType>(
+pub(super) fn in_order<T: ArrowPrimitiveType>(
     array: &PrimitiveArray<T>,
     build: &OrderedRows,
 ) -> Result<Vec<T::Native>> {
@@ -288,7 +288,7 @@ impl NotNull {
 }
 
 /// Each probe row and its range.
-fn spans(matches: Matches<'_>) -> Result<impl Iterator<Item = (usize, usize, usize)>> {
+pub(super) fn spans(matches: Matches<'_>) -> Result<impl Iterator<Item = (usize, usize, usize)>> {
     let rows = matches.probe.rows.on_host()?;
     let bounds = matches
         .ranges
@@ -324,14 +324,14 @@ fn by_row<R: Copy + Send>(
 }
 
 /// Partial folds of 16, 256, 4096, … positions: any range folds in O(log n) steps.
-struct FoldTree<V, F> {
+pub(super) struct FoldTree<V, F> {
     levels: Vec<Vec<V>>,
     zero: V,
     combine: F,
 }
 
 impl<V: Copy, F: Fn(V, V) -> V> FoldTree<V, F> {
-    fn new(values: Vec<V>, zero: V, combine: F) -> Self {
+    pub(super) fn new(values: Vec<V>, zero: V, combine: F) -> Self {
         let mut levels = vec![values];
         while let Some(below) = levels.last().filter(|level| level.len() > FAN_OUT) {
             let level = below
@@ -347,7 +347,7 @@ impl<V: Copy, F: Fn(V, V) -> V> FoldTree<V, F> {
         }
     }
 
-    fn fold(&self, mut lo: usize, mut hi: usize) -> V {
+    pub(super) fn fold(&self, mut lo: usize, mut hi: usize) -> V {
         let mut left = self.zero;
         let mut right = self.zero;
         for level in &self.levels {

@@ -41,19 +41,19 @@ impl Matrix {
     /// Cuts the probe side of a tile, and keeps the index of its build side. False if there is no index, or too few
     /// rows.
     fn cut_probe(&mut self, tile: &Tile, parts: u64) -> bool {
-        let probe = self.spec.theta.build.other();
+        let probe = self.matched_by(tile).build.other();
         let most = tile.rows(probe).len() / self.least_rows();
         let parts = parts.min(most as u64) as usize;
-        if parts < 2 || !self.has_index() {
+        if parts < 2 || !self.has_index(tile) {
             return false;
         }
         self.tiles.extend(tile.cut(probe, parts).into_iter().rev());
         true
     }
 
-    /// Whether the build side is resident with its index.
-    fn has_index(&self) -> bool {
-        let build = match self.spec.theta.build {
+    /// Whether the build side is resident with its index for the tile.
+    fn has_index(&self, tile: &Tile) -> bool {
+        let build = match self.matched_by(tile).build {
             Side::Left => &self.resident_left,
             Side::Right => &self.resident_right,
         };
@@ -81,8 +81,8 @@ impl Matrix {
         let Some((first, second)) = halves else {
             return false;
         };
-        let side = self.spec.theta.build;
-        let has_index = self.has_index();
+        let side = self.matched_by(tile).build;
+        let has_index = self.has_index(tile);
         self.resident_left = None;
         self.resident_right = None;
         // If the index did not fit, all tiles of the same build rows are cut likewise, so that the index of a half

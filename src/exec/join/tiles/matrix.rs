@@ -25,6 +25,7 @@ use crate::error::{BowtieError, Result};
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::join::fast_paths::single_pass::{PreparedBuild, SinglePassJoin};
 use crate::exec::join::needed_columns::NeededColumns;
+use crate::exec::join::tiles::passes::Passes;
 use crate::exec::join::tiles::probed_tile::TileStep;
 use crate::exec::join::tiles::tile::Tile;
 use crate::exec::memory::spill::Spilling;
@@ -34,7 +35,7 @@ use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
 use crate::ops::build_index::BuildIndex;
 use crate::ops::probe::ProbeResult;
-use crate::spec::join::JoinSpec;
+use crate::spec::join::{JoinSpec, MatchSpec};
 
 /// Resident rows of one side, kept while the next tile needs them too.
 #[derive(Debug)]
@@ -42,10 +43,19 @@ pub(crate) struct Resident {
     pub(crate) chunk: usize,
     pub(crate) rows: Range<usize>,
     pub(crate) batch: DeviceBatch,
-    /// The index of these rows, and whether it covers comparisons or, for the whole filter, equalities alone.
-    pub(crate) index: Option<(bool, Arc<BuildIndex>)>,
+    /// The index of these rows, and what it covers.
+    pub(crate) index: Option<(Indexed, Arc<BuildIndex>)>,
     /// The rows as the build side of a single-pass join.
     pub(crate) prepared: PreparedBuild,
+}
+
+/// What an index of a side's rows covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Indexed {
+    /// The comparisons of a pass, or of the join's only one.
+    Comparisons(Option<usize>),
+    /// Equalities alone, for the whole filter.
+    Equalities,
 }
 
 /// The chunks of both sides, and the rest of the walk over their tiles.
@@ -63,6 +73,7 @@ pub(crate) struct Matrix {
     pub(crate) tiles: Vec<Tile>,
     pub(crate) resident_left: Option<Resident>,
     pub(crate) resident_right: Option<Resident>,
+    pub(crate) passes: Passes,
     /// The left and the right chunk for which guards were last evaluated, and whether they hold.
     pub(crate) guarded: Option<((usize, usize), bool)>,
     pub(crate) spilling: Option<Spilling>,
@@ -85,6 +96,7 @@ impl Matrix {
         metrics: DeviceMetrics,
     ) -> Self {
         Self {
+            passes: Passes::of(&spec),
             device,
             spec,
             needed,
@@ -128,6 +140,14 @@ impl Matrix {
                 Ok(resident.batch.clone())
             }
             _ => self.upload(Side::Left, left_chunk, &rows),
+        }
+    }
+
+    /// The condition by which the matches of a tile are found.
+    pub(crate) fn matched_by(&self, tile: &Tile) -> &MatchSpec {
+        match tile.pass {
+            Some(pass) => self.passes.spec(pass),
+            None => &self.spec.theta,
         }
     }
 
@@ -203,6 +223,7 @@ impl Matrix {
             .enumerate()
             .filter(|(_, left)| left.partition() == chunk.partition())
             .map(|(left_chunk, left)| Tile {
+                pass: None,
                 left_chunk,
                 left: 0..left.rows(),
                 right: 0..chunk.rows(),

@@ -3,6 +3,7 @@
 
 pub(crate) mod cut;
 pub(crate) mod matrix;
+pub(crate) mod passes;
 pub(crate) mod probed_tile;
 pub(crate) mod step;
 pub(crate) mod tile;

@@ -7,7 +7,7 @@ use crate::device::data::batch::DeviceBatch;
 use crate::error::{BowtieError, Result};
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::join::fast_paths::single_pass::{PreparedBuild, SinglePassJoin};
-use crate::exec::join::tiles::matrix::{Matrix, Resident};
+use crate::exec::join::tiles::matrix::{Indexed, Matrix, Resident};
 use crate::exec::join::tiles::probed_tile::{ProbedTile, TileStep};
 use crate::exec::join::tiles::tile::Tile;
 use crate::exec::memory::step::Step;
@@ -47,8 +47,35 @@ impl Matrix {
         {
             return Ok(TileStep::Joined(joined));
         }
-        self.search(tile, wanted, whole_filter)
-            .map(|tile| TileStep::Searched(Box::new(tile)))
+        let passes = match (whole_filter, tile.pass) {
+            (false, None) => self.passes_of(tile)?,
+            _ => None,
+        };
+        let Some([first, second]) = passes else {
+            let searched = self.search(tile, wanted, whole_filter)?;
+            return Ok(TileStep::Searched(Box::new(searched)));
+        };
+        let of_pass = |pass| Tile {
+            pass: Some(pass),
+            ..tile.clone()
+        };
+        let searched = self.search(&of_pass(first), wanted, whole_filter)?;
+        self.metrics.indexed_by("overlap_ranges");
+        self.tiles.push(of_pass(second));
+        Ok(TileStep::Searched(Box::new(searched)))
+    }
+
+    /// The passes in which the matches of a resident tile are found; `None` if they are all found at once.
+    fn passes_of(&mut self, tile: &Tile) -> Result<Option<[usize; 2]>> {
+        let left = &self.left[tile.left_chunk];
+        let right = self.right.as_ref();
+        let right = right.ok_or_else(|| BowtieError::Internal("passes of no chunk".into()))?;
+        let parts = |side: Side, index: usize| match side {
+            Side::Left => left.parts(index),
+            Side::Right => right.parts(index),
+        };
+        self.passes
+            .choose((tile.left_chunk, self.right_chunks), parts)
     }
 
     /// Uploads the sides of a tile that are not resident. Returns whether the whole filter must be evaluated on its
@@ -138,14 +165,21 @@ impl Matrix {
 
         let _timer = self.metrics.prepare_time.timer();
         let device = self.device.as_ref();
-        let theta = &self.spec.theta;
+        let theta = match tile.pass {
+            Some(pass) => self.passes.spec(pass),
+            None => &self.spec.theta,
+        };
         let program = self.spec.program.as_ref();
+        let covered = match whole_filter {
+            true => Indexed::Equalities,
+            false => Indexed::Comparisons(tile.pass),
+        };
         let (build, probe) = match theta.build {
             Side::Left => (&mut *left, &*right),
             Side::Right => (&mut *right, &*left),
         };
         let index = match &build.index {
-            Some((comparisons, index)) if *comparisons != whole_filter => Arc::clone(index),
+            Some((of, index)) if *of == covered => Arc::clone(index),
             _ => {
                 let (batch, other) = (&build.batch, &probe.batch);
                 let index = BuildIndex::build(device, theta, program, batch, other, !whole_filter)?;
@@ -156,7 +190,7 @@ impl Matrix {
                 if let Some(technique) = index.set_technique() {
                     self.metrics.indexed_by(technique);
                 }
-                build.index = Some((!whole_filter, Arc::clone(&index)));
+                build.index = Some((covered, Arc::clone(&index)));
                 index
             }
         };

@@ -14,6 +14,9 @@ pub(crate) const LEAST_SETS: usize = 1;
 /// Some rows of a left chunk by some rows of the current right chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tile {
+    /// The only pass in which its matches are found, of those of [`Passes`](crate::exec::join::tiles::passes::Passes); `None` if they are all found in
+    /// one, or if its passes are not chosen yet.
+    pub pass: Option<usize>,
     pub left_chunk: usize,
     pub left: Range<usize>,
     pub right: Range<usize>,
@@ -76,6 +79,7 @@ mod tests {
 
     fn tile(left: Range<usize>, right: Range<usize>) -> Tile {
         Tile {
+            pass: None,
             left_chunk: 3,
             left,
             right,

@@ -5,6 +5,7 @@ use crate::device::cuda::tests::*;
 use crate::device::primitives::folds::FoldPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
+use crate::ir::fold::RangeFold;
 
 /// Compares sums, counts and extremes over ranges, and weighted values.
 pub(crate) fn same_folds(
@@ -72,16 +73,36 @@ pub(crate) fn same_folds(
             }
         };
         let m = sides.probe_rows;
-        same(
-            host.range_count(&column, of_host, m).unwrap(),
-            gpu.range_count(&column_on_gpu, of_gpu, m).unwrap(),
-            "range_count",
-        );
-        for max in [false, true] {
+        let is_summed = array.data_type() != &DataType::Utf8;
+        for fold in [
+            RangeFold::Count,
+            RangeFold::Min,
+            RangeFold::Max,
+            RangeFold::Sum,
+        ] {
+            if fold != RangeFold::Sum || is_summed {
+                same(
+                    host.fold_ranges(fold, &column, of_host, m).unwrap(),
+                    gpu.fold_ranges(fold, &column_on_gpu, of_gpu, m).unwrap(),
+                    &format!("{fold:?} of ranges"),
+                );
+            }
+        }
+        // As many values as there are probe rows.
+        let rows = Vec::from_iter((0..m as u32).map(|row| row % (array.len() as u32).max(1)));
+        let of_probe = match array.is_empty() {
+            true => new_null_array(array.data_type(), m),
+            false => take(&array, &UInt32Array::from(rows), None).unwrap(),
+        };
+        let probe_column = host.upload(from_ref(&of_probe)).unwrap();
+        let probe_on_gpu = gpu.upload(from_ref(&of_probe)).unwrap();
+        for fold in [RangeFold::Count, RangeFold::Min, RangeFold::Max] {
             same(
-                host.range_extreme(&column, of_host, m, max).unwrap(),
-                gpu.range_extreme(&column_on_gpu, of_gpu, m, max).unwrap(),
-                "range_extreme",
+                host.fold_covers(fold, &probe_column, of_host, sides.rows)
+                    .unwrap(),
+                gpu.fold_covers(fold, &probe_on_gpu, of_gpu, sides.rows)
+                    .unwrap(),
+                &format!("{fold:?} of covers"),
             );
         }
         same(
@@ -90,7 +111,7 @@ pub(crate) fn same_folds(
                 .unwrap(),
             "weigh_count",
         );
-        if array.data_type() != &DataType::Utf8 {
+        if is_summed {
             let sum = host.sum(&column).unwrap();
             let sum_on_gpu = gpu.download(&gpu.sum(&column_on_gpu).unwrap()).unwrap();
             same_sum(sum.on_host().unwrap(), &sum_on_gpu, &what);
@@ -99,20 +120,15 @@ pub(crate) fn same_folds(
                 gpu.weigh(&column_on_gpu, &weights_on_gpu).unwrap(),
                 "weigh",
             );
-            same(
-                host.range_sum(&column, of_host, m).unwrap(),
-                gpu.range_sum(&column_on_gpu, of_gpu, m).unwrap(),
-                "range_sum",
-            );
         }
     }
     for array in close_floats(&words) {
         let column = host.upload(from_ref(&array)).unwrap();
         let column_on_gpu = gpu.upload(from_ref(&array)).unwrap();
-        for max in [false, true] {
+        for fold in [RangeFold::Min, RangeFold::Max] {
             let m = sides.probe_rows;
-            let of_host = host.range_extreme(&column, of_host, m, max).unwrap();
-            let of_gpu = gpu.range_extreme(&column_on_gpu, of_gpu, m, max).unwrap();
+            let of_host = host.fold_ranges(fold, &column, of_host, m).unwrap();
+            let of_gpu = gpu.fold_ranges(fold, &column_on_gpu, of_gpu, m).unwrap();
             let of_gpu = gpu.download(&of_gpu).unwrap();
             assert_eq!(
                 of_host.on_host().unwrap(),

@@ -3,7 +3,10 @@
 use crate::device::cuda::tests::*;
 use crate::device::cuda::theta::zone_map::on_gpu as on_zoned;
 use crate::device::data::ranges::Ranges;
+use crate::device::primitives::folds::FoldPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
+use crate::ir::fold::RangeFold;
 
 const INEQUALITIES: [Comparison; 4] = [
     Comparison::Lt,
@@ -163,6 +166,50 @@ fn counts_of_two_inequalities_are_the_hosts() {
                     exists.on_host().unwrap(),
                     &down(&gpu, &exists_on_gpu),
                     "{what}: exists"
+                );
+            }
+        }
+    }
+}
+
+/// Folds under each inequality, of values with NULLs.
+#[test]
+fn folds_under_a_test_are_the_hosts() {
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
+    let mut random = Random(13);
+    for (i, n) in [1, 16, 17, 1000, 4097].into_iter().enumerate() {
+        let m = [1, 31, 257, 900][i % 4];
+        let (keys, words) = (random.words(n, i % 6), random.words(m, i % 6));
+        let ranges = ranges_like(&mut random, i % 6, n, m);
+        let searched = Searched::of(&host, &gpu, keys, words, ranges);
+        let drawn = random.words(n, 0);
+        let values = drawn
+            .iter()
+            .map(|word| (word % 5 > 0).then_some((word % 1000) as i64));
+        let values: ArrayRef = Arc::new(Int64Array::from_iter(values));
+        let column = host.upload(from_ref(&values)).unwrap();
+        let column_on_gpu = gpu.upload(from_ref(&values)).unwrap();
+        for op in INEQUALITIES {
+            for fold in [
+                RangeFold::Count,
+                RangeFold::Sum,
+                RangeFold::Min,
+                RangeFold::Max,
+            ] {
+                let tests = [test(&searched.host, op)];
+                let of_host = host
+                    .fold_tested(fold, &column, matches(&searched.host, &tests), m)
+                    .unwrap();
+                let tests = [test(&searched.gpu, op)];
+                let of_gpu = gpu
+                    .fold_tested(fold, &column_on_gpu, matches(&searched.gpu, &tests), m)
+                    .unwrap();
+                assert_eq!(
+                    of_host.on_host().unwrap(),
+                    &gpu.download(&of_gpu).unwrap(),
+                    "{n} x {m}, {op}, {fold:?}"
                 );
             }
         }

@@ -1,0 +1,295 @@
+//! Folds over ranges of which one inequality is tested, without the matches: level by level of a wavelet matrix (Claude, Navarro & Ordóñez
+//! 2015). In: ranges of build positions, keys of the test by position, and a column of the build side. Out: a column of folds, one for each
+//! probe row.
+//!
+//! The keys are replaced by their ranks, so that a probe row matches the positions of its range with a rank below its *bound*. Positions are
+//! partitioned by one bit of the ranks after the other, the highest first. Where the bound has the bit, the positions of the range without
+//! it are matches, and neighbours behind the partition: a range to fold. The others go on to the next bit. So a row folds one range a level,
+//! and all rows together take O((n + m) log n). Only one level is held at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow::array::{Array, ArrowPrimitiveType, AsArray, Int64Array, PrimitiveArray, UInt32Array};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::compute::take;
+use arrow::datatypes::*;
+use rayon::prelude::*;
+
+use crate::device::budget::Budget;
+use crate::device::data::column::Column;
+use crate::device::data::matches::{Matches, Test};
+use crate::device::host::keys::order_keys::{HostKeys, order_keys, total, validity};
+use crate::device::host::theta::range_fold::{FoldTree, in_order, summable};
+use crate::device::host::theta::zone_map::ZonedKeys;
+use crate::error::{BowtieError, Result};
+use crate::ir::comparison::Comparison;
+use crate::ir::fold::RangeFold;
+
+/// Bytes of a build and of a probe position beside the values.
+const BUILD_BYTES: usize = 24;
+const PROBE_BYTES: usize = 12;
+/// The most bytes that a value and its folds take.
+const VALUE_BYTES: usize = 64;
+
+/// For each of `rows` probe rows, a fold of `values` over the matches of one inequality inside of its range.
+pub(crate) fn fold_tested(
+    budget: &Arc<Budget>,
+    fold: RangeFold,
+    values: &Column,
+    matches: Matches<'_>,
+    rows: usize,
+    cancelled: &AtomicBool,
+) -> Result<Column> {
+    let [test] = matches.tests else {
+        return Err(BowtieError::Internal("folds of several tests".into()));
+    };
+    let array = values.on_host()?;
+    let (n, m) = (matches.build.len(), matches.ranges.rows());
+    let bytes = n * (BUILD_BYTES + VALUE_BYTES) + m * (PROBE_BYTES + VALUE_BYTES);
+    let _scratch = budget.lease(bytes as u64, "folds under a test")?;
+    let lease = budget.lease(rows as u64 * 16, "folds under a test")?;
+    let levels = Levels {
+        cancelled,
+        ..Levels::new(test, matches)?
+    };
+    let valid = validity(array);
+    let build_rows = matches.build.rows.on_host()?;
+    let is_there = |row: &u32| u32::from(valid.as_ref().is_none_or(|v| v.value(*row as usize)));
+    let counts = || -> Result<Vec<u32>> {
+        let counted = build_rows.iter().map(is_there).collect();
+        let counts = levels.fold(
+            counted,
+            0,
+            |a, b| a + b,
+            prefixes(0, |a, b| a + b, |a, b| a - b),
+        )?;
+        placed(matches, rows, 0, &counts)
+    };
+    let nulls = || -> Result<Option<NullBuffer>> {
+        let counts = counts()?;
+        Ok(Some(
+            BooleanBuffer::collect_bool(rows, |row| counts[row] > 0).into(),
+        ))
+    };
+    let folded = match fold {
+        RangeFold::Count => {
+            let counts = counts()?.into_iter().map(i64::from);
+            Column::host(Arc::new(Int64Array::from_iter_values(counts)), lease)
+        }
+        RangeFold::Min | RangeFold::Max => {
+            let keys = match total(budget, array)? {
+                Some(floats) => floats,
+                None => order_keys(budget, values)?.0,
+            };
+            let keys = HostKeys::new(&keys)?;
+            // (key, row), with inverted keys for the maximum, so that the extreme is the least.
+            let nothing = (u64::MAX, u32::MAX);
+            let of_row = |row: &u32| match keys.is_valid(*row as usize) {
+                true => {
+                    let word = keys.words[*row as usize];
+                    (if fold == RangeFold::Max { !word } else { word }, *row)
+                }
+                false => nothing,
+            };
+            let least = |a: (u64, u32), b: (u64, u32)| if b < a { b } else { a };
+            let candidates = build_rows.iter().map(of_row).collect();
+            let extremes = levels.fold(candidates, nothing, least, trees(nothing, least))?;
+            let extremes = placed(matches, rows, nothing, &extremes)?;
+            let extremes: UInt32Array = extremes
+                .into_iter()
+                .map(|(_, row)| (row != u32::MAX).then_some(row))
+                .collect();
+            Column::host(take(array, &extremes, None)?, lease)
+        }
+        RangeFold::Sum => {
+            if let Some(floats) = array.as_primitive_opt::<Float64Type>() {
+                let add = |a: f64, b: f64| a + b;
+                let ordered = in_order(floats, matches.build)?;
+                let sums = levels.fold(ordered, 0.0, add, trees(0.0, add))?;
+                let sums = placed(matches, rows, 0.0, &sums)?;
+                let sums = PrimitiveArray::<Float64Type>::new(sums.into(), nulls()?);
+                return Ok(Column::host(Arc::new(sums), lease));
+            }
+            summable!(array.data_type(), T => {
+                type Native = <T as ArrowPrimitiveType>::Native;
+                let zero = Native::default();
+                let (add, sub) = (|a: Native, b: Native| a.add_wrapping(b), |a: Native, b| a.sub_wrapping(b));
+                let ordered = in_order(array.as_primitive::<T>(), matches.build)?;
+                let sums = levels.fold(ordered, zero, add, prefixes(zero, add, sub))?;
+                let sums = placed(matches, rows, zero, &sums)?;
+                let sums = PrimitiveArray::<T>::new(sums.into(), nulls()?)
+                    .with_data_type(array.data_type().clone());
+                Ok::<_, BowtieError>(Column::host(Arc::new(sums), lease))
+            })?
+        }
+    };
+    Ok(folded)
+}
+
+/// A function of ranges of a level's values.
+type OfRange<V> = Box<dyn Fn(usize, usize) -> V + Send + Sync>;
+
+/// Folds ranges by differences of prefix folds.
+fn prefixes<V: Copy + Send + Sync + 'static>(
+    zero: V,
+    add: impl Fn(V, V) -> V + Copy + Send + Sync + 'static,
+    sub: impl Fn(V, V) -> V + Copy + Send + Sync + 'static,
+) -> impl Fn(Vec<V>) -> OfRange<V> {
+    move |values| {
+        let mut prefix = Vec::with_capacity(values.len() + 1);
+        let mut sum = zero;
+        prefix.push(sum);
+        for value in values {
+            sum = add(sum, value);
+            prefix.push(sum);
+        }
+        Box::new(move |lo, hi| sub(prefix[hi], prefix[lo]))
+    }
+}
+
+/// Folds ranges by a tree, without subtraction.
+fn trees<V: Copy + Send + Sync + 'static>(
+    zero: V,
+    combine: impl Fn(V, V) -> V + Copy + Send + Sync + 'static,
+) -> impl Fn(Vec<V>) -> OfRange<V> {
+    move |values| {
+        let tree = FoldTree::new(values, zero, combine);
+        Box::new(move |lo, hi| tree.fold(lo, hi))
+    }
+}
+
+/// The value of each probe position, at the index of its row; `missing` for rows without a position.
+fn placed<V: Copy>(matches: Matches<'_>, rows: usize, missing: V, values: &[V]) -> Result<Vec<V>> {
+    let mut placed = vec![missing; rows];
+    for (row, value) in matches.probe.rows.on_host()?.iter().zip(values) {
+        placed[*row as usize] = *value;
+    }
+    Ok(placed)
+}
+
+/// What the levels are made of.
+struct Levels<'a> {
+    /// The rank of each build position: matches have ranks below a bound.
+    ranks: Vec<u32>,
+    /// Of each probe position.
+    bounds: Vec<u32>,
+    lo: &'a [u32],
+    hi: &'a [u32],
+    cancelled: &'a AtomicBool,
+}
+
+/// A probe position on a level: its range, and the folds of the levels above.
+struct Walker<V> {
+    lo: u32,
+    hi: u32,
+    folded: V,
+}
+
+impl<'a> Levels<'a> {
+    fn new(test: &Test<'_>, matches: Matches<'a>) -> Result<Self> {
+        static NEVER: AtomicBool = AtomicBool::new(false);
+        let keys = test.build.0.get::<ZonedKeys>()?.keys();
+        let words = test.probe.0.get::<ZonedKeys>()?.keys();
+        let mut by_key: Vec<(u64, u32)> = keys.iter().copied().zip(0..).collect();
+        by_key.par_sort_unstable();
+        // Where greater keys match, ranks are counted from the greatest key.
+        let descending = match test.op {
+            Comparison::Lt | Comparison::LtEq => false,
+            Comparison::Gt | Comparison::GtEq => true,
+            op => return Err(BowtieError::Internal(format!("folds under {op:?}"))),
+        };
+        let n = by_key.len() as u32;
+        let mut ranks = vec![0; by_key.len()];
+        for (rank, (_, position)) in (0..).zip(&by_key) {
+            ranks[*position as usize] = if descending { n - 1 - rank } else { rank };
+        }
+        let bounds = words.par_iter().map(|word| {
+            let below = |word: &u64| by_key.partition_point(|(key, _)| key < word) as u32;
+            let to = |word: &u64| by_key.partition_point(|(key, _)| key <= word) as u32;
+            match test.op {
+                Comparison::Lt => below(word),
+                Comparison::LtEq => to(word),
+                Comparison::Gt => n - to(word),
+                _ => n - below(word),
+            }
+        });
+        Ok(Self {
+            ranks,
+            bounds: bounds.collect(),
+            lo: matches.ranges.lo.on_host()?,
+            hi: matches.ranges.hi.on_host()?,
+            cancelled: &NEVER,
+        })
+    }
+
+    /// The fold of each probe position's matches. `ranges` makes a function of ranges of the values of a level.
+    fn fold<V: Copy + Send + Sync>(
+        &self,
+        mut values: Vec<V>,
+        zero: V,
+        combine: impl Fn(V, V) -> V + Sync,
+        ranges: impl Fn(Vec<V>) -> OfRange<V>,
+    ) -> Result<Vec<V>> {
+        let n = self.ranks.len();
+        let ends = self.lo.par_iter().zip(self.hi);
+        let mut walkers: Vec<Walker<V>> = ends
+            .map(|(lo, hi)| Walker {
+                lo: *lo,
+                hi: *hi,
+                folded: zero,
+            })
+            .collect();
+        let mut ranks = self.ranks.clone();
+        // A bound may be n itself.
+        for bit in (0..usize::BITS - n.leading_zeros()).rev() {
+            if self.cancelled.load(Ordering::Relaxed) {
+                return Err(BowtieError::Cancelled);
+            }
+            // How many positions before each one are without the bit.
+            let mut zeros = Vec::with_capacity(n + 1);
+            let (mut ones, mut values_of_ones) = (vec![], vec![]);
+            let mut next = Vec::with_capacity(n);
+            let mut next_values = Vec::with_capacity(n);
+            for (rank, value) in ranks.iter().zip(&values) {
+                zeros.push(next.len() as u32);
+                match rank >> bit & 1 {
+                    0 => {
+                        next.push(*rank);
+                        next_values.push(*value);
+                    }
+                    _ => {
+                        ones.push(*rank);
+                        values_of_ones.push(*value);
+                    }
+                }
+            }
+            let of_zeros = next.len() as u32;
+            zeros.push(of_zeros);
+            let of_range = ranges(next_values.clone());
+            next.append(&mut ones);
+            next_values.append(&mut values_of_ones);
+            let each = walkers
+                .par_iter_mut()
+                .zip(&self.bounds)
+                .with_min_len(1 << 12);
+            each.filter(|(walker, _)| walker.lo < walker.hi)
+                .for_each(|(walker, bound)| {
+                    let (lo, hi) = (zeros[walker.lo as usize], zeros[walker.hi as usize]);
+                    match bound >> bit & 1 {
+                        0 => (walker.lo, walker.hi) = (lo, hi),
+                        _ => {
+                            if lo < hi {
+                                let matched = of_range(lo as usize, hi as usize);
+                                walker.folded = combine(walker.folded, matched);
+                            }
+                            walker.lo = of_zeros + (walker.lo - lo);
+                            walker.hi = of_zeros + (walker.hi - hi);
+                        }
+                    }
+                });
+            (ranks, values) = (next, next_values);
+        }
+        Ok(walkers.into_iter().map(|walker| walker.folded).collect())
+    }
+}
