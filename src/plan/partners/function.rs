@@ -5,16 +5,18 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::catalog::view::ViewTable;
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::alias::AliasGenerator;
 use datafusion::common::{Column, DFSchema, JoinType, ScalarValue, TableReference};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions::expr_fn::abs;
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{
-    Expr, ExprSchemable, LogicalPlanBuilder, SortExpr, cast, lit, when,
+    Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, SortExpr, cast, lit, when,
 };
 
 use crate::plan::cache::state_of::state_of;
+use crate::plan::partners::intervals::{Ends, NearestIntervals};
 use crate::plan::partners::numbered::{FirstPartners, columns_of};
 use crate::plan::query_text::query_plan;
 
@@ -175,9 +177,6 @@ impl TableFunctionImpl for PartnersFunction {
         let (left, right) = (side(0, "left")?, side(1, "right")?);
         let schemas = [left.schema().as_ref(), right.schema().as_ref()];
         let on = self.columns(&self.needed(arguments, 2, "on")?, schemas)?;
-        let Ok([[left_on, right_on]]) = <[_; 1]>::try_from(on) else {
-            return Err(self.error("on is one column, or left column = right column"));
-        };
         let by = match self.text(arguments, 3, "by")? {
             Some(by) => self.columns(&by, schemas)?,
             None => vec![],
@@ -186,6 +185,19 @@ impl TableFunctionImpl for PartnersFunction {
         let tolerance = arguments
             .get(5)
             .filter(|tolerance| !matches!(tolerance, Expr::Literal(value, _) if value.is_null()));
+        let [left_on, right_on] = match (self, on.as_slice()) {
+            (_, [on]) => on.clone(),
+            (Self::Nearest, [start, stop]) => {
+                let ends = [start, stop];
+                return self.intervals([left, right], ends, &by, k, tolerance, names);
+            }
+            (Self::Nearest, _) => {
+                return Err(self.error(
+                    "on is one column, or the beginning and the end of intervals: each is a name, or left column = right column",
+                ));
+            }
+            _ => return Err(self.error("on is one column, or left column = right column")),
+        };
         let types = [
             left_on.get_type(schemas[0])?,
             right_on.get_type(schemas[1])?,
@@ -246,13 +258,61 @@ impl TableFunctionImpl for PartnersFunction {
         };
         let of_left = left.schema().as_ref().clone();
         let (plan, partners) = wanted.of(left, inside.build()?, names)?;
-        let columns = output(&of_left, right.schema(), partners, &by);
+        let columns = output(&of_left, right.schema(), partners, &by, None);
         let plan = LogicalPlanBuilder::from(plan).project(columns)?.build()?;
         Ok(Arc::new(ViewTable::new(plan, None)))
     }
 }
 
 impl PartnersFunction {
+    /// Each row of the left side with its nearest intervals. `ends`: the beginning and the end of both sides.
+    fn intervals(
+        self,
+        [left, right]: [LogicalPlan; 2],
+        ends: [&[Expr; 2]; 2],
+        by: &[[Expr; 2]],
+        k: u64,
+        within: Option<&Expr>,
+        names: &AliasGenerator,
+    ) -> Result<Arc<dyn TableProvider>> {
+        let schemas = [left.schema().as_ref(), right.schema().as_ref()];
+        let mut common: Option<DataType> = None;
+        for [left, right] in ends {
+            let types = [left.get_type(schemas[0])?, right.get_type(schemas[1])?];
+            let of_end = self.common_type(&types, within)?;
+            common = Some(match common {
+                Some(known) => self.common_type(&[known, of_end], within)?,
+                None => of_end,
+            });
+        }
+        let common = common.unwrap_or(DataType::Int64);
+        let of_side = |side: usize| {
+            let [start, stop] = ends.map(|end| cast(end[side].clone(), common.clone()));
+            Ends { start, stop }
+        };
+        let gap = |greater: &Expr, less: &Expr| {
+            let number = self.number(&common)?;
+            Ok(cast(greater.clone(), number.clone()) - cast(less.clone(), number))
+        };
+        let bound = |on: &Expr, is_earlier: bool| {
+            let within = within.map(|within| self.bound(on, within, &common, is_earlier));
+            within.transpose()
+        };
+        let nearest = NearestIntervals {
+            left: of_side(0),
+            right: of_side(1),
+            by,
+            k,
+            gap: &gap,
+            bound: &bound,
+        };
+        let (of_left, of_right) = (left.schema().clone(), right.schema().clone());
+        let (plan, partners, distance) = nearest.of(left, right, names)?;
+        let columns = output(&of_left, &of_right, partners, by, Some(distance));
+        let plan = LogicalPlanBuilder::from(plan).project(columns)?.build()?;
+        Ok(Arc::new(ViewTable::new(plan, None)))
+    }
+
     /// The type in which both columns are compared. With a tolerance it is one whose differences neither wrap nor lose what the tolerance tells.
     fn common_type(self, types: &[DataType; 2], tolerance: Option<&Expr>) -> Result<DataType> {
         let [left, right] = types;
@@ -323,9 +383,9 @@ impl PartnersFunction {
         }
     }
 
-    /// The distance of two values of a type, as a number.
-    fn distance(self, left: &Expr, right: &Expr, common: &DataType) -> Result<Expr> {
-        let number = match common {
+    /// The type of a distance of values of a type.
+    fn number(self, common: &DataType) -> Result<DataType> {
+        Ok(match common {
             t if t.is_integer() && *t != DataType::UInt64 => DataType::Int64,
             t if t.is_floating() => DataType::Float64,
             t if t.is_decimal() => t.clone(),
@@ -335,7 +395,12 @@ impl PartnersFunction {
                     "the nearest rows need numbers or times, not {common}: CAST them"
                 )));
             }
-        };
+        })
+    }
+
+    /// The distance of two values of a type, as a number.
+    fn distance(self, left: &Expr, right: &Expr, common: &DataType) -> Result<Expr> {
+        let number = self.number(common)?;
         let as_number = |side: &Expr| match *common == number {
             true => side.clone(),
             false => cast(side.clone(), number.clone()),
@@ -344,19 +409,24 @@ impl PartnersFunction {
     }
 }
 
-/// The columns of the left side, then those of the right one without the keys; a name that is taken gets `_right`.
-fn output(left: &DFSchema, right: &DFSchema, partners: Vec<Expr>, by: &[[Expr; 2]]) -> Vec<Expr> {
+/// The columns of the left side, then those of the right one without the keys, and a distance; a name that is taken gets `_right`.
+fn output(
+    left: &DFSchema,
+    right: &DFSchema,
+    partners: Vec<Expr>,
+    by: &[[Expr; 2]],
+    distance: Option<Expr>,
+) -> Vec<Expr> {
     let mut taken: Vec<String> = left.fields().iter().map(|f| f.name().clone()).collect();
     let mut columns: Vec<Expr> = columns_of(left)
         .zip(left.fields())
         .map(|(column, field)| column.alias(field.name()))
         .collect();
     let rights = columns_of(right).zip(right.fields()).zip(partners);
-    for ((column, field), partner) in rights {
-        if by.iter().any(|[_, key]| *key == column) {
-            continue;
-        }
-        let mut name = field.name().clone();
+    let rights = rights.filter(|((column, _), _)| by.iter().all(|[_, key]| key != column));
+    let rights = rights.map(|((_, field), partner)| (field.name().clone(), partner));
+    let distance = distance.map(|distance| ("distance".to_string(), distance));
+    for (mut name, partner) in rights.chain(distance) {
         while taken.contains(&name) {
             name.push_str("_right");
         }

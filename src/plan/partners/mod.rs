@@ -2,6 +2,7 @@
 //! filter of it above a join. Out: an [`ExtendedJoinExec`](crate::plan::extended_join::ExtendedJoinExec) in their place, if bowtie can keep partners by ranges.
 
 pub(crate) mod function;
+mod intervals;
 pub(crate) mod lateral;
 pub(crate) mod numbered;
 pub(crate) mod ranked;

@@ -5,6 +5,7 @@
 
 mod forms;
 mod functions;
+mod intervals;
 mod names;
 mod oracle;
 mod types;
