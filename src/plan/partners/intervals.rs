@@ -121,44 +121,53 @@ impl NearestIntervals<'_> {
         ];
 
         // In each branch the right side's columns have other names.
+        let width = right.schema().fields().len();
+        let column_names: Vec<String> = (0..width).map(|i| format!("column_{i}")).collect();
+        let of_row = || {
+            key_names
+                .iter()
+                .map(String::as_str)
+                .chain(["start", "stop"])
+        };
         let mut union: Option<LogicalPlanBuilder> = None;
         for (plan, columns) in branches {
-            let of_branch = |expr: &Expr| renamed(expr, &right, &columns);
-            let (begins, ends) = (of_branch(begins)?, of_branch(ends)?);
-            let nothing = (self.gap)(&start, &start)?;
-            let distance = when(begins.clone().gt(stop.clone()), (self.gap)(&begins, &stop)?)
-                .when(ends.clone().lt(start.clone()), (self.gap)(&start, &ends)?)
-                .otherwise(nothing)?;
-            let columns = columns.into_iter().enumerate();
-            let columns = columns.map(|(i, column)| column.alias(format!("column_{i}")));
-            let keys = key_names.iter().map(|name| of(&outside, name).alias(name));
-            let projected = keys
-                .chain([start.clone().alias("start"), stop.clone().alias("stop")])
-                .chain(columns)
-                .chain([
-                    begins.alias("begins"),
-                    ends.alias("ends"),
-                    distance.alias("distance"),
-                ]);
-            let branch = LogicalPlanBuilder::from(plan).project(projected.collect::<Vec<_>>())?;
+            let columns = columns.into_iter().zip(&column_names);
+            let columns = columns.map(|(column, name)| column.alias(name));
+            let projected = of_row().map(|name| of(&outside, name).alias(name));
+            let projected = projected.chain(columns).collect::<Vec<_>>();
+            let branch = LogicalPlanBuilder::from(plan).project(projected)?;
             union = Some(match union {
                 Some(union) => union.union(branch.build()?)?,
                 None => branch,
             });
         }
+        let union = union.unwrap_or_else(|| LogicalPlanBuilder::empty(false));
         let unqualified = |name: &str| Expr::Column(Column::new_unqualified(name));
-        let of_row = key_names
-            .iter()
-            .map(String::as_str)
-            .chain(["start", "stop"]);
-        let order = ["distance", "begins", "ends"]
-            .map(|name| SortExpr::new(unqualified(name), true, false));
+        let of_union: Vec<Expr> = column_names.iter().map(|name| unqualified(name)).collect();
+        let of_candidate = |expr: &Expr| renamed(expr, &right, &of_union);
+        let (begins, ends) = (of_candidate(begins)?, of_candidate(ends)?);
+        let (start, stop) = (unqualified("start"), unqualified("stop"));
+        let ahead_by = (self.gap)(&begins, &stop)?;
+        let behind_by = (self.gap)(&start, &ends)?;
+        let distance = when(begins.clone().gt(stop.clone()), ahead_by)
+            .when(ends.clone().lt(start.clone()), behind_by)
+            .otherwise((self.gap)(&start, &start)?)?;
+        let candidate = of_row()
+            .map(unqualified)
+            .chain(of_union.iter().cloned())
+            .chain([
+                begins.alias("begins"),
+                ends.alias("ends"),
+                distance.alias("distance"),
+            ]);
+        let order = ["distance", "begins", "ends"];
+        let order = order.map(|name| SortExpr::new(unqualified(name), true, false));
         let place = row_number()
-            .partition_by(of_row.map(unqualified).collect())
+            .partition_by(of_row().map(unqualified).collect())
             .order_by(order.to_vec())
             .build()?;
-        let union = union.unwrap_or_else(|| LogicalPlanBuilder::empty(false));
         let nearest = union
+            .project(candidate.collect::<Vec<_>>())?
             .window([place.alias("place")])?
             .filter(unqualified("place").lt_eq(lit(self.k)))?
             .alias(candidates.clone())?
@@ -177,8 +186,7 @@ impl NearestIntervals<'_> {
         let plan = LogicalPlanBuilder::from(left)
             .join_on(nearest, JoinType::Left, on.collect::<Vec<_>>())?
             .build()?;
-        let columns = 0..right.schema().fields().len();
-        let columns = columns.map(|i| of(&candidates, &format!("column_{i}")));
+        let columns = column_names.iter().map(|name| of(&candidates, name));
         Ok((plan, columns.collect(), of(&candidates, "distance")))
     }
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod brute_force;
 pub(crate) mod choose_count;
+pub(crate) mod cover_fold;
 pub(crate) mod cross_product;
 pub(crate) mod intervals;
 pub(crate) mod pair_program;

@@ -217,7 +217,7 @@ impl FoldPrimitives for CudaDevice {
         self.column_from_host(&folded)
     }
 
-    /// By the host: there is no kernel yet.
+    /// Extremes and sums of floats by the host: there is no kernel yet.
     fn fold_covers(
         &self,
         fold: RangeFold,
@@ -225,9 +225,17 @@ impl FoldPrimitives for CudaDevice {
         matches: Matches<'_>,
         rows: usize,
     ) -> Result<Column> {
-        self.fold_on_host(values, matches, |fallback, values, matches| {
-            fallback.fold_covers(fold, values, matches, rows)
-        })
+        let folded = match fold {
+            RangeFold::Count => self.stream.cover_count(values, matches, rows)?,
+            RangeFold::Sum => self.stream.cover_sum(values, matches, rows)?,
+            RangeFold::Min | RangeFold::Max => None,
+        };
+        match folded {
+            Some(folded) => Ok(folded),
+            None => self.fold_on_host(values, matches, |fallback, values, matches| {
+                fallback.fold_covers(fold, values, matches, rows)
+            }),
+        }
     }
 }
 

@@ -240,7 +240,7 @@ impl Stream {
                 memory(&matches.probe.rows)?,
             ];
             match sum.by_prefix {
-                Some((scan, kernel)) => {
+                Some((scan, kernel, _)) => {
                     let prefix = self.scan(scan, &ordered, n, "range sums")?;
                     let args = (
                         (&prefix).into(),
@@ -387,7 +387,12 @@ fn tree_levels(n: usize) -> impl Iterator<Item = (usize, usize)> {
 }
 
 /// A resident column from the buffers that a kernel wrote.
-fn made(data_type: DataType, values: Memory, valid: Option<Memory>, rows: usize) -> Column {
+pub(super) fn made(
+    data_type: DataType,
+    values: Memory,
+    valid: Option<Memory>,
+    rows: usize,
+) -> Column {
     let values = Values {
         data_type,
         values,

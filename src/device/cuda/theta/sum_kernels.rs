@@ -18,6 +18,9 @@ pub(crate) enum Whole {
 /// Prefix sums, bounds of ranges, probe rows, sums by probe row, and ranges.
 pub(crate) type RangeSum = Kernel<(U64, U64, U64, U64, U64, U32)>;
 
+/// Values, their validity, bounds of ranges, probe rows, differences by build position, and ranges.
+pub(crate) type CoverSteps = Kernel<(U64, U64, U64, U64, U64, U64, U32)>;
+
 /// The kernels that add values of a type, and bytes of a value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sum {
@@ -28,8 +31,8 @@ pub(crate) struct Sum {
     pub(crate) in_order: Kernel<(U64, U64, U64, U64, U32)>,
     /// Adds a whole column, if there is such a kernel.
     pub(crate) whole: Option<Whole>,
-    /// Sums of ranges as differences of prefix sums; `None` for floats, which are added by trees.
-    pub(crate) by_prefix: Option<(Scan, RangeSum)>,
+    /// Sums of ranges as differences of prefix sums, and what sums of covers are prefix sums of; `None` for floats, which are added by trees.
+    pub(crate) by_prefix: Option<(Scan, RangeSum, CoverSteps)>,
 }
 
 /// The kernels for a type; `None` if it has none.
@@ -41,7 +44,11 @@ pub(crate) fn sum_of(data_type: &DataType) -> Option<Sum> {
                 weigh: kernels::FOLD_WEIGH_I64,
                 in_order: kernels::FOLD_IN_ORDER_I64,
                 whole: Some(Whole::Integers(kernels::FOLD_SUM_I64)),
-                by_prefix: Some((EXCLUSIVE_I64, kernels::FOLD_RANGE_I64)),
+                by_prefix: Some((
+                    EXCLUSIVE_I64,
+                    kernels::FOLD_RANGE_I64,
+                    kernels::FOLD_COVER_STEPS_I64,
+                )),
             })
         }
         DataType::Decimal128(..) => Some(Sum {
@@ -49,14 +56,22 @@ pub(crate) fn sum_of(data_type: &DataType) -> Option<Sum> {
             weigh: kernels::FOLD_WEIGH_I128,
             in_order: kernels::FOLD_IN_ORDER_I128,
             whole: Some(Whole::Integers(kernels::FOLD_SUM_I128)),
-            by_prefix: Some((EXCLUSIVE_I128, kernels::FOLD_RANGE_I128)),
+            by_prefix: Some((
+                EXCLUSIVE_I128,
+                kernels::FOLD_RANGE_I128,
+                kernels::FOLD_COVER_STEPS_I128,
+            )),
         }),
         DataType::Decimal32(..) => Some(Sum {
             bytes: 4,
             weigh: kernels::FOLD_WEIGH_I32,
             in_order: kernels::FOLD_IN_ORDER_I32,
             whole: None,
-            by_prefix: Some((EXCLUSIVE_U32, kernels::FOLD_RANGE_I32)),
+            by_prefix: Some((
+                EXCLUSIVE_U32,
+                kernels::FOLD_RANGE_I32,
+                kernels::FOLD_COVER_STEPS_I32,
+            )),
         }),
         DataType::Float64 => Some(Sum {
             bytes: 8,

@@ -96,7 +96,15 @@ pub(crate) fn same_folds(
         };
         let probe_column = host.upload(from_ref(&of_probe)).unwrap();
         let probe_on_gpu = gpu.upload(from_ref(&of_probe)).unwrap();
-        for fold in [RangeFold::Count, RangeFold::Min, RangeFold::Max] {
+        for fold in [
+            RangeFold::Count,
+            RangeFold::Min,
+            RangeFold::Max,
+            RangeFold::Sum,
+        ] {
+            if fold == RangeFold::Sum && !is_summed {
+                continue;
+            }
             same(
                 host.fold_covers(fold, &probe_column, of_host, sides.rows)
                     .unwrap(),
