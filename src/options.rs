@@ -87,7 +87,7 @@ options! {
     host_cache / with_host_cache: CacheSize = CacheSize::Auto,
     /// Most rows of a chunk; auto: as many as fit the device's memory.
     chunk_rows / with_chunk_rows: ChunkRows = ChunkRows::AUTO,
-    /// Algorithm of theta joins. auto: chosen by the condition; range: a range of one sorted column; dominance: a range of one sorted column, and tests of the other comparisons by zone maps; tiles: all pairs are tested.
+    /// Algorithm of theta joins. auto: chosen by the condition; range: a range of one sorted column; dominance: a range of one sorted column, and tests of the other comparisons by zone maps, or, where intervals overlap, two range joins; tiles: all pairs are tested.
     theta_strategy / with_theta_strategy: ThetaStrategy = ThetaStrategy::AUTO,
     /// Algorithm of equi-joins without inequalities. auto: chosen by the device for the keys; direct: the key is an array index, or a bit where only existence matters; hash: one hash table (NPHJ); partitioned_hash: a hash table for each partition of unique build keys, sorted partitions for duplicate keys (PHJ); sort_merge: both sides sorted (SMJ).
     equi_join_strategy / with_equi_join_strategy: EquiJoinStrategy = EquiJoinStrategy::AUTO,

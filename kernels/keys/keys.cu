@@ -99,6 +99,26 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     each_row(n, [=](u32 i) { return bit_at(bits, i); }, [=](u32 i, bool set) { out[i] = set; });
 }
 
+// Sets `found[0]` if a row with a key in `low` has none in `high`, or one that is less, or equal if `strictly` is not 0.
+// Bound: bytes, 16 read a row. Launch: blocks of 256, a block for each 1024 rows; both bitmaps may be null.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    keys_disordered(const u64* __restrict__ low, const u32* __restrict__ low_valid, const u64* __restrict__ high,
+                    const u32* __restrict__ high_valid, u32 strictly, u32* __restrict__ found, u32 n) {
+    each_row(
+        n,
+        [=](u32 i) {
+            const u64 from = low[i];
+            const u64 to = high[i];
+            const bool ordered = from < to || (from == to && strictly == 0);
+            return bit_at(low_valid, i) && !(ordered && bit_at(high_valid, i));
+        },
+        [=](u32, bool disordered) {
+            if (disordered) {
+                *found = 1;
+            }
+        });
+}
+
 // Words of the rows in a sort's order so far, for its next pass: `out[i]` is the word of row `rows[i]` (of row i where
 // `rows` is null), XORed with `flip`, whose bits are set for a descending order; 0 for a NULL, and `valid` may be null.
 // Bound: a row id, a word and a bit read at random, 8 bytes written a row. Launch: blocks of 256, a block for each 1024

@@ -363,8 +363,8 @@ impl Probe {
         .map(Arc::new)
     }
 
-    /// Whether [`Probe::fold`] serves the values of `side`, and costs less than all matches.
-    pub(crate) fn folds(&self, device: &dyn Device, side: Side) -> Result<bool> {
+    /// Whether `folds` calls of [`Probe::fold`] serve the values of `side`, and cost less than all matches.
+    pub(crate) fn folds(&self, device: &dyn Device, side: Side, folds: usize) -> Result<bool> {
         if self.is_untested() {
             return Ok(true);
         }
@@ -376,7 +376,7 @@ impl Probe {
         let levels = u64::from(usize::BITS - build.leading_zeros());
         let rows = (build + self.positions()) as u64;
         let matches = device.total(&self.offsets(device)?)?;
-        Ok(matches > rows * levels * LEVEL_ROW / MATCH)
+        Ok(matches > rows * levels * folds as u64 * LEVEL_ROW / MATCH)
     }
 
     /// For each row of the other side, a fold over the matches of `values`, a column of `side`; see [`Probe::folds`].

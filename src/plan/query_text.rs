@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
@@ -119,11 +119,20 @@ where
     if let Ok(runtime) = Handle::try_current()
         && runtime.runtime_flavor() == RuntimeFlavor::MultiThread
     {
-        let waited = || block_in_place(|| runtime.block_on(planning()));
-        // It panics in a `LocalSet`, and nothing tells beforehand whether it would. A `LocalSet` is not of a worker thread, so workers
-        // go on while its thread waits.
-        return catch_unwind(AssertUnwindSafe(waited))
-            .unwrap_or_else(|_| on_own_thread(|| runtime.block_on(planning())));
+        let has_begun = Cell::new(false);
+        let waited = || {
+            block_in_place(|| {
+                has_begun.set(true);
+                runtime.block_on(planning())
+            })
+        };
+        // It panics in a `LocalSet` before it begins, and nothing tells beforehand whether it would. A `LocalSet` is not of a worker
+        // thread, so workers go on while its thread waits.
+        return match catch_unwind(AssertUnwindSafe(waited)) {
+            Ok(planned) => planned,
+            Err(panic) if has_begun.get() => resume_unwind(panic),
+            Err(_) => on_own_thread(|| runtime.block_on(planning())),
+        };
     }
     on_own_thread(|| {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -142,6 +151,6 @@ fn on_own_thread(plan: impl FnOnce() -> Result<LogicalPlan> + Send) -> Result<Lo
             plan()
         });
         let planned = waiting.join();
-        planned.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        planned.unwrap_or_else(|panic| resume_unwind(panic))
     })
 }

@@ -1,10 +1,6 @@
 //! Guards: conditions on a tile's values under which a rewritten condition is exact.
 
-use std::sync::Arc;
-
-use arrow::array::{Array, ArrayRef, AsArray, Float32Array, Float64Array, downcast_integer};
-use arrow::compute::kernels::cmp::{lt, lt_eq};
-use arrow::compute::kernels::numeric::add;
+use arrow::array::{Array, ArrayRef, AsArray, downcast_integer};
 use arrow::compute::{cast, max, min};
 use arrow::datatypes::{DataType, Float64Type};
 
@@ -25,13 +21,6 @@ pub(crate) enum Guard {
     Finite((Side, usize)),
     /// No value is NULL.
     NotNull((Side, usize)),
-    /// No interval `low ..= high` of a side ends before it begins, and (if `strictly`) none is empty. A row that has `low` has `high`.
-    Ordered {
-        side: Side,
-        low: usize,
-        high: usize,
-        strictly: bool,
-    },
 }
 
 /// Beyond it a difference of two floats may be infinite, or a slack of a few units in the last place underflow.
@@ -72,16 +61,6 @@ impl Guard {
                     _ => true,
                 }
             }
-            Self::Ordered {
-                side,
-                low,
-                high,
-                strictly,
-            } => {
-                let (low, high) = (parts(side, low)?, parts(side, high)?);
-                let mut ends = low.as_ref().iter().zip(high.as_ref());
-                ends.all(|(low, high)| are_ordered(low, high, strictly))
-            }
             Self::Finite((side, index)) => parts(side, index)?.as_ref().iter().all(|part| {
                 let Ok(values) = cast(part, &DataType::Float64) else {
                     return false;
@@ -93,44 +72,6 @@ impl Guard {
                     .all(|v| v.is_finite() && v.abs() <= LARGEST_FLOAT)
             }),
         })
-    }
-}
-
-/// Whether each `low` has a `high` that is not less (if `strictly`, that is greater).
-fn are_ordered(low: &ArrayRef, high: &ArrayRef, strictly: bool) -> bool {
-    if low.len() != high.len() {
-        return false;
-    }
-    let (Some(low), Some(high)) = (with_one_zero(low), with_one_zero(high)) else {
-        return false;
-    };
-    let ordered = match strictly {
-        true => lt(&low, &high),
-        false => lt_eq(&low, &high),
-    };
-    let Ok(ordered) = ordered else {
-        return false;
-    };
-    // NULL where one of the ends is.
-    let ordered = match ordered.nulls() {
-        Some(nulls) => ordered.values() & nulls.inner(),
-        None => ordered.values().clone(),
-    };
-    let without = low.logical_null_count();
-    let satisfied = match low.logical_nulls() {
-        Some(nulls) => (&ordered & nulls.inner()).count_set_bits(),
-        None => ordered.count_set_bits(),
-    };
-    satisfied + without == low.len()
-}
-
-/// The values, with 0.0 in place of −0.0, from which it does not differ as a key.
-fn with_one_zero(values: &ArrayRef) -> Option<ArrayRef> {
-    match values.data_type() {
-        DataType::Float64 => add(values, &Float64Array::new_scalar(0.0)).ok(),
-        DataType::Float32 => add(values, &Float32Array::new_scalar(0.0)).ok(),
-        DataType::Float16 => None,
-        _ => Some(Arc::clone(values)),
     }
 }
 
@@ -172,7 +113,9 @@ fn extremes(array: &ArrayRef) -> Extremes {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::Int32Array;
+    use std::sync::Arc;
+
+    use arrow::array::{Float64Array, Int32Array};
 
     use super::*;
 
@@ -196,42 +139,6 @@ mod tests {
         };
         assert!(holds(true));
         assert!(!holds(false));
-    }
-
-    #[test]
-    fn intervals_must_not_end_before_they_begin() {
-        let holds = |low: ArrayRef, high: ArrayRef, strictly| {
-            let guard = Guard::Ordered {
-                side: Side::Left,
-                low: 0,
-                high: 1,
-                strictly,
-            };
-            let part =
-                |_, column| Ok::<_, ()>([Arc::clone(if column == 0 { &low } else { &high })]);
-            guard.holds(part).unwrap()
-        };
-        let ints = |values: &[Option<i32>]| Arc::new(Int32Array::from(values.to_vec())) as ArrayRef;
-        let low = ints(&[Some(1), None, None, Some(5)]);
-        let high = ints(&[Some(1), None, Some(0), Some(6)]);
-        assert!(holds(Arc::clone(&low), Arc::clone(&high), false));
-        assert!(!holds(Arc::clone(&low), high, true));
-        assert!(holds(
-            Arc::clone(&low),
-            ints(&[Some(2), None, None, Some(6)]),
-            true
-        ));
-        assert!(!holds(
-            Arc::clone(&low),
-            ints(&[None, None, None, Some(6)]),
-            false
-        ));
-        assert!(!holds(low, ints(&[Some(2), None, None, Some(4)]), false));
-        let floats = |value: f64| Arc::new(Float64Array::from(vec![value])) as ArrayRef;
-        assert!(holds(floats(0.0), floats(-0.0), false));
-        assert!(!holds(floats(-0.0), floats(0.0), true));
-        assert!(holds(floats(-1.0), floats(f64::NAN), true));
-        assert!(holds(ints(&[]), ints(&[]), true));
     }
 
     #[test]

@@ -5,7 +5,6 @@ use arrow::datatypes::{DataType, IntervalUnit};
 use crate::ir::comparison::Comparison;
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
-use crate::spec::guard::Guard;
 use crate::spec::join::{ColumnComparison, JoinSpec, MatchSpec, SideInput};
 
 /// The columns of a side's intervals, by index in its input.
@@ -95,13 +94,22 @@ impl IntervalOverlap {
     }
 }
 
-/// The passes that find the overlaps of a join's intervals, if these satisfy the guards.
+/// What intervals of a side must be: `low ..= high` does not end before it begins, and (if `strictly`) is not empty. A row that has `low` has
+/// `high`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ordered {
+    pub ends: Ends,
+    pub strictly: bool,
+}
+
+/// The passes that find the overlaps of a join's intervals, if these are ordered.
 ///
 /// Of two intervals that overlap, one begins inside the other one. So the overlaps are those of two range joins, by the beginnings of a
 /// side each, in which nothing is tested. Both together find each overlap once.
 #[derive(Debug, Clone)]
 pub(crate) struct OverlapPasses {
-    pub guards: [Guard; 2],
+    /// Of the left and of the right side.
+    pub ordered: [Ordered; 2],
     pub passes: [MatchSpec; 2],
 }
 
@@ -161,15 +169,13 @@ impl IntervalOverlap {
                 Side::Left => (left, self.high_op),
                 Side::Right => (right, self.low_op),
             };
-            Guard::Ordered {
-                side,
-                low: ends.low,
-                high: ends.high,
+            Ordered {
+                ends,
                 strictly: side == first && matches!(op, Comparison::Lt | Comparison::Gt),
             }
         };
         OverlapPasses {
-            guards: [ordered(Side::Left), ordered(Side::Right)],
+            ordered: [ordered(Side::Left), ordered(Side::Right)],
             passes: [by_left, by_right],
         }
     }

@@ -28,6 +28,9 @@ pub(crate) trait KeyPrimitives {
     /// The same keys, NULL in all rows but those whose bit is set in `of_rows`.
     fn keys_among(&self, keys: Keys, of_rows: &Bits) -> Result<Keys>;
 
+    /// Whether each row with a key in `low` has one in `high`, of the same domain, that is not less (if `strictly`, that is greater).
+    fn are_ordered(&self, low: &Keys, high: &Keys, strictly: bool) -> Result<bool>;
+
     /// Group ids of the rows of `base` by equality of all columns: dense from 0, in any order; `NO_GROUP` for rows with
     /// a NULL unless `null_equal`.
     fn group_keys(&self, base: &[&Column], null_equal: bool) -> Result<(Buffer<u32>, GroupDomain)>;

@@ -61,17 +61,17 @@ impl JoinRun {
             Err(error) => {
                 let on_device = step.may_shrink(&error);
                 let on_host = error.is_out_of_host_memory();
-                let has_left =
+                let made_room =
                     (on_device && error.is_out_of_device_memory() && self.matrix.evict())
                         || (on_host && self.matrix.leave_pool_once()?);
-                if !has_left && rows.len() > 1 && (on_device || on_host) {
+                if !made_room && rows.len() > 1 && (on_device || on_host) {
                     let middle = rows.start + rows.len() / 2;
                     self.sink.slices.0.push(middle..rows.end);
                     self.sink.slices.0.push(rows.start..middle);
                     return Ok(Some(vec![]));
                 }
                 self.sink.slices.0.push(rows);
-                match has_left {
+                match made_room {
                     true => Ok(Some(vec![])),
                     false => Err(error),
                 }
@@ -95,7 +95,7 @@ impl JoinRun {
         let mut best = Candidates::new(self.candidates_reservation()?);
         while let Some(tile) = tiles.pop() {
             self.matrix.relieve_pool(tile.left_chunk)?;
-            match self.add_candidates(step, &tile, &mut best) {
+            match self.candidates_of(&tile, step) {
                 Err(error) if step.may_shrink(&error) && tile.left.len() > LEAST_ROWS => {
                     let middle = tile.left.start + tile.left.len() / 2;
                     self.matrix.resident_left = None;
@@ -103,7 +103,11 @@ impl JoinRun {
                         tiles.push(tile.with(Side::Left, half));
                     }
                 }
-                added => added?,
+                // After a failure from here on the slice begins anew.
+                added => best.add_all(added?)?,
+            }
+            if best.have_grown() {
+                self.keep_best(&mut best)?;
             }
         }
         self.keep_best(&mut best)?;
@@ -116,13 +120,8 @@ impl JoinRun {
             .collect())
     }
 
-    /// Adds the best matches of a tile to the candidates; none if it fails.
-    fn add_candidates(
-        &mut self,
-        step: &Step<'_>,
-        tile: &Tile,
-        best: &mut Candidates,
-    ) -> Result<()> {
+    /// The best matches of a tile.
+    fn candidates_of(&mut self, tile: &Tile, step: &Step<'_>) -> Result<Candidates> {
         let TileStep::Searched(tile) = self.matrix.step(step, tile, ProbeResult::Pairs, None)?
         else {
             return Err(BowtieError::Internal("a single pass of partners".into()));
@@ -156,14 +155,7 @@ impl JoinRun {
             }
         }
         self.keep_best(&mut added)?;
-        added.reservation.free();
-        for piece in added.pieces {
-            best.add(piece)?;
-        }
-        if best.have_grown() {
-            self.keep_best(best)?;
-        }
-        Ok(())
+        Ok(added)
     }
 
     /// An empty reservation in the memory pool, for what candidates have on the host.
@@ -233,18 +225,18 @@ impl Piece {
 
     /// Only these of its candidates.
     fn keep(&mut self, device: &dyn Device, kept: Vec<u32>) -> Result<()> {
+        let count = kept.len();
         let kept: ArrayRef = Arc::new(UInt32Array::from(kept));
-        self.rows = take(&self.rows, &kept, None)?;
-        for key in &mut self.keys {
-            *key = take(key, &kept, None)?;
-        }
-        let rows = kept.len();
+        let rows = take(&self.rows, &kept, None)?;
+        let keys = self.keys.iter().map(|key| take(key, &kept, None));
+        let keys = keys.collect::<std::result::Result<_, _>>()?;
         let ids = Arc::into_inner(device.upload(&[kept])?)
             .ok_or_else(|| BowtieError::Internal("the device kept row ids".into()))?
             .into_row_ids()?;
         let columns =
             (0..self.output.columns()).map(|i| self.output.any(i)?.gather(device, &ids).map(Some));
-        self.output = DeviceBatch::new(rows, columns.collect::<Result<_>>()?);
+        let output = DeviceBatch::new(count, columns.collect::<Result<_>>()?);
+        (self.rows, self.keys, self.output) = (rows, keys, output);
         Ok(())
     }
 }
@@ -278,6 +270,12 @@ impl Candidates {
         Ok(())
     }
 
+    fn add_all(&mut self, mut others: Self) -> Result<()> {
+        others.reservation.free();
+        let mut pieces = others.pieces.drain(..);
+        pieces.try_for_each(|piece| self.add(piece))
+    }
+
     fn have_grown(&self) -> bool {
         self.count > GROWTH * self.kept.max(LEAST_ROWS)
     }
@@ -290,6 +288,9 @@ impl Candidates {
         if self.pieces.is_empty() {
             return Ok(());
         }
+        // All of them in one array each.
+        let copied = self.reservation.new_empty();
+        copied.try_grow(self.reservation.size())?;
         let rows = all(&|piece| &piece.rows)?;
         let mut columns = vec![SortColumn {
             values: Arc::clone(&rows),

@@ -125,9 +125,7 @@ impl AggregateRun {
                 return Ok(());
             }
         };
-        let aggregates = self.sink.spec.aggregates.iter();
-        let methods = aggregates.map(|a| self.method_of(a, &tile));
-        let methods = match methods.collect::<Result<Vec<FoldMethod>>>() {
+        let methods = match self.methods_of(&tile) {
             Ok(methods) => methods,
             Err(error) => return self.matrix.put_back(step, &tile.tile, error),
         };

@@ -168,7 +168,9 @@ impl IntervalCounts {
     ) -> Result<Option<PlacedTile>> {
         let left_rows = matrix.left()[tile.left_chunk].rows();
         let is_declined = matches!(self.chunks[tile.left_chunk].cover, Cover::Declined);
-        if tile.left != (0..left_rows) || is_declined || matrix.bring(tile)? {
+        // The matches of another pass are merged already.
+        let is_partly_merged = tile.pass.is_some();
+        if is_partly_merged || tile.left != (0..left_rows) || is_declined || matrix.bring(tile)? {
             return Ok(None);
         }
         let (left, right) = matrix.resident_sides()?;

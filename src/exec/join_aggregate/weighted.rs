@@ -19,29 +19,40 @@ use crate::spec::aggregate::AggregateFunction;
 use crate::spec::join_aggregate::{AggregateSpec, GroupSide};
 
 impl AggregateRun {
-    /// How an aggregate of a tile is computed.
-    pub(crate) fn method_of(
-        &self,
-        aggregate: &AggregateSpec,
-        tile: &ProbedTile,
-    ) -> Result<FoldMethod> {
+    /// How each aggregate of a tile is computed.
+    pub(crate) fn methods_of(&self, tile: &ProbedTile) -> Result<Vec<FoldMethod>> {
+        let aggregates = &self.sink.spec.aggregates;
         let weighed = |side: Side| match tile.search.counts_side(side) {
             true => FoldMethod::Weighed(side),
             false => FoldMethod::Pairs,
         };
         let probe = tile.search.build_side.other();
-        Ok(match (self.sink.spec.group_side, aggregate.argument) {
-            (GroupSide::Nothing, None) => FoldMethod::Weighed(probe),
-            (GroupSide::Nothing, Some((side, _))) => weighed(side),
-            (GroupSide::Side(grouped), None) => weighed(grouped),
-            (GroupSide::Side(grouped), Some((side, _))) if side == grouped => weighed(grouped),
-            (GroupSide::Side(_), Some((side, _))) => {
-                match tile.search.folds(self.device.as_ref(), side)? {
-                    true => FoldMethod::Folded,
-                    false => FoldMethod::Pairs,
+        let folded = match self.sink.spec.group_side {
+            GroupSide::Nothing => None,
+            GroupSide::Side(grouped) => {
+                let other = grouped.other();
+                let of_other = aggregates.iter().filter(
+                    |aggregate| matches!(aggregate.argument, Some((side, _)) if side == other),
+                );
+                let folds: usize = of_other
+                    .map(|a| folds_of(a.function).map_or(1, <[_]>::len))
+                    .sum();
+                match folds > 0 && tile.search.folds(self.device.as_ref(), other, folds)? {
+                    true => Some(FoldMethod::Folded),
+                    false => None,
                 }
             }
-        })
+        };
+        let methods = aggregates.iter().map(|aggregate| {
+            match (self.sink.spec.group_side, aggregate.argument) {
+                (GroupSide::Nothing, None) => FoldMethod::Weighed(probe),
+                (GroupSide::Nothing, Some((side, _))) => weighed(side),
+                (GroupSide::Side(grouped), None) => weighed(grouped),
+                (GroupSide::Side(grouped), Some((side, _))) if side == grouped => weighed(grouped),
+                (GroupSide::Side(_), Some(_)) => folded.unwrap_or(FoldMethod::Pairs),
+            }
+        });
+        Ok(methods.collect())
     }
 
     /// What must be known of a tile. If match counts of rows suffice for all aggregates, matches are never expanded.
@@ -196,14 +207,8 @@ impl AggregateRun {
             .argument
             .ok_or_else(|| BowtieError::Internal("a fold without a column".into()))?;
         let values = tile.of(side).column(column)?;
-        let folds = match aggregate.function {
-            AggregateFunction::Count => &[RangeFold::Count][..],
-            AggregateFunction::Sum => &[RangeFold::Sum],
-            AggregateFunction::Avg => &[RangeFold::Count, RangeFold::Sum],
-            AggregateFunction::Min => &[RangeFold::Min],
-            AggregateFunction::Max => &[RangeFold::Max],
-            other => return Err(not_fused(other)),
-        };
+        let folds = folds_of(aggregate.function);
+        let folds = folds.ok_or_else(|| not_fused(aggregate.function))?;
         let fold = |fold: &RangeFold| tile.search.fold(device, *fold, side, values);
         folds.iter().map(|f| fold(f).map(Arc::new)).collect()
     }
@@ -211,6 +216,18 @@ impl AggregateRun {
 
 /// The states of an aggregate, by its number, for each row of a side.
 type StatesOf<'a> = &'a dyn Fn(usize, &AggregateSpec) -> Result<Vec<Arc<Column>>>;
+
+/// The states of an aggregate over ranges; `None` if it has none.
+fn folds_of(function: AggregateFunction) -> Option<&'static [RangeFold]> {
+    Some(match function {
+        AggregateFunction::Count => &[RangeFold::Count],
+        AggregateFunction::Sum => &[RangeFold::Sum],
+        AggregateFunction::Avg => &[RangeFold::Count, RangeFold::Sum],
+        AggregateFunction::Min => &[RangeFold::Min],
+        AggregateFunction::Max => &[RangeFold::Max],
+        _ => return None,
+    })
+}
 
 /// An internal error: the rule does not fuse this function with a join.
 fn not_fused(function: AggregateFunction) -> BowtieError {

@@ -6,6 +6,7 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::catalog::view::ViewTable;
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::alias::AliasGenerator;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Column, DFSchema, JoinType, ScalarValue, TableReference};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions::expr_fn::abs;
@@ -275,24 +276,45 @@ impl PartnersFunction {
         within: Option<&Expr>,
         names: &AliasGenerator,
     ) -> Result<Arc<dyn TableProvider>> {
-        let schemas = [left.schema().as_ref(), right.schema().as_ref()];
-        let mut common: Option<DataType> = None;
-        for [left, right] in ends {
-            let types = [left.get_type(schemas[0])?, right.get_type(schemas[1])?];
-            let of_end = self.common_type(&types, within)?;
-            common = Some(match common {
-                Some(known) => self.common_type(&[known, of_end], within)?,
-                None => of_end,
-            });
+        // Each of them is read several times.
+        for side in [&left, &right] {
+            let is_volatile = |plan: &LogicalPlan| {
+                let expressions = plan.expressions();
+                Ok(expressions.iter().any(Expr::is_volatile))
+            };
+            if side.exists(is_volatile)? {
+                return Err(self.error(
+                    "a query of intervals has a volatile function, such as random(): make a table of it first",
+                ));
+            }
         }
-        let common = common.unwrap_or(DataType::Int64);
+        let schemas = [left.schema().as_ref(), right.schema().as_ref()];
+        let [[left_start, right_start], [left_stop, right_stop]] = ends;
+        let starts = [
+            left_start.get_type(schemas[0])?,
+            right_start.get_type(schemas[1])?,
+        ];
+        let stops = [
+            left_stop.get_type(schemas[0])?,
+            right_stop.get_type(schemas[1])?,
+        ];
+        let common_of = |tolerance| {
+            let ends = [
+                self.common_type(&starts, tolerance)?,
+                self.common_type(&stops, tolerance)?,
+            ];
+            self.common_type(&ends, tolerance)
+        };
+        let (common, plain) = (common_of(within)?, common_of(None)?);
+        let number = self.number(&plain)?;
         let of_side = |side: usize| {
             let [start, stop] = ends.map(|end| cast(end[side].clone(), common.clone()));
             Ends { start, stop }
         };
         let gap = |greater: &Expr, less: &Expr| {
-            let number = self.number(&common)?;
-            Ok(cast(greater.clone(), number.clone()) - cast(less.clone(), number))
+            // In the unit of the ends, whatever that of the greatest distance.
+            let as_number = |end: &Expr| cast(cast(end.clone(), plain.clone()), number.clone());
+            Ok(as_number(greater) - as_number(less))
         };
         let bound = |on: &Expr, is_earlier: bool| {
             let within = within.map(|within| self.bound(on, within, &common, is_earlier));
@@ -304,6 +326,7 @@ impl PartnersFunction {
             by,
             k,
             gap: &gap,
+            nothing: cast(lit(0), number.clone()),
             bound: &bound,
         };
         let (of_left, of_right) = (left.schema().clone(), right.schema().clone());

@@ -38,6 +38,8 @@ pub(super) struct NearestIntervals<'a> {
     pub(super) k: u64,
     /// The distance of two values, of which the first one is greater.
     pub(super) gap: &'a dyn Fn(&Expr, &Expr) -> Result<Expr>,
+    /// That of intervals that overlap.
+    pub(super) nothing: Expr,
     /// The earliest (`true`) and the latest value within the greatest distance of a value; `None` without one.
     pub(super) bound: &'a dyn Fn(&Expr, bool) -> Result<Option<Expr>>,
 }
@@ -151,7 +153,7 @@ impl NearestIntervals<'_> {
         let behind_by = (self.gap)(&start, &ends)?;
         let distance = when(begins.clone().gt(stop.clone()), ahead_by)
             .when(ends.clone().lt(start.clone()), behind_by)
-            .otherwise((self.gap)(&start, &start)?)?;
+            .otherwise(self.nothing.clone())?;
         let candidate = of_row()
             .map(unqualified)
             .chain(of_union.iter().cloned())

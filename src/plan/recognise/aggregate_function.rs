@@ -91,7 +91,7 @@ pub(crate) fn sums_in_own_type(
     Ok(sum.is_some_and(|sum| same_width(sum, argument)))
 }
 
-/// Types that `weigh` and `range_sum` add, and whose sums have the same width in DataFusion.
+/// Types that `weigh` and `fold_ranges` add, and whose sums have the same width in DataFusion.
 fn same_width(sum: &DataType, argument: &DataType) -> bool {
     use DataType::*;
     match (sum, argument) {

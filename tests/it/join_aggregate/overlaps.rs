@@ -203,3 +203,21 @@ async fn points_in_ranges() {
         }
     }
 }
+
+/// Ends that are cast to the other side's type may become equal.
+#[tokio::test]
+async fn ends_that_a_cast_makes_equal() {
+    let ctx = session();
+    for sql in [
+        "CREATE TABLE l AS SELECT 9007199254740992::BIGINT AS lo, 9007199254740993::BIGINT AS hi, 1 AS id",
+        "CREATE TABLE m AS SELECT 9007199254740992::DOUBLE AS lo, 9007199254741002::DOUBLE AS hi, 5 AS v",
+    ] {
+        answer(&ctx, sql).await.unwrap();
+    }
+    for sql in [
+        "SELECT l.id, sum(m.v), count(*) FROM l JOIN m ON l.lo < m.hi AND l.hi > m.lo GROUP BY l.id",
+        "SELECT l.id, sum(m.v), count(*) FROM l JOIN m ON l.lo <= m.hi AND l.hi >= m.lo GROUP BY l.id",
+    ] {
+        check(&ctx, sql, true, &tunings(0, 4)).await;
+    }
+}

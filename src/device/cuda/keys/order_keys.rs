@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, IntervalUnit};
 
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::keys::key_column::KeySource;
+use crate::device::cuda::runtime::access::{memory, valid_memory};
 use crate::device::cuda::runtime::arguments::{U32, U64};
 use crate::device::cuda::runtime::kernels::{self, Kernel};
 use crate::device::cuda::runtime::launch::Shape;
@@ -49,6 +50,31 @@ fn of_another_domain(data_type: &DataType) -> BowtieError {
 }
 
 impl Stream {
+    /// [`KeyPrimitives::are_ordered`](crate::device::primitives::keys::KeyPrimitives::are_ordered).
+    pub(crate) fn are_ordered(
+        self: &Arc<Self>,
+        low: &Keys,
+        high: &Keys,
+        strictly: bool,
+    ) -> Result<bool> {
+        let rows = low.rows();
+        let found = self.zeroed(4, "order of keys")?;
+        let args = (
+            memory(&low.values)?.into(),
+            valid_memory(low.valid.as_ref())?.into(),
+            memory(&high.values)?.into(),
+            valid_memory(high.valid.as_ref())?.into(),
+            u32::from(strictly).into(),
+            (&found).into(),
+            (rows as u32).into(),
+        );
+        // SAFETY: both keys and their validity are by row, of the same rows; `found` is a word.
+        unsafe { self.launch(kernels::KEYS_DISORDERED, Shape::rows(rows), &args)? };
+        let mut word = [0; 4];
+        self.read_few(&mut word, &found, 0)?;
+        Ok(word == [0; 4])
+    }
+
     /// The keys of a base column, and their domain. `words`: those of values that compare byte by byte.
     pub(crate) fn order_keys(
         self: &Arc<Self>,

@@ -51,6 +51,10 @@ impl KeyPrimitives for CudaDevice {
         Ok(Keys { valid, ..keys })
     }
 
+    fn are_ordered(&self, low: &Keys, high: &Keys, strictly: bool) -> Result<bool> {
+        self.stream.are_ordered(low, high, strictly)
+    }
+
     fn group_keys(&self, base: &[&Column], null_equal: bool) -> Result<(Buffer<u32>, GroupDomain)> {
         self.groups(base, null_equal)
     }

@@ -7,6 +7,7 @@ use crate::device::data::opaque::Opaque;
 use crate::device::data::ranges::OrderedRows;
 use crate::device::data::structures::GroupDomain;
 use crate::device::host::device::HostDevice;
+use crate::device::host::keys::order_keys::HostKeys;
 use crate::device::host::keys::{group_ids, order_keys, sort, sort_rows};
 use crate::device::primitives::device::Device as _;
 use crate::device::primitives::keys::{KeyPrimitives, SortKey};
@@ -33,6 +34,16 @@ impl KeyPrimitives for HostDevice {
             valid: Some(Bits::Host(valid)),
             ..keys
         })
+    }
+
+    fn are_ordered(&self, low: &Keys, high: &Keys, strictly: bool) -> Result<bool> {
+        let (low, high) = (HostKeys::new(low)?, HostKeys::new(high)?);
+        let rows = 0..low.words.len();
+        Ok(rows.into_iter().all(|row| {
+            let (from, to) = (low.words[row], high.words[row]);
+            let is_ordered = from < to || (from == to && !strictly);
+            !low.is_valid(row) || (high.is_valid(row) && is_ordered)
+        }))
     }
 
     fn group_keys(&self, base: &[&Column], null_equal: bool) -> Result<(Buffer<u32>, GroupDomain)> {

@@ -9,16 +9,17 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrowPrimitiveType, AsArray, Int64Array, PrimitiveArray, UInt32Array};
+use arrow::array::{Array, ArrowPrimitiveType, AsArray, Int64Array, PrimitiveArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::compute::take;
 use arrow::datatypes::*;
 
 use crate::device::budget::Budget;
 use crate::device::data::column::Column;
 use crate::device::data::matches::Matches;
 use crate::device::host::keys::order_keys::{HostKeys, order_keys, total, validity};
-use crate::device::host::theta::range_fold::{FAN_OUT, spans, summable};
+use crate::device::host::theta::range_fold::{
+    FAN_OUT, placed, spans, summable, summed_bytes, values_at,
+};
 use crate::error::{BowtieError, Result};
 
 /// The number of ranges over each build row whose probe row is not NULL in `values`.
@@ -28,7 +29,7 @@ pub(crate) fn cover_count(
     matches: Matches<'_>,
     rows: usize,
 ) -> Result<Column> {
-    let bytes = (matches.build.len() + rows) * 8;
+    let bytes = (matches.build.len() + rows) * 12;
     let lease = budget.lease(bytes as u64, "counts of covers")?;
     let counts = counts(values, matches, rows)?;
     let counts = counts.into_iter().map(i64::from).collect::<Vec<_>>();
@@ -43,8 +44,9 @@ pub(crate) fn cover_sum(
     rows: usize,
 ) -> Result<Column> {
     let array = values.on_host()?;
-    let bytes = (matches.build.len() + rows) as u64 * 20;
-    let lease = budget.lease(bytes, "sums of covers")?;
+    let each = 2 * summed_bytes(array.data_type()) + 8;
+    let bytes = (matches.build.len() + 1 + rows) * each;
+    let lease = budget.lease(bytes as u64, "sums of covers")?;
     let counts = counts(values, matches, rows)?;
     let some = BooleanBuffer::collect_bool(rows, |row| counts[row] > 0);
     let nulls = Some(NullBuffer::new(some));
@@ -55,7 +57,7 @@ pub(crate) fn cover_sum(
         for (row, lo, hi) in spans(matches)?.filter(|(row, ..)| is_valid(*row)) {
             tree.add(lo, hi, floats.value(row));
         }
-        let sums = by_row(matches, rows, 0.0, tree.finish().into_iter())?;
+        let sums = placed(matches.build, rows, 0.0, tree.finish().into_iter())?;
         let sums = PrimitiveArray::<Float64Type>::new(sums.into(), nulls);
         return Ok(Column::host(Arc::new(sums), lease));
     }
@@ -73,7 +75,7 @@ pub(crate) fn cover_sum(
             sum = sum.add_wrapping(step);
             sum
         });
-        let sums = by_row(matches, rows, zero, sums)?;
+        let sums = placed(matches.build, rows, zero, sums)?;
         let sums = PrimitiveArray::<T>::new(sums.into(), nulls)
             .with_data_type(array.data_type().clone());
         Ok(Column::host(Arc::new(sums), lease))
@@ -92,8 +94,8 @@ pub(crate) fn cover_extreme(
         Some(floats) => floats,
         None => order_keys(budget, values)?.0,
     };
-    let _scratch = budget.lease(matches.build.len() as u64 * 20, "extremes of covers")?;
-    let lease = budget.lease(rows as u64 * 8, "extremes of covers")?;
+    let bytes = matches.build.len() * 40 + rows * 8;
+    let _scratch = budget.lease(bytes as u64, "extremes of covers")?;
     let keys = HostKeys::new(&keys)?;
     // (key, row), with inverted keys for the maximum, so that the extreme is the least.
     let nothing = (u64::MAX, u32::MAX);
@@ -107,11 +109,8 @@ pub(crate) fn cover_extreme(
         tree.add(lo, hi, (if max { !word } else { word }, row as u32));
     }
     let extremes = tree.finish().into_iter().map(|(_, row)| row);
-    let rows: UInt32Array = by_row(matches, rows, u32::MAX, extremes)?
-        .into_iter()
-        .map(|row| (row != u32::MAX).then_some(row))
-        .collect();
-    Ok(Column::host(take(values.on_host()?, &rows, None)?, lease))
+    let extremes = placed(matches.build, rows, u32::MAX, extremes)?;
+    values_at(budget, values.on_host()?, extremes)
 }
 
 /// The ranges over each build row whose probe row is not NULL in `values`.
@@ -130,21 +129,7 @@ fn counts(values: &Column, matches: Matches<'_>, rows: usize) -> Result<Vec<u32>
         covering = covering.wrapping_add(step);
         covering
     });
-    by_row(matches, rows, 0, counts)
-}
-
-/// The value of each build position, at the index of its row; `missing` for rows without a position.
-fn by_row<R: Copy>(
-    matches: Matches<'_>,
-    rows: usize,
-    missing: R,
-    values: impl Iterator<Item = R>,
-) -> Result<Vec<R>> {
-    let mut placed = vec![missing; rows];
-    for (row, value) in matches.build.rows.on_host()?.iter().zip(values) {
-        placed[*row as usize] = value;
-    }
-    Ok(placed)
+    placed(matches.build, rows, 0, counts)
 }
 
 /// What ranges of 16, 256, 4096, … positions have in common: a range adds to O(log n) nodes.

@@ -22,6 +22,7 @@ use crate::device::data::column::Column;
 use crate::device::data::matches::Matches;
 use crate::device::data::ranges::OrderedRows;
 use crate::device::host::keys::order_keys::{HostKeys, order_keys, total, validity};
+use crate::device::row_width::gathered_bytes;
 use crate::error::{BowtieError, Result};
 
 /// Positions, or nodes, that one node of the next level folds.
@@ -210,8 +211,7 @@ pub(crate) fn range_extreme(
         Some(floats) => floats,
         None => order_keys(budget, values)?.0,
     };
-    let _scratch = budget.lease(build.len() as u64 * 20, "range extremes")?;
-    let lease = budget.lease(rows as u64 * 8, "range extremes")?;
+    let _scratch = budget.lease((build.len() * 20 + rows * 8) as u64, "range extremes")?;
     let keys = HostKeys::new(&keys)?;
     // (key, row), with inverted keys for the maximum, so that the extreme is the least. NULLs are last.
     let nothing = (u64::MAX, u32::MAX);
@@ -229,11 +229,7 @@ pub(crate) fn range_extreme(
         .collect();
     let tree = FoldTree::new(ordered, nothing, |a, b| if b < a { b } else { a });
     let extremes = by_row(matches, rows, u32::MAX, |lo, hi| tree.fold(lo, hi).1)?;
-    let rows: UInt32Array = extremes
-        .into_iter()
-        .map(|row| (row != u32::MAX).then_some(row))
-        .collect();
-    Ok(Column::host(take(values.on_host()?, &rows, None)?, lease))
+    values_at(budget, values.on_host()?, extremes)
 }
 
 /// The value at each build position; NULL becomes zero.
@@ -316,11 +312,52 @@ fn by_row<R: Copy + Send>(
         .with_min_len(1 << 12)
         .map(|(lo, hi)| each(*lo as usize, *hi as usize))
         .collect();
+    placed(matches.probe, rows, missing, folded)
+}
+
+/// The value of each position, at the index of its row; `missing` for rows without a position.
+pub(super) fn placed<R: Copy>(
+    order: &OrderedRows,
+    rows: usize,
+    missing: R,
+    values: impl IntoIterator<Item = R>,
+) -> Result<Vec<R>> {
     let mut placed = vec![missing; rows];
-    for (row, value) in matches.probe.rows.on_host()?.iter().zip(folded) {
+    for (row, value) in order.rows.on_host()?.iter().zip(values) {
         placed[*row as usize] = value;
     }
     Ok(placed)
+}
+
+/// The values at these rows, NULL for `u32::MAX`.
+pub(super) fn values_at(budget: &Arc<Budget>, array: &ArrayRef, rows: Vec<u32>) -> Result<Column> {
+    let some = |row: &u32| *row != u32::MAX;
+    let found: Vec<u32> = rows.iter().copied().filter(some).collect();
+    let bytes = gathered_bytes(array, &found)?;
+    // Arrow's 32-bit offsets end here; the caller makes a shorter piece, as for any refused lease.
+    if bytes > i32::MAX as u64 && rows.len() > 1 {
+        return Err(BowtieError::MustSplit {
+            what: "column of extremes",
+            size: bytes,
+            most: i32::MAX as u64,
+            unit: "bytes",
+        });
+    }
+    drop(found);
+    let lease = budget.lease(bytes + rows.len() as u64 * 16, "extremes")?;
+    let rows: UInt32Array = rows
+        .into_iter()
+        .map(|row| some(&row).then_some(row))
+        .collect();
+    Ok(Column::host(take(array, &rows, None)?, lease))
+}
+
+/// Bytes of a value that is added: of the widest type, or of all others.
+pub(super) fn summed_bytes(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Decimal256(..) => 32,
+        _ => 16,
+    }
 }
 
 /// Partial folds of 16, 256, 4096, … positions: any range folds in O(log n) steps.

@@ -10,9 +10,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrow::array::{Array, ArrowPrimitiveType, AsArray, Int64Array, PrimitiveArray, UInt32Array};
+use arrow::array::{Array, ArrowPrimitiveType, AsArray, Int64Array, PrimitiveArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::compute::take;
 use arrow::datatypes::*;
 use rayon::prelude::*;
 
@@ -20,7 +19,9 @@ use crate::device::budget::Budget;
 use crate::device::data::column::Column;
 use crate::device::data::matches::{Matches, Test};
 use crate::device::host::keys::order_keys::{HostKeys, order_keys, total, validity};
-use crate::device::host::theta::range_fold::{FoldTree, in_order, summable};
+use crate::device::host::theta::range_fold::{
+    FoldTree, in_order, placed, summable, summed_bytes, values_at,
+};
 use crate::device::host::theta::zone_map::ZonedKeys;
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
@@ -29,8 +30,8 @@ use crate::ir::fold::RangeFold;
 /// Bytes of a build and of a probe position beside the values.
 const BUILD_BYTES: usize = 24;
 const PROBE_BYTES: usize = 12;
-/// The most bytes that a value and its folds take.
-const VALUE_BYTES: usize = 64;
+/// The most copies of a value of the build side at a time: two levels, parts of one, and its folds.
+const VALUES: usize = 5;
 
 /// For each of `rows` probe rows, a fold of `values` over the matches of one inequality inside of its range.
 pub(crate) fn fold_tested(
@@ -46,13 +47,11 @@ pub(crate) fn fold_tested(
     };
     let array = values.on_host()?;
     let (n, m) = (matches.build.len(), matches.ranges.rows());
-    let bytes = n * (BUILD_BYTES + VALUE_BYTES) + m * (PROBE_BYTES + VALUE_BYTES);
+    let value = summed_bytes(array.data_type());
+    let bytes = n * (BUILD_BYTES + VALUES * value) + m * (PROBE_BYTES + value);
     let _scratch = budget.lease(bytes as u64, "folds under a test")?;
-    let lease = budget.lease(rows as u64 * 16, "folds under a test")?;
-    let levels = Levels {
-        cancelled,
-        ..Levels::new(test, matches)?
-    };
+    let lease = budget.lease((rows * (8 + value)) as u64, "folds under a test")?;
+    let levels = Levels::new(test, matches, cancelled)?;
     let valid = validity(array);
     let build_rows = matches.build.rows.on_host()?;
     let is_there = |row: &u32| u32::from(valid.as_ref().is_none_or(|v| v.value(*row as usize)));
@@ -64,7 +63,7 @@ pub(crate) fn fold_tested(
             |a, b| a + b,
             prefixes(0, |a, b| a + b, |a, b| a - b),
         )?;
-        placed(matches, rows, 0, &counts)
+        placed(matches.probe, rows, 0, counts)
     };
     let nulls = || -> Result<Option<NullBuffer>> {
         let counts = counts()?;
@@ -95,19 +94,16 @@ pub(crate) fn fold_tested(
             let least = |a: (u64, u32), b: (u64, u32)| if b < a { b } else { a };
             let candidates = build_rows.iter().map(of_row).collect();
             let extremes = levels.fold(candidates, nothing, least, trees(nothing, least))?;
-            let extremes = placed(matches, rows, nothing, &extremes)?;
-            let extremes: UInt32Array = extremes
-                .into_iter()
-                .map(|(_, row)| (row != u32::MAX).then_some(row))
-                .collect();
-            Column::host(take(array, &extremes, None)?, lease)
+            let extremes = extremes.into_iter().map(|(_, row)| row);
+            let extremes = placed(matches.probe, rows, u32::MAX, extremes)?;
+            return values_at(budget, array, extremes);
         }
         RangeFold::Sum => {
             if let Some(floats) = array.as_primitive_opt::<Float64Type>() {
                 let add = |a: f64, b: f64| a + b;
                 let ordered = in_order(floats, matches.build)?;
                 let sums = levels.fold(ordered, 0.0, add, trees(0.0, add))?;
-                let sums = placed(matches, rows, 0.0, &sums)?;
+                let sums = placed(matches.probe, rows, 0.0, sums)?;
                 let sums = PrimitiveArray::<Float64Type>::new(sums.into(), nulls()?);
                 return Ok(Column::host(Arc::new(sums), lease));
             }
@@ -117,7 +113,7 @@ pub(crate) fn fold_tested(
                 let (add, sub) = (|a: Native, b: Native| a.add_wrapping(b), |a: Native, b| a.sub_wrapping(b));
                 let ordered = in_order(array.as_primitive::<T>(), matches.build)?;
                 let sums = levels.fold(ordered, zero, add, prefixes(zero, add, sub))?;
-                let sums = placed(matches, rows, zero, &sums)?;
+                let sums = placed(matches.probe, rows, zero, sums)?;
                 let sums = PrimitiveArray::<T>::new(sums.into(), nulls()?)
                     .with_data_type(array.data_type().clone());
                 Ok::<_, BowtieError>(Column::host(Arc::new(sums), lease))
@@ -159,15 +155,6 @@ fn trees<V: Copy + Send + Sync + 'static>(
     }
 }
 
-/// The value of each probe position, at the index of its row; `missing` for rows without a position.
-fn placed<V: Copy>(matches: Matches<'_>, rows: usize, missing: V, values: &[V]) -> Result<Vec<V>> {
-    let mut placed = vec![missing; rows];
-    for (row, value) in matches.probe.rows.on_host()?.iter().zip(values) {
-        placed[*row as usize] = *value;
-    }
-    Ok(placed)
-}
-
 /// What the levels are made of.
 struct Levels<'a> {
     /// The rank of each build position: matches have ranks below a bound.
@@ -187,8 +174,7 @@ struct Walker<V> {
 }
 
 impl<'a> Levels<'a> {
-    fn new(test: &Test<'_>, matches: Matches<'a>) -> Result<Self> {
-        static NEVER: AtomicBool = AtomicBool::new(false);
+    fn new(test: &Test<'_>, matches: Matches<'a>, cancelled: &'a AtomicBool) -> Result<Self> {
         let keys = test.build.0.get::<ZonedKeys>()?.keys();
         let words = test.probe.0.get::<ZonedKeys>()?.keys();
         let mut by_key: Vec<(u64, u32)> = keys.iter().copied().zip(0..).collect();
@@ -219,7 +205,7 @@ impl<'a> Levels<'a> {
             bounds: bounds.collect(),
             lo: matches.ranges.lo.on_host()?,
             hi: matches.ranges.hi.on_host()?,
-            cancelled: &NEVER,
+            cancelled,
         })
     }
 
@@ -291,5 +277,57 @@ impl<'a> Levels<'a> {
             (ranks, values) = (next, next_values);
         }
         Ok(walkers.into_iter().map(|walker| walker.folded).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The matches of each row, one by one.
+    #[test]
+    fn levels_fold_what_is_below_a_bound() {
+        static NEVER: AtomicBool = AtomicBool::new(false);
+        for n in [1usize, 2, 7, 16, 33, 200] {
+            let mut ranks: Vec<u32> = (0..n as u32).collect();
+            // An order of no pattern: positions swapped by a generator.
+            let mut state = 7u64;
+            for i in (1..n).rev() {
+                state = state
+                    .wrapping_mul(6364136223846793005)
+                    .wrapping_add(1442695040888963407);
+                ranks.swap(i, (state >> 33) as usize % (i + 1));
+            }
+            let values: Vec<u64> = (0..n as u64).map(|i| i * i % 101).collect();
+            let ends = (0..=n as u32).flat_map(|lo| (lo..=n as u32).map(move |hi| (lo, hi)));
+            let (lo, hi): (Vec<u32>, Vec<u32>) = ends.step_by(n / 9 + 1).unzip();
+            let bounds: Vec<u32> = (0..lo.len()).map(|i| (i * 5 % (n + 1)) as u32).collect();
+            let levels = Levels {
+                ranks: ranks.clone(),
+                bounds: bounds.clone(),
+                lo: &lo,
+                hi: &hi,
+                cancelled: &NEVER,
+            };
+            let add = |a: u64, b: u64| a + b;
+            let sums = levels
+                .fold(values.clone(), 0, add, prefixes(0, add, |a, b| a - b))
+                .unwrap();
+            let least = levels
+                .fold(
+                    values.clone(),
+                    u64::MAX,
+                    u64::min,
+                    trees(u64::MAX, u64::min),
+                )
+                .unwrap();
+            for (i, bound) in bounds.iter().enumerate() {
+                let range = lo[i] as usize..hi[i] as usize;
+                let matched = range.filter(|position| ranks[*position] < *bound);
+                let matched: Vec<u64> = matched.map(|position| values[position]).collect();
+                assert_eq!(sums[i], matched.iter().sum::<u64>());
+                assert_eq!(least[i], matched.iter().copied().min().unwrap_or(u64::MAX));
+            }
+        }
     }
 }

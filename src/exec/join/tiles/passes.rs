@@ -1,57 +1,45 @@
 //! [`Passes`]: a tile whose matches are found by several range joins, one after the other, in which nothing is tested.
 
+use crate::device::data::batch::DeviceBatch;
+use crate::device::primitives::device::Device;
 use crate::error::Result;
-use crate::exec::transfer::staged_chunk::Parts;
-use crate::ir::side::Side;
-use crate::spec::guard::Guard;
-use crate::spec::interval::OverlapPasses;
+use crate::spec::interval::{Ordered, OverlapPasses};
 use crate::spec::join::{JoinSpec, MatchSpec};
 
-/// What a tile's matches are found by.
+/// The ways to find the matches of a tile, each by two passes.
 #[derive(Debug)]
-pub(crate) struct Passes {
-    /// The ways to find the matches of a tile, each by two passes.
-    ways: Vec<OverlapPasses>,
-    /// The left and the right chunk for which a way was chosen last, and which.
-    chosen: Option<((usize, usize), Option<usize>)>,
-}
+pub(crate) struct Passes(Vec<OverlapPasses>);
 
 impl Passes {
     pub(crate) fn of(spec: &JoinSpec) -> Self {
-        Self {
-            ways: OverlapPasses::of(spec),
-            chosen: None,
-        }
+        Self(OverlapPasses::of(spec))
     }
 
     /// The condition of a pass, by its number.
     pub(crate) fn spec(&self, pass: usize) -> &MatchSpec {
-        &self.ways[pass / 2].passes[pass % 2]
+        &self.0[pass / 2].passes[pass % 2]
     }
 
-    /// The first and the second pass over tiles of these chunks; `None` if all matches are found at once.
+    /// The first and the second pass over a tile with these rows; `None` if all of its matches are found at once.
     pub(crate) fn choose(
-        &mut self,
-        chunks: (usize, usize),
-        parts: impl Fn(Side, usize) -> Result<Parts>,
+        &self,
+        device: &dyn Device,
+        left: &DeviceBatch,
+        right: &DeviceBatch,
     ) -> Result<Option<[usize; 2]>> {
-        let known = self.chosen.filter(|(of, _)| *of == chunks);
-        let way = match known {
-            Some((_, way)) => way,
-            None => self.way_of(&parts)?,
-        };
-        self.chosen = Some((chunks, way));
-        Ok(way.map(|way| [2 * way, 2 * way + 1]))
-    }
-
-    fn way_of(&self, parts: &impl Fn(Side, usize) -> Result<Parts>) -> Result<Option<usize>> {
-        let holds = |guard: &Guard| guard.holds(parts);
-        for (at, way) in self.ways.iter().enumerate() {
-            let [first, second] = &way.guards;
-            if holds(first)? && holds(second)? {
-                return Ok(Some(at));
+        for (way, OverlapPasses { ordered, .. }) in self.0.iter().enumerate() {
+            let [of_left, of_right] = ordered;
+            if are_ordered(device, left, of_left)? && are_ordered(device, right, of_right)? {
+                return Ok(Some([2 * way, 2 * way + 1]));
             }
         }
         Ok(None)
     }
+}
+
+/// Whether the intervals of these rows are as they must be, as their keys compare.
+fn are_ordered(device: &dyn Device, rows: &DeviceBatch, ordered: &Ordered) -> Result<bool> {
+    let (low, domain) = device.order_keys(rows.column(ordered.ends.low)?)?;
+    let high = device.order_keys_in(&domain, rows.column(ordered.ends.high)?)?;
+    device.are_ordered(&low, &high, ordered.strictly)
 }

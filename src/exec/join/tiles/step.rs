@@ -48,7 +48,11 @@ impl Matrix {
             return Ok(TileStep::Joined(joined));
         }
         let passes = match (whole_filter, tile.pass) {
-            (false, None) => self.passes_of(tile)?,
+            (false, None) => {
+                let (left, right) = self.resident_sides()?;
+                let _timer = self.metrics.prepare_time.timer();
+                self.passes.choose(self.device.as_ref(), left, right)?
+            }
             _ => None,
         };
         let Some([first, second]) = passes else {
@@ -63,19 +67,6 @@ impl Matrix {
         self.metrics.indexed_by("overlap_ranges");
         self.tiles.push(of_pass(second));
         Ok(TileStep::Searched(Box::new(searched)))
-    }
-
-    /// The passes in which the matches of a resident tile are found; `None` if they are all found at once.
-    fn passes_of(&mut self, tile: &Tile) -> Result<Option<[usize; 2]>> {
-        let left = &self.left[tile.left_chunk];
-        let right = self.right.as_ref();
-        let right = right.ok_or_else(|| BowtieError::Internal("passes of no chunk".into()))?;
-        let parts = |side: Side, index: usize| match side {
-            Side::Left => left.parts(index),
-            Side::Right => right.parts(index),
-        };
-        self.passes
-            .choose((tile.left_chunk, self.right_chunks), parts)
     }
 
     /// Uploads the sides of a tile that are not resident. Returns whether the whole filter must be evaluated on its

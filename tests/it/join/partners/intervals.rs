@@ -122,6 +122,10 @@ async fn names_and_refusals() {
         ("'r', 's', 't, t'", "the nearest rows need numbers or times"),
         ("'r', 's', 'lo, hi', 'k', 0", "k is a number from 1 on"),
         ("'r', 's', 'lo, hi', 'k', 1, -1", "a whole number from 0 on"),
+        (
+            "'SELECT *, random() AS x FROM r', 's', 'lo, hi'",
+            "a volatile function",
+        ),
     ] {
         let sql = format!("SELECT * FROM bowtie_nearest({arguments})");
         let error = answer(&ctx, &sql).await.unwrap_err().to_string();
@@ -130,4 +134,38 @@ async fn names_and_refusals() {
     let sql = "SELECT * FROM bowtie_asof('r', 's', 'lo, hi')";
     let error = answer(&ctx, sql).await.unwrap_err().to_string();
     assert!(error.contains("on is one column"), "{error}");
+}
+
+/// Open ends are infinite, and a greatest distance changes no unit.
+#[tokio::test]
+async fn distances_of_open_ends_and_of_dates() {
+    let ctx = session();
+    for (sql, expected) in [
+        (
+            "SELECT distance FROM bowtie_nearest(
+                $$SELECT '-Infinity'::DOUBLE AS lo, 5.0::DOUBLE AS hi$$,
+                $$SELECT * FROM (VALUES (1.0::DOUBLE, 2.0::DOUBLE), (10.0, 11.0)) AS v(lo, hi)$$, 'lo, hi')",
+            "0.0",
+        ),
+        (
+            "SELECT distance FROM bowtie_nearest(
+                $$SELECT DATE '2026-01-01' AS lo, DATE '2026-01-02' AS hi$$,
+                $$SELECT DATE '2026-01-05' AS lo, DATE '2026-01-06' AS hi$$, 'lo, hi')",
+            "3",
+        ),
+        (
+            "SELECT distance FROM bowtie_nearest(
+                $$SELECT DATE '2026-01-01' AS lo, DATE '2026-01-02' AS hi$$,
+                $$SELECT DATE '2026-01-05' AS lo, DATE '2026-01-06' AS hi$$, 'lo, hi', NULL, 1, INTERVAL '5 days')",
+            "3",
+        ),
+    ] {
+        for offload in ["force", "off"] {
+            set(&ctx, "bowtie.offload", offload);
+            let given = answer(&ctx, sql).await.unwrap();
+            let distance = given.batches.iter().find(|batch| batch.num_rows() > 0);
+            let distance = arrow::util::display::array_value_to_string(distance.unwrap().column(0), 0);
+            assert_eq!(distance.unwrap(), expected, "{sql}");
+        }
+    }
 }

@@ -45,6 +45,11 @@ fn intervals() {
 }
 
 #[test]
+fn overlaps() {
+    sweep(&OVERLAPS);
+}
+
+#[test]
 fn rows() {
     sweep(&ROWS);
 }

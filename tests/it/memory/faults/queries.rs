@@ -188,6 +188,34 @@ pub(crate) const INTERVALS: [Query; 4] = [
     ),
 ];
 
+/// Overlaps of intervals with both ends, which two range joins find: as rows, folded, and counted.
+pub(crate) const OVERLAPS: [Query; 4] = [
+    query(
+        "BowtieJoinExec",
+        "SELECT r.id, s.id AS j, s.t FROM (SELECT * FROM r WHERE hi >= lo) r JOIN (SELECT * FROM s WHERE hi >= lo) s \
+         ON r.lo <= s.hi AND r.hi >= s.lo AND r.b = s.b",
+        &[],
+    ),
+    query(
+        "BowtieJoinExec",
+        "SELECT r.id, s.id AS j FROM (SELECT * FROM r WHERE hi >= lo) r FULL JOIN (SELECT * FROM s WHERE hi >= lo) s \
+         ON r.lo <= s.hi AND r.hi >= s.lo AND r.b = s.b",
+        &[("bowtie.chunk_rows", "64")],
+    ),
+    query(
+        "BowtieJoinAggregateExec",
+        "SELECT r.id, sum(s.a), max(s.t), count(*) FROM (SELECT * FROM r WHERE hi >= lo) r \
+         LEFT JOIN (SELECT * FROM s WHERE hi >= lo) s ON r.lo <= s.hi AND r.hi >= s.lo GROUP BY r.id",
+        &[("bowtie.chunk_rows", "64")],
+    ),
+    query(
+        "BowtieJoinAggregateExec",
+        "SELECT s.id, count(*) FROM (SELECT * FROM r WHERE hi >= lo) r JOIN (SELECT * FROM s WHERE hi >= lo) s \
+         ON r.lo <= s.hi AND r.hi >= s.lo GROUP BY s.id",
+        &[],
+    ),
+];
+
 pub(crate) const ROWS: [Query; 2] = [
     query(
         "BowtieFilterExec",
