@@ -1,6 +1,7 @@
 //! What `plan` says and `exec` does, as plain data: it can be printed, tested without a device, and costed.
 
 pub(crate) mod aggregate;
+pub(crate) mod clusters;
 pub(crate) mod guard;
 pub(crate) mod interval;
 pub(crate) mod join;
