@@ -10,9 +10,10 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::clusters::exec::{ClustersExec, clusters_schema};
 use crate::clusters::pairs_query::PairsQuery;
+use crate::exec::clusters::exec::ClustersExec;
 use crate::plan::cache::state_of::state_of;
+use crate::spec::clusters::{ClustersSpec, clusters_schema};
 
 /// The table function. Its one argument is a query of two columns, or the name of a table that has them, as a string.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ impl TableFunctionImpl for ClustersFunction {
         let state = state_of(args.session(), Self::NAME)?;
         let pairs = PairsQuery::of(state, text)?;
         Ok(Arc::new(ClustersTable {
-            schema: clusters_schema(&pairs.data_type),
+            schema: Arc::new(clusters_schema(&pairs.data_type)),
             pairs,
         }))
     }
@@ -79,8 +80,11 @@ impl TableProvider for ClustersTable {
             Some(columns) => columns.clone(),
             None => vec![0, 1],
         };
-        let data_type = self.pairs.data_type.clone();
-        let clusters = ClustersExec::try_new(input, data_type, columns, limit)?;
-        Ok(Arc::new(clusters))
+        let spec = ClustersSpec {
+            data_type: self.pairs.data_type.clone(),
+            columns,
+            fetch: limit,
+        };
+        Ok(Arc::new(ClustersExec::try_new(input, spec)?))
     }
 }

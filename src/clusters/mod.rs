@@ -5,20 +5,10 @@
 //!       │
 //!  pairs_query.rs  a text ──► the logical plan of a query with two columns of one type
 //!       ▼
-//!  exec.rs         ClustersExec, above the plan of that query: pairs in, ids with their clusters out
-//!       │
-//!  components.rs   pairs, batch by batch: ids ──► numbers (ids.rs) ──► sets (union_find.rs); the least id of each set
+//!  exec/clusters/  ClustersExec, above the plan of that query: pairs in, ids with their clusters out
 //! ```
 //!
-//! `ids.rs` numbers values and knows no sets; `union_find.rs` has sets of numbers and knows no values. Pairs are never kept.
+//! Where the pairs are on a device, the rule puts a node of the device in the place of `ClustersExec` (`plan/clusters.rs`).
 
-mod byte_ids;
-mod components;
-mod exec;
 pub(crate) mod function;
-mod ids;
-mod numbers;
 mod pairs_query;
-mod table_memory;
-mod union_find;
-mod word_ids;

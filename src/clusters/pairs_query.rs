@@ -6,7 +6,7 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast};
 
-use crate::clusters::ids::Ids;
+use crate::exec::clusters::ids::Ids;
 use crate::plan::query_text::{query_plan, unplanned};
 
 /// The table function.

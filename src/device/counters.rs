@@ -124,10 +124,10 @@ impl Counted {
                 "queries that were planned without, though they have a join, an aggregation or a sort"
             }
             Self::OffloadedNodes => {
-                "joins, aggregations, sorts and limits that were planned on a device"
+                "joins, aggregations, sorts, limits and clusters that were planned on a device"
             }
             Self::DeclinedNodes => {
-                "joins, aggregations, sorts and limits that were left to DataFusion"
+                "joins, aggregations, sorts, limits and clusters that were left on the host"
             }
             Self::Launches => "kernels that were launched",
             Self::SentBytes => "bytes that were copied to GPUs",

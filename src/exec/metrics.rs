@@ -1,4 +1,4 @@
-//! The metrics that EXPLAIN ANALYZE shows: [`DeviceMetrics`] of a device node, [`OutputMetrics`] of a download, [`ClusterMetrics`] of
+//! The metrics that EXPLAIN ANALYZE shows: [`DeviceMetrics`] of a device node, [`OutputMetrics`] of a download, [`ClusterCounts`] of
 //! clusters.
 
 use std::collections::HashMap;
@@ -97,6 +97,11 @@ impl DeviceMetrics {
         self.count(format!("materialized_{materialization}"), 1);
     }
 
+    /// Adds pairs whose clusters were made on the host, as they did not fit on the device.
+    pub(crate) fn clustered_on_host(&self, pairs: usize) {
+        self.count("host_pairs".into(), pairs as u64);
+    }
+
     /// Counts the hash partitions of a node's input.
     pub(crate) fn in_partitions(&self, partitions: u32) {
         self.count("partitions".into(), partitions.into());
@@ -171,17 +176,16 @@ impl ReadMetrics {
     }
 }
 
-/// Metrics of the clusters of a query's pairs.
+/// Counts of the clusters of a query's pairs.
 #[derive(Debug, Clone)]
-pub(crate) struct ClusterMetrics {
-    pub baseline: Arc<BaselineMetrics>,
+pub(crate) struct ClusterCounts {
     /// Pairs that were read, those with NULLs included.
     pub input_pairs: Count,
     /// Clusters that were found of them.
     pub clusters: Count,
 }
 
-impl ClusterMetrics {
+impl ClusterCounts {
     pub(crate) fn new(set: &ExecutionPlanMetricsSet) -> Self {
         let count = |name| {
             MetricBuilder::new(set)
@@ -189,7 +193,6 @@ impl ClusterMetrics {
                 .counter(name, 0)
         };
         Self {
-            baseline: Arc::new(BaselineMetrics::new(set, 0)),
             input_pairs: count("input_pairs"),
             clusters: count("clusters"),
         }

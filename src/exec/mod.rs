@@ -5,6 +5,7 @@ pub(crate) mod aggregate;
 pub(crate) mod blocking;
 pub(crate) mod card_times;
 pub(crate) mod chunk;
+pub(crate) mod clusters;
 pub(crate) mod input;
 pub(crate) mod join;
 pub(crate) mod join_aggregate;

@@ -4,6 +4,7 @@ pub(crate) mod cache;
 #[cfg(test)]
 pub(crate) mod calls;
 pub(crate) mod choose;
+pub(crate) mod clusters;
 pub(crate) mod compile;
 pub(crate) mod device_plan;
 pub(crate) mod disjunctions;

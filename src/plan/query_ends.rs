@@ -18,6 +18,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use crate::error::Decline;
 use crate::exec::aggregate::node::AggregateOperator;
 use crate::exec::aggregate::resident::are_results;
+use crate::exec::clusters::node::ClustersOperator;
 use crate::exec::join::node::JoinOperator;
 use crate::exec::join_aggregate::node::JoinAggregateOperator;
 use crate::exec::node::DeviceNode;
@@ -49,7 +50,7 @@ const NOT_ON_DEVICE: &str =
 
 /// Where the rows of a chain of device nodes come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Origin {
+pub(crate) enum Origin {
     /// They are on the host first: uploaded, or finished there.
     Host,
     /// From columns of a table.
@@ -60,7 +61,7 @@ enum Origin {
     Device,
 }
 
-fn origin_of(node: &Plan) -> Origin {
+pub(crate) fn origin_of(node: &Plan) -> Origin {
     if DeviceNode::find::<ScanOperator>(node).is_some() {
         return Origin::Table;
     }
@@ -78,7 +79,9 @@ fn origin_of(node: &Plan) -> Origin {
     if DeviceNode::find::<JoinOperator>(node).is_some() {
         return Origin::Join;
     }
-    if DeviceNode::find::<SortOperator>(node).is_some() {
+    if DeviceNode::find::<SortOperator>(node).is_some()
+        || DeviceNode::find::<ClustersOperator>(node).is_some()
+    {
         return Origin::Device;
     }
     let inputs = node.children().into_iter();
@@ -209,7 +212,7 @@ impl Rewrite<'_> {
                 .resident(*input, rewritten, Role::Sorted)?;
         Ok(match below {
             Some(below) => Ok((device, below)),
-            None => Err(not_on_device(&steps)),
+            None => Err(not_on_device(&steps, NOT_ON_DEVICE)),
         })
     }
 }
@@ -231,11 +234,13 @@ fn without_weaker_limit(below: Plan, limit: LimitSpec) -> Plan {
     }
 }
 
-const FINISHED_ON_HOST: &str = "the groups below are finished on the host, so its rows are there";
+pub(crate) const FINISHED_ON_HOST: &str =
+    "the groups below are finished on the host, so its rows are there";
 
-fn not_on_device(steps: &[HostStep]) -> Decline {
+/// Why rows are not on a device; `otherwise`: where no expression on the way keeps them on the host.
+pub(crate) fn not_on_device(steps: &[HostStep], otherwise: &str) -> Decline {
     match steps.first() {
-        None => Decline(NOT_ON_DEVICE.into()),
+        None => Decline(otherwise.into()),
         Some(HostStep {
             expression,
             why: Why::NotCompiled,

@@ -58,6 +58,7 @@ impl Rewrite<'_> {
             Candidate::Aggregate(aggregate) => self.aggregate(id, aggregate),
             Candidate::Sort(sort) => self.sort(id, sort),
             Candidate::Limit(limit) => self.limit(id, *limit),
+            Candidate::Clusters => self.clusters(id),
             Candidate::Rows(_) | Candidate::Union | Candidate::Other => self.unchanged(id),
         }
     }

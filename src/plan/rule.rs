@@ -15,12 +15,14 @@ use crate::device::counters::Counted;
 use crate::device::machine_rates::{HostRates, MachineRates};
 use crate::device::trace;
 use crate::error::Decline;
+use crate::exec::clusters::exec::ClustersExec;
 use crate::exec::node::DeviceNode;
 use crate::exec::scan::table::Table;
 use crate::options::{BowtieOptions, DeviceChoice, Offload};
 use crate::plan::choose::cost::{Gpu, Host};
 use crate::plan::choose::policy::Policy;
 use crate::plan::choose::statistics::StatisticsCache;
+use crate::plan::clusters::has_clusters;
 use crate::plan::explain::decision::Decision;
 use crate::plan::explain::node_kind::NodeKind;
 use crate::plan::explain::recorder::Recorder;
@@ -146,7 +148,7 @@ impl BowtieRule {
         (gpu, host)
     }
 
-    /// Records every join, aggregation, sort and limit as declined: `bowtie.offload` is off.
+    /// Records every join, aggregation, sort and limit, and clusters, as declined: `bowtie.offload` is off.
     fn record_off(&self, plan: &Arc<dyn ExecutionPlan>) {
         let statistics = StatisticsCache::default();
         let off = Decline("bowtie.offload is 'off'".into());
@@ -172,7 +174,10 @@ impl BowtieRule {
                     None,
                 ));
             }
-            let detail = end_detail(node)?;
+            let detail = match node.is::<ClustersExec>() {
+                true => String::new(),
+                false => end_detail(node)?,
+            };
             let input = node.children().first().map(|input| statistics.rows(input));
             Some(Decision::of_end(
                 node.name(),
@@ -261,7 +266,7 @@ impl BowtieRule {
         }
         self.recorder.planned(&recognised);
         if !self.recorder.only_shows() {
-            count(&rewritten)?;
+            count(&rewritten, has_clusters(&plan))?;
         }
         Ok(rewritten)
     }
@@ -270,8 +275,9 @@ impl BowtieRule {
 /// A scan whose filter is DataFusion's interrupts nothing.
 const SCAN: &str = "DataSourceExec";
 
-/// Adds a plan's nodes to the counters of the process.
-fn count(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+/// Adds a plan's nodes to the counters of the process. `has_clusters`: of a query with nodes on a device, which was counted when it was
+/// planned, and so were the nodes below the clusters.
+fn count(plan: &Arc<dyn ExecutionPlan>, has_clusters: bool) -> Result<()> {
     let (mut offloaded, mut declined) = (0, 0);
     plan.apply(|node| {
         if NodeKind::of(node).is_decided() {
@@ -280,10 +286,16 @@ fn count(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
                 false => declined += 1,
             }
         }
-        Ok(TreeNodeRecursion::Continue)
+        Ok(match NodeKind::of(node) {
+            NodeKind::Clusters => TreeNodeRecursion::Jump,
+            _ => TreeNodeRecursion::Continue,
+        })
     })?;
     trace::count(Counted::OffloadedNodes, offloaded);
     trace::count(Counted::DeclinedNodes, declined);
+    if has_clusters {
+        return Ok(());
+    }
     let query = match offloaded > 0 {
         true => Counted::OffloadedQueries,
         false => Counted::DeclinedQueries,
@@ -296,6 +308,9 @@ fn count(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
 fn can_be_offloaded(plan: &Arc<dyn ExecutionPlan>, options: &BowtieOptions) -> Result<bool> {
     let has = |of: &dyn Fn(&Arc<dyn ExecutionPlan>) -> bool| plan.exists(|node| Ok(of(node)));
     if has(&|node| join_source(node).is_some() || group_source(node).is_some())? {
+        return Ok(true);
+    }
+    if has_clusters(plan) {
         return Ok(true);
     }
     // A sort alone is, of a table that is stored.

@@ -18,8 +18,10 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
 
 use crate::exec::join::node::JoinOperator;
 use crate::exec::node::DeviceNode;
@@ -109,6 +111,12 @@ fn shown(expression: Option<&Arc<dyn PhysicalExpr>>) -> String {
     shown.unwrap_or_default()
 }
 
+/// Whether a node does no more than to divide the rows of its input into partitions, or to unite those of all.
+fn only_partitions(node: &Plan) -> bool {
+    let unites = node.downcast_ref::<CoalescePartitionsExec>();
+    node.is::<RepartitionExec>() || unites.is_some_and(|node| node.fetch().is_none())
+}
+
 /// Brings rows to a device.
 pub(crate) struct Transfers<'a> {
     pub(crate) plan: &'a RecognisedPlan,
@@ -159,6 +167,12 @@ impl Transfers<'_> {
             && let Some(scan) = scan_of(rewritten, role, self.cache)
         {
             return self.scanned(id, scan);
+        }
+        // A device node has one partition.
+        if let ([input], [below]) = (&node.inputs[..], &rewritten.children()[..])
+            && only_partitions(rewritten)
+        {
+            return self.resident(*input, below, role);
         }
         if !matches!(node.candidate, Candidate::Rows(_) | Candidate::Union) {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Why a node runs where it does that nothing was decided on: it is no join, aggregation, sort or limit.
+//! Why a node runs where it does that nothing was decided on: it is no join, aggregation, sort, limit or clusters.
 
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 
@@ -47,6 +47,7 @@ pub(super) fn of_datafusion(kind: &NodeKind, around: &Surroundings<'_>) -> Strin
         },
         NodeKind::Sort => "sorts run on a device above offloaded operators and stored tables alone",
         NodeKind::Limit => "it keeps the first rows, which costs nothing",
+        NodeKind::Clusters => "clusters are made on a device only of pairs that are there",
         NodeKind::PartialAggregate => "it is the first stage of the aggregation above",
         NodeKind::Join | NodeKind::Aggregate => "nothing in the plan gains from a device",
         NodeKind::Upload | NodeKind::Download => "it is a transfer",

@@ -2,6 +2,7 @@
 
 pub(crate) mod aggregate;
 pub(crate) mod algorithm;
+pub(crate) mod clusters;
 pub(crate) mod guard;
 pub(crate) mod interval;
 pub(crate) mod join;

@@ -1,6 +1,7 @@
 //! `bowtie_clusters` against a plain union-find.
 
 mod limits;
+mod on_device;
 mod queries;
 mod refusals;
 mod types;

@@ -12,6 +12,7 @@
 //! expr/        row programs, string predicates, filters
 //! codegen/     row programs as PTX, generated at run time
 //! sets/        set joins: encoding, techniques, lists of matches
+//! graph/       connected components
 //! fallback.rs  work without a kernel, or on types that the GPU does not store: the host's primitive, on downloaded
 //!              arguments
 //! ```
@@ -29,6 +30,7 @@ pub(crate) mod equi;
 pub(crate) mod expr;
 pub(crate) mod fallback;
 pub(crate) mod fast_paths;
+pub(crate) mod graph;
 pub(crate) mod keys;
 pub(crate) mod runtime;
 pub(crate) mod semi;

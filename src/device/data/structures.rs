@@ -1,6 +1,7 @@
-//! Structures that one primitive returns and another one takes: indexes, group domains, zone maps and flags. Their
+//! Structures that one primitive returns and another one takes: indexes, group domains, zone maps, flags and forests. Their
 //! contents are known to their device alone.
 
+use crate::device::data::buffer::Buffer;
 use crate::device::data::opaque::Opaque;
 use crate::device::data::ranges::OrderedRows;
 use crate::ir::set_predicate::SetTechnique;
@@ -50,3 +51,20 @@ pub(crate) struct ZonedKeys(pub(crate) Opaque);
 /// Match flags: one bit for each row of a chunk.
 #[derive(Debug)]
 pub(crate) struct Flags(pub(crate) Opaque);
+
+/// Disjoint sets of the nodes of a graph, as trees.
+#[derive(Debug)]
+pub(crate) struct Forest {
+    /// The number of nodes, which are numbered from 0 on.
+    pub(crate) nodes: usize,
+    pub(crate) trees: Opaque,
+}
+
+/// The connected components of a graph.
+#[derive(Debug)]
+pub(crate) struct Components {
+    /// For each node the least one of its component.
+    pub(crate) roots: Buffer<u32>,
+    /// The number of components.
+    pub(crate) count: usize,
+}

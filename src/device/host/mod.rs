@@ -7,6 +7,7 @@ pub(crate) mod device;
 pub(crate) mod equi;
 pub(crate) mod expr;
 pub(crate) mod fast_paths;
+pub(crate) mod graph;
 pub(crate) mod keys;
 pub(crate) mod pace;
 pub(crate) mod semi;

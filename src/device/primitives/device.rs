@@ -15,6 +15,7 @@ use crate::device::primitives::equi::EquiPrimitives;
 use crate::device::primitives::expr::ExprPrimitives;
 use crate::device::primitives::fast_paths::FastPaths;
 use crate::device::primitives::folds::FoldPrimitives;
+use crate::device::primitives::graph::GraphPrimitives;
 use crate::device::primitives::intervals::IntervalPrimitives;
 use crate::device::primitives::keys::KeyPrimitives;
 use crate::device::primitives::rows::RowPrimitives;
@@ -38,6 +39,7 @@ pub(crate) trait Device:
     + SemiPrimitives
     + SetPrimitives
     + AggregatePrimitives
+    + GraphPrimitives
     + FastPaths
     + Debug
     + Send

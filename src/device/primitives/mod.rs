@@ -6,6 +6,7 @@ pub(crate) mod equi;
 pub(crate) mod expr;
 pub(crate) mod fast_paths;
 pub(crate) mod folds;
+pub(crate) mod graph;
 pub(crate) mod intervals;
 pub(crate) mod keys;
 pub(crate) mod rows;

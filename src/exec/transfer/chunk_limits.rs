@@ -17,7 +17,7 @@ pub(crate) enum Role {
     Right,
     /// An aggregation that streams its input. Fewer chunks mean fewer partial states to merge.
     Grouped,
-    /// A sort that gathers its input.
+    /// A sort that gathers its input, or clusters that gather pairs.
     Sorted,
 }
 

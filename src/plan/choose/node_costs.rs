@@ -100,7 +100,9 @@ impl<'a> NodeCosts<'a> {
             Candidate::Sort(sort) => self.sort(id, node, sort),
             Candidate::Limit(limit) => self.limit(id, node, *limit),
             Candidate::Other if Table::of(&node.plan).is_some() => self.scan(node),
-            Candidate::Rows(_) | Candidate::Other => self.other(node, &node.inputs),
+            Candidate::Rows(_) | Candidate::Clusters | Candidate::Other => {
+                self.other(node, &node.inputs)
+            }
         }
     }
 

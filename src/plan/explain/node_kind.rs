@@ -11,6 +11,8 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::union::UnionExec;
 
 use crate::exec::aggregate::node::AggregateOperator;
+use crate::exec::clusters::exec::ClustersExec;
+use crate::exec::clusters::node::ClustersOperator;
 use crate::exec::join::node::JoinOperator;
 use crate::exec::join_aggregate::node::JoinAggregateOperator;
 use crate::exec::node::DeviceNode;
@@ -38,6 +40,8 @@ pub(crate) enum NodeKind {
     Union,
     Sort,
     Limit,
+    /// Of pairs.
+    Clusters,
     Scan,
     /// To a device.
     Upload,
@@ -54,7 +58,7 @@ impl NodeKind {
     pub(crate) fn is_decided(&self) -> bool {
         matches!(
             self,
-            Self::Join | Self::Aggregate | Self::Sort | Self::Limit
+            Self::Join | Self::Aggregate | Self::Sort | Self::Limit | Self::Clusters
         )
     }
 
@@ -86,6 +90,7 @@ impl NodeKind {
             (is_device::<UnionOperator>(node), Self::Union),
             (is_device::<SortOperator>(node), Self::Sort),
             (is_device::<LimitOperator>(node), Self::Limit),
+            (is_device::<ClustersOperator>(node), Self::Clusters),
             (is_device::<ScanOperator>(node), Self::Scan),
             (is_device::<UploadOperator>(node), Self::Upload),
             (node.is::<BowtieDownloadExec>(), Self::Download),
@@ -110,6 +115,7 @@ impl NodeKind {
             (node.is::<ProjectionExec>(), Self::Projection),
             (node.is::<UnionExec>(), Self::Union),
             (node.is::<SortExec>(), Self::Sort),
+            (node.is::<ClustersExec>(), Self::Clusters),
             (node.is::<DataSourceExec>(), Self::Scan),
         ];
         let known = of_datafusion.into_iter().find(|(is, _)| *is);

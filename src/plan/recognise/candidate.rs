@@ -38,6 +38,8 @@ pub(crate) enum Candidate {
     Sort(Box<SortCandidate>),
     /// LIMIT. It is offloaded above a device node.
     Limit(LimitSpec),
+    /// Clusters of pairs. They are offloaded above a device node.
+    Clusters,
     /// It stays DataFusion's.
     Other,
 }

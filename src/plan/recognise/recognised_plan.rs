@@ -10,6 +10,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::union::UnionExec;
 
 use crate::error::Decline;
+use crate::exec::clusters::exec::ClustersExec;
 use crate::options::{BowtieOptions, Offload};
 use crate::plan::choose::fusion::prefers_separate_nodes;
 use crate::plan::choose::gain::Gain;
@@ -107,7 +108,7 @@ fn order_matters(nodes: &[Node]) -> Vec<bool> {
     for (id, node) in nodes.iter().enumerate().rev() {
         let passes = match node.candidate {
             Candidate::Join(_) | Candidate::Aggregate(_) => false,
-            Candidate::Union | Candidate::Sort(_) => false,
+            Candidate::Union | Candidate::Sort(_) | Candidate::Clusters => false,
             Candidate::Other if node.plan.is::<AggregateExec>() => false,
             Candidate::Rows(_) => matters[id],
             // The first rows are other ones in another order.
@@ -169,6 +170,9 @@ impl Pass<'_> {
         }
         if let Some(limit) = limit_spec(plan) {
             return Candidate::Limit(limit);
+        }
+        if plan.is::<ClustersExec>() {
+            return Candidate::Clusters;
         }
         match plan.is::<UnionExec>() {
             true => Candidate::Union,

@@ -239,7 +239,7 @@ async fn above_a_similarity_join() {
             let stock = stock(&ctx, &sql).await.unwrap();
             let found: usize = stock.batches.iter().map(|batch| batch.num_rows()).sum();
             assert!(found > 1, "{sql}");
-            let nodes = ["ClustersExec", "BowtieDownloadExec", "BowtieJoinExec"];
+            let nodes = ["BowtieDownloadExec", "BowtieClustersExec", "BowtieJoinExec"];
             for tuning in [0, 5, 11].map(Tuning::nth) {
                 let plan = check(&ctx, &sql, &tuning, &stock, &nodes).await;
                 let at = nodes.map(|node| plan.find(node).unwrap());

@@ -6,6 +6,7 @@ pub(crate) mod columns;
 pub(crate) mod equi;
 pub(crate) mod expr;
 pub(crate) mod few;
+pub(crate) mod graph;
 pub(crate) mod keys;
 pub(crate) mod runtime;
 pub(crate) mod semi;

@@ -57,8 +57,8 @@ pub(crate) const FEW_JOINS: [Query; 3] = [
     ),
 ];
 
-/// An aggregation, one that is fused with a join, a sort, and a scan of columns that stay on the device.
-pub(crate) const FEW_OTHERS: [Query; 4] = [
+/// An aggregation, one that is fused with a join, a sort, clusters, and a scan of columns that stay on the device.
+pub(crate) const FEW_OTHERS: [Query; 5] = [
     query(
         "BowtieAggregateExec",
         "SELECT a, t, count(*), sum(lo), min(c), max(t), avg(b) FROM r GROUP BY a, t",
@@ -72,6 +72,11 @@ pub(crate) const FEW_OTHERS: [Query; 4] = [
     query(
         "BowtieSortExec",
         "SELECT r.id, s.id AS j FROM r JOIN s ON r.a = s.b ORDER BY s.c DESC, r.id, s.id LIMIT 7",
+        &[("bowtie.chunk_rows", "64")],
+    ),
+    query(
+        "BowtieClustersExec",
+        "SELECT * FROM bowtie_clusters('SELECT r.t, s.t FROM r JOIN s ON r.a = s.b AND r.g > s.g')",
         &[("bowtie.chunk_rows", "64")],
     ),
     query(

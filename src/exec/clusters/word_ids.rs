@@ -10,8 +10,8 @@ use datafusion::error::Result;
 use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use crate::clusters::numbers::{NO_ID, next_number};
-use crate::clusters::table_memory::TableMemory;
+use crate::exec::clusters::numbers::{NO_ID, next_number};
+use crate::exec::clusters::table_memory::TableMemory;
 
 const SIGN: u64 = 1 << 63;
 const SIGN_32: u32 = 1 << 31;
@@ -116,7 +116,7 @@ fn float_32(word: u32) -> f32 {
 
 /// The numbers of words, by a hash table.
 #[derive(Debug)]
-pub(super) struct WordIds {
+pub(crate) struct WordIds {
     data_type: DataType,
     kind: WordKind,
     hasher: DefaultHashBuilder,

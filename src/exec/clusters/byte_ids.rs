@@ -5,12 +5,12 @@ use std::hash::BuildHasher;
 use datafusion::error::Result;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use crate::clusters::numbers::next_number;
-use crate::clusters::table_memory::TableMemory;
+use crate::exec::clusters::numbers::next_number;
+use crate::exec::clusters::table_memory::TableMemory;
 
 /// The numbers of byte strings, by a hash table.
 #[derive(Debug, Default)]
-pub(super) struct ByteIds {
+pub(crate) struct ByteIds {
     hasher: DefaultHashBuilder,
     /// Hashes with numbers: most strings of other hashes are not compared, and none is read again when the table grows.
     table: HashTable<(u64, u32)>,

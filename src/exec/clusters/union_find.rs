@@ -2,7 +2,7 @@
 
 use datafusion::error::Result;
 
-use crate::clusters::table_memory::TableMemory;
+use crate::exec::clusters::table_memory::TableMemory;
 
 /// A forest with a tree for each set. A parent is never above its child in number, so that the root is the least number of its set.
 #[derive(Debug, Default)]

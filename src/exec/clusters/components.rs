@@ -6,10 +6,10 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::error::Result;
 
-use crate::clusters::ids::Ids;
-use crate::clusters::numbers::NO_ID;
-use crate::clusters::table_memory::TableMemory;
-use crate::clusters::union_find::UnionFind;
+use crate::exec::clusters::ids::Ids;
+use crate::exec::clusters::numbers::NO_ID;
+use crate::exec::clusters::table_memory::TableMemory;
+use crate::exec::clusters::union_find::UnionFind;
 
 /// The connected components of the pairs so far.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Components {
 
 /// The ids, each with its cluster.
 #[derive(Debug)]
-pub(super) struct Clusters {
+pub(crate) struct Clusters {
     ids: Ids,
     /// The root of each id's component.
     roots: Vec<u32>,

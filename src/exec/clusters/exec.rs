@@ -1,10 +1,9 @@
-//! [`ClustersExec`]: the node above the plan of a query of pairs. In: record batches of two columns of one type. Out: each distinct id with
+//! [`ClustersExec`]: the node above the plan of a query of pairs, on the host. In: record batches of two columns of one type. Out: each distinct id with
 //! the least id of its connected component, once all pairs are read.
 
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -12,7 +11,7 @@ use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExp
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::{EmptyRecordBatchStream, RecordBatchStreamAdapter};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
@@ -20,19 +19,14 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt};
 
-use crate::clusters::components::{Clusters, Components};
-use crate::clusters::table_memory::TableMemory;
 use crate::exec::blocking::{joined, spawn_blocking};
-use crate::exec::metrics::ClusterMetrics;
+use crate::exec::clusters::components::{Clusters, Components};
+use crate::exec::clusters::table_memory::TableMemory;
+use crate::exec::metrics::ClusterCounts;
+use crate::spec::clusters::ClustersSpec;
 
 /// Pairs that are added at a time, between which other tasks may run.
 const PIECE_PAIRS: usize = 8192;
-
-/// The columns of the clusters of ids of a type.
-pub(super) fn clusters_schema(data_type: &DataType) -> SchemaRef {
-    let column = |name: &str| Field::new(name, data_type.clone(), false);
-    Arc::new(Schema::new(vec![column("id"), column("cluster")]))
-}
 
 /// The connected components of pairs.
 ///
@@ -43,28 +37,19 @@ pub(super) fn clusters_schema(data_type: &DataType) -> SchemaRef {
 ///
 /// Memory: some 50 bytes for each distinct id, and the bytes of text, reserved in DataFusion's memory pool. They are not spilled.
 #[derive(Debug)]
-pub(super) struct ClustersExec {
+pub(crate) struct ClustersExec {
     input: Arc<dyn ExecutionPlan>,
-    data_type: DataType,
-    /// Of the columns of [`clusters_schema`], those that come out.
-    columns: Vec<usize>,
-    /// The most rows that come out.
-    fetch: Option<usize>,
+    spec: ClustersSpec,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl ClustersExec {
-    pub(super) const NAME: &'static str = "ClustersExec";
+    pub(crate) const NAME: &'static str = "ClustersExec";
 
-    /// Both columns of `input` have the type.
-    pub(super) fn try_new(
-        input: Arc<dyn ExecutionPlan>,
-        data_type: DataType,
-        columns: Vec<usize>,
-        fetch: Option<usize>,
-    ) -> Result<Self> {
-        let schema = Arc::new(clusters_schema(&data_type).project(&columns)?);
+    /// Both columns of `input` have the type of the spec.
+    pub(crate) fn try_new(input: Arc<dyn ExecutionPlan>, spec: ClustersSpec) -> Result<Self> {
+        let schema = spec.schema()?;
         // Pairs without an end have no last one.
         let boundedness = match input.boundedness() {
             Boundedness::Bounded => Boundedness::Bounded,
@@ -80,17 +65,19 @@ impl ClustersExec {
         );
         Ok(Self {
             input,
-            data_type,
-            columns,
-            fetch,
+            spec,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         })
     }
 
-    /// The same node with another input and limit.
-    fn with(&self, input: Arc<dyn ExecutionPlan>, fetch: Option<usize>) -> Result<Self> {
-        Self::try_new(input, self.data_type.clone(), self.columns.clone(), fetch)
+    /// The pairs.
+    pub(crate) fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+
+    pub(crate) fn spec(&self) -> &ClustersSpec {
+        &self.spec
     }
 }
 
@@ -98,15 +85,15 @@ impl DisplayAs for ClustersExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(f, "{}: ids={}", Self::NAME, self.data_type)?;
-                match self.fetch {
+                write!(f, "{}: ids={}", Self::NAME, self.spec.data_type)?;
+                match self.spec.fetch {
                     Some(fetch) => write!(f, ", fetch={fetch}"),
                     None => Ok(()),
                 }
             }
             DisplayFormatType::TreeRender => {
-                writeln!(f, "ids={}", self.data_type)?;
-                match self.fetch {
+                writeln!(f, "ids={}", self.spec.data_type)?;
+                match self.spec.fetch {
                     Some(fetch) => writeln!(f, "fetch={fetch}"),
                     None => Ok(()),
                 }
@@ -119,24 +106,25 @@ impl DisplayAs for ClustersExec {
 async fn clusters_of(
     mut pairs: SendableRecordBatchStream,
     mut components: Components,
-    metrics: ClusterMetrics,
+    metrics: Arc<BaselineMetrics>,
+    counts: ClusterCounts,
 ) -> Result<Clusters> {
     while let Some(batch) = pairs.try_next().await? {
-        metrics.input_pairs.add(batch.num_rows());
+        counts.input_pairs.add(batch.num_rows());
         for from in (0..batch.num_rows()).step_by(PIECE_PAIRS) {
             if from > 0 {
                 tokio::task::yield_now().await;
             }
-            let _timer = metrics.baseline.elapsed_compute().timer();
+            let _timer = metrics.elapsed_compute().timer();
             let piece = batch.slice(from, PIECE_PAIRS.min(batch.num_rows() - from));
             components.add(piece.column(0), piece.column(1))?;
         }
     }
     drop(pairs);
     let done = spawn_blocking(move || {
-        let _timer = metrics.baseline.elapsed_compute().timer();
+        let _timer = metrics.elapsed_compute().timer();
         let clusters = components.finish()?;
-        metrics.clusters.add(clusters.count());
+        counts.clusters.add(clusters.count());
         Ok::<_, DataFusionError>(clusters)
     });
     joined(done).await?
@@ -174,7 +162,7 @@ impl ExecutionPlan for ClustersExec {
         let [input] = <[_; 1]>::try_from(children).map_err(|_| {
             DataFusionError::Internal(format!("bowtie: {} has 1 child, not {given}", Self::NAME))
         })?;
-        Ok(Arc::new(self.with(input, self.fetch)?))
+        Ok(Arc::new(Self::try_new(input, self.spec.clone())?))
     }
 
     fn execute(
@@ -190,18 +178,19 @@ impl ExecutionPlan for ClustersExec {
                 .execute(0, Arc::clone(&context))?,
         };
         let memory = TableMemory::new(Self::NAME, context.memory_pool());
-        let components = Components::try_new(&self.data_type, memory)?;
-        let metrics = ClusterMetrics::new(&self.metrics);
+        let components = Components::try_new(&self.spec.data_type, memory)?;
+        let metrics = Arc::new(BaselineMetrics::new(&self.metrics, 0));
+        let counts = ClusterCounts::new(&self.metrics);
         let batch_size = context.session_config().batch_size().max(1);
-        let (columns, fetch, schema) = (self.columns.clone(), self.fetch, self.schema());
+        let (spec, schema) = (self.spec.clone(), self.schema());
         let batches = async move {
-            let clusters = clusters_of(pairs, components, metrics.clone()).await?;
-            let rows = clusters.ids().min(fetch.unwrap_or(usize::MAX));
+            let clusters = clusters_of(pairs, components, Arc::clone(&metrics), counts).await?;
+            let rows = clusters.ids().min(spec.fetch.unwrap_or(usize::MAX));
             let batches = (0..rows).step_by(batch_size).map(move |from| {
-                let _timer = metrics.baseline.elapsed_compute().timer();
+                let _timer = metrics.elapsed_compute().timer();
                 let range = from..rows.min(from.saturating_add(batch_size));
-                metrics.baseline.record_output(range.len());
-                clusters.batch(range, &columns, &schema)
+                metrics.record_output(range.len());
+                clusters.batch(range, &spec.columns, &schema)
             });
             Ok::<_, DataFusionError>(futures::stream::iter(batches))
         };
@@ -218,11 +207,11 @@ impl ExecutionPlan for ClustersExec {
     }
 
     fn fetch(&self) -> Option<usize> {
-        self.fetch
+        self.spec.fetch
     }
 
     fn with_fetch(&self, fetch: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
-        let limited = self.with(Arc::clone(&self.input), fetch).ok()?;
+        let limited = Self::try_new(Arc::clone(&self.input), self.spec.with_fetch(fetch)).ok()?;
         Some(Arc::new(limited))
     }
 }

@@ -9,14 +9,14 @@ use arrow::row::{RowConverter, SortField};
 use datafusion::common::utils::normalize_float_zero;
 use datafusion::error::Result;
 
-use crate::clusters::byte_ids::ByteIds;
-use crate::clusters::numbers::NO_ID;
-use crate::clusters::table_memory::TableMemory;
-use crate::clusters::word_ids::WordIds;
+use crate::exec::clusters::byte_ids::ByteIds;
+use crate::exec::clusters::numbers::NO_ID;
+use crate::exec::clusters::table_memory::TableMemory;
+use crate::exec::clusters::word_ids::WordIds;
 
 /// The numbers of values.
 #[derive(Debug)]
-pub(super) enum Ids {
+pub(crate) enum Ids {
     /// Of up to 64 bits.
     Words(WordIds),
     /// Text and binary.
@@ -60,7 +60,7 @@ fn bytes_of(column: &ArrayRef) -> Box<dyn Iterator<Item = Option<&[u8]>> + '_> {
 
 impl Ids {
     /// Whether values of the type can be numbered and compared.
-    pub(super) fn supports(data_type: &DataType) -> bool {
+    pub(crate) fn supports(data_type: &DataType) -> bool {
         RowConverter::supports_fields(&[field(data_type)])
     }
 

@@ -1,0 +1,3 @@
+//! Graphs.
+
+pub(crate) mod components;
