@@ -5,3 +5,4 @@ pub(crate) mod equal_sets;
 pub(crate) mod search;
 pub(crate) mod self_join;
 pub(crate) mod set_joins;
+pub(crate) mod signatures;
