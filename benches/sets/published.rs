@@ -85,7 +85,7 @@ pub fn beside(ours: &Ours, report: &mut Sweeps, device: &str, out: &Path) -> Res
             opened = true;
             report.line(
                 "\nbeside [B]: its times (on the real data; each pair once, counted) and auto's here (on clones; every match in a list, \
-                 both ways round)",
+                 both ways round, equal sets with one list)",
             );
             report.line(&format!(
                 "  {:<5} {:<14} {:>6} {:<12} {:>9} {:>9} {:>7}  {:<38} {:>9} {:>7}",

@@ -8,12 +8,15 @@
 // The output of matches: counts[r] for each probe set, indexed[s] for each build set if wanted (not null), and the
 // pairs (r << 32 | s) if wanted (not null), in any order. totals[0] counts the pairs; those beyond `capacity` are
 // dropped, and the caller runs again with a larger buffer. totals[1] counts candidates whose elements were compared.
+// A set that stands for several equal ones counts as many times: of_build[s], of_probe[r]; once if that is null.
 struct Matches {
     u32* counts;
     u32* indexed;
     u64* pairs;
     u64 capacity;
     u64* totals;
+    const u32* of_build;
+    const u32* of_probe;
 
     // All lanes call; `mine` says which have a match.
     __device__ __forceinline__ void put(bool mine, u32 r, u32 s) const {
@@ -22,9 +25,9 @@ struct Matches {
             return;
         }
         if (mine) {
-            atomicAdd(&counts[r], 1u);
+            atomicAdd(&counts[r], of_build == nullptr ? 1u : of_build[s]);
             if (indexed != nullptr) {
-                atomicAdd(&indexed[s], 1u);
+                atomicAdd(&indexed[s], of_probe == nullptr ? 1u : of_probe[r]);
             }
         }
         if (pairs == nullptr) {

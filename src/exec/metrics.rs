@@ -116,6 +116,12 @@ impl DeviceMetrics {
     pub(crate) fn probed_sets(&self, tally: SetTally) {
         self.count("set_candidates".into(), tally.candidates);
         self.count("set_verified".into(), tally.verified);
+        self.repeated_sets(tally.repeats);
+    }
+
+    /// Adds rows of either side of a set join whose set was joined with that of an equal row.
+    pub(crate) fn repeated_sets(&self, rows: u64) {
+        self.count("set_repeats".into(), rows);
     }
 
     /// Adds to a metric that is shown once it was counted.

@@ -15,7 +15,6 @@ use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
 use crate::ir::pair_program::Program;
-use crate::ir::set_predicate::SetTechnique;
 use crate::ir::side::Side;
 use crate::ir::strategies::{EquiStrategy, Strategy};
 use crate::spec::join::MatchSpec;
@@ -260,11 +259,6 @@ impl BuildIndex {
             Order::Equi(index) => Some(index.strategy),
             Order::Sorted { .. } | Order::Sets(_) => None,
         }
-    }
-
-    /// The technique of an index of sets.
-    pub(crate) fn set_technique(&self) -> Option<SetTechnique> {
-        self.sets().map(|order| order.sets.technique)
     }
 
     /// The keys of the probe side's rows for some comparisons.

@@ -351,11 +351,10 @@ impl Probe {
                 indexed: Some(counts),
                 ..
             }) => return Ok(Arc::clone(counts)),
-            // Each position belongs to one list.
             Some(Listed {
                 matches: Some(matches),
                 ..
-            }) => device.occurrences(&matches.rows, rows),
+            }) => device.occurrences(matches, self.known_ranges()?, rows),
             Some(_) => Err(BowtieError::Internal(
                 "counts that were not computed".into(),
             )),

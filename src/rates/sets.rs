@@ -8,6 +8,8 @@ use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field};
 use rayon::prelude::*;
 
+use crate::device::data::matches::Matches;
+use crate::device::data::results::SetMatches;
 use crate::device::data::structures::SetIndex;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
@@ -195,6 +197,22 @@ impl SetSides {
         })
     }
 
+    /// The number of matches of a probe. Rows with equal sets may share a list.
+    fn matches(&self, found: &SetMatches) -> Result<usize> {
+        if !found.ranges.share_lists(&found.matches) {
+            return Ok(found.matches.len());
+        }
+        let matches = Matches {
+            build: &found.matches,
+            probe: &found.probe,
+            ranges: &found.ranges,
+            tests: &[],
+            program: None,
+        };
+        let counts = self.device.count_matches(matches, false)?;
+        Ok(self.device.total(&self.device.scan(&counts)?)? as usize)
+    }
+
     /// The number of all matches, listed in tiles as by a query; in smaller tiles where memory does not suffice.
     fn search(&self, index: &SetIndex) -> Result<usize> {
         let mut tile = self.device.profile().probed_sets as usize;
@@ -204,7 +222,7 @@ impl SetSides {
             let lists = self.device.upload(&[self.lists.slice(from, len)])?;
             match self.device.set_search(index, &lists, None, &[]) {
                 Ok(found) => {
-                    matches += found.matches.len();
+                    matches += self.matches(&found)?;
                     from += len;
                 }
                 Err(error) if error.is_divisible() && len > FEW_SETS => tile = len / 2,
@@ -225,7 +243,7 @@ impl SetSides {
     }
 
     /// Joins the sets with themselves `runs` times by a technique, named as in the option. The time includes encoding,
-    /// which for lists of elements begins on the host, the search, and the match lists.
+    /// which for lists of elements begins on the host, the search, and the match lists, of which equal sets share one.
     ///
     /// # Errors
     /// If there is no such technique, or memory does not suffice.

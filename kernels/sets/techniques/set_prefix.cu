@@ -5,6 +5,7 @@
 // A pair is a candidate by each element in both prefixes. Only its first common element emits it, so no record of
 // candidates is needed.
 #include "sets/set_candidates.cuh"
+#include "sets/techniques/set_signature.cuh"
 
 // The prefix length, in rarest elements, of a set that must share `least` of its `length` elements.
 __device__ __forceinline__ u32 prefix_length(u32 length, u32 least) {
@@ -67,6 +68,34 @@ set_prefix_ranges(const __grid_constant__ Sets probe, const __grid_constant__ Pr
     counts[entry] = partition_point(begin, end, [&](u32 at) { return lists[at] < to; }) - begin;
 }
 
+// Tests candidates, with signatures of 64-bit words unless there are none (0).
+template <u32 WORDS>
+__device__ __forceinline__ void test_prefixes(const Probes& probes, const Join& join, const u32* __restrict__ lists,
+                                              const u32* __restrict__ places, const Prefixes& prefixes,
+                                              const u64* __restrict__ probe_signatures,
+                                              const u64* __restrict__ build_signatures) {
+    test_candidates(probes, join, [&](u32 entry, u32 at, Candidate& candidate) {
+        const u32 r = prefixes.sets[entry];
+        const u32 s = lists[at];
+        const u32 i = prefixes.place(entry, r);
+        candidate = {r, s, join.probe.of(r)[i]};
+        // Positional filter: if this is the first common element, only elements after it can be common as well.
+        const u32 most = min(join.probe.length(r) - i, join.build.length(s) - places[at]);
+        const bool survives = join.measure.may_pass(most, join.probe.sizes[r], join.build.sizes[s]);
+        if constexpr (WORDS == 0) {
+            return survives;
+        } else {
+            if (!survives) {
+                return false;
+            }
+            const Signature<WORDS> of_r(probe_signatures, r), of_s(build_signatures, s);
+            const u32 shared = min(join.probe.length(r) - of_r.bits_without(of_s),
+                                   join.build.length(s) - of_s.bits_without(of_r));
+            return join.measure.may_pass(min(most, shared), join.probe.sizes[r], join.build.sizes[s]);
+        }
+    });
+}
+
 // The matches among candidates: `places[at]` is the position, in its set, of the element of list position `at`.
 // `probes` are the prefix elements, numbered by the exclusive sums of set_prefix_ranges' counts.
 // Bound: 8 bytes, a read of the build set's size and offsets at random and some 60 instructions a candidate; two sets
@@ -75,13 +104,20 @@ set_prefix_ranges(const __grid_constant__ Sets probe, const __grid_constant__ Pr
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_prefix_test(const __grid_constant__ Probes probes, const __grid_constant__ Join join, const u32* __restrict__ lists,
                 const u32* __restrict__ places, const __grid_constant__ Prefixes prefixes) {
-    test_candidates(probes, join, [&](u32 entry, u32 at, Candidate& candidate) {
-        const u32 r = prefixes.sets[entry];
-        const u32 s = lists[at];
-        const u32 i = prefixes.place(entry, r);
-        candidate = {r, s, join.probe.of(r)[i]};
-        // Positional filter: if this is the first common element, only elements after it can be common as well.
-        const u32 most = min(join.probe.length(r) - i, join.build.length(s) - places[at]);
-        return join.measure.may_pass(most, join.probe.sizes[r], join.build.sizes[s]);
-    });
+    test_prefixes<0>(probes, join, lists, places, prefixes, nullptr, nullptr);
 }
+
+// The same with a bitmap filter ([B] 4.1.2) before verification: signatures are those of set_signature_build with the
+// number of bits in the kernel's name.
+// Bound: a random read of a signature more for each candidate that the positional filter lets through, and two sets a
+// survivor. Launch: as above.
+#define PREFIX_TEST(name, words)                                                                                      \
+    extern "C" __global__ void __launch_bounds__(BLOCK) set_prefix_test_##name(                                       \
+        const __grid_constant__ Probes probes, const __grid_constant__ Join join, const u32* __restrict__ lists,      \
+        const u32* __restrict__ places, const __grid_constant__ Prefixes prefixes,                                    \
+        const u64* __restrict__ probe_signatures, const u64* __restrict__ build_signatures) {                         \
+        test_prefixes<words>(probes, join, lists, places, prefixes, probe_signatures, build_signatures);              \
+    }
+
+PREFIX_TEST(128, 2)
+PREFIX_TEST(256, 4)

@@ -27,6 +27,16 @@ struct Signature {
         }
     }
 
+    // How many bits the other lacks: each stands for at least one element that the other set lacks.
+    __device__ __forceinline__ u32 bits_without(const Signature& other) const {
+        u32 bits = 0;
+#pragma unroll
+        for (u32 w = 0; w < WORDS; w++) {
+            bits += __popcll(words[w] & ~other.words[w]);
+        }
+        return bits;
+    }
+
     __device__ __forceinline__ bool lies_in(const Signature& other) const {
         u64 outside = 0;
 #pragma unroll

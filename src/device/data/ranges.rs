@@ -39,6 +39,12 @@ impl Ranges {
     pub(crate) fn rows(&self) -> usize {
         self.lo.len()
     }
+
+    /// Whether there are more ranges than lists, which are the segments of `matches`.
+    pub(crate) fn share_lists(&self, matches: &OrderedRows) -> bool {
+        let segments = matches.segments.as_ref();
+        segments.is_some_and(|segments| segments.len() <= self.rows())
+    }
 }
 
 /// The row ids of matches: one of each side for each match.

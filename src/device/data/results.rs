@@ -8,12 +8,12 @@ use crate::ir::strategies::GroupStrategy;
 /// The matches of probe rows as lists.
 #[derive(Debug)]
 pub(crate) struct SetMatches {
-    /// The matching rows of the indexed side, list after list: a row occurs once for each of its matches. The lists are
+    /// The matching rows of the indexed side, list after list: a row occurs once in each list that has it. The lists are
     /// the segments, so that a range never covers rows of several lists.
     pub(crate) matches: OrderedRows,
     /// The probe rows in the order of their lists. Rows that can match nothing may be missing.
     pub(crate) probe: OrderedRows,
-    /// The positions in `matches` of each probe row's list. Every position belongs to a list.
+    /// The positions in `matches` of each probe row's list. Rows with equal sets may share one. Every position belongs to a list.
     pub(crate) ranges: Ranges,
     pub(crate) tally: SetTally,
 }
@@ -81,11 +81,14 @@ pub(crate) struct SetTally {
     pub candidates: u64,
     /// The candidates whose elements were compared.
     pub verified: u64,
+    /// The probe rows that were searched with a row of an equal set.
+    pub repeats: u64,
 }
 
 impl SetTally {
     pub(crate) fn add(&mut self, other: Self) {
         self.candidates += other.candidates;
         self.verified += other.verified;
+        self.repeats += other.repeats;
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct EquiIndex {
 #[derive(Debug)]
 pub(crate) struct SetIndex {
     pub(crate) technique: SetTechnique,
+    /// The rows that are indexed with a row of an equal set.
+    pub(crate) repeats: u64,
     pub(crate) index: Opaque,
 }
 

@@ -3,6 +3,7 @@
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
+use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::results::{SetCounting, SetCounts, SetMatches};
 use crate::device::data::structures::{ProbeSets, SetIndex};
 use crate::error::Result;
@@ -12,8 +13,9 @@ use crate::ir::set_predicate::{SetTechnique, SetTest, SetValue};
 pub(crate) trait SetPrimitives {
     /// Indexes the lists of a column as sets of their elements; other values are sets of one element. Rows with a NULL
     /// list, or with a NULL in any of `not_null`, match nothing. With `groups` (ids, and their number) only rows of the
-    /// same group match. Without `technique` the device chooses one for these sets and for `probe`, a chunk of the
-    /// other side; a technique that does not support them is replaced by the nearest.
+    /// same group match. Rows with equal sets are indexed once, if there are many. Without `technique` the device
+    /// chooses one for these sets and for `probe`, a chunk of the other side; a technique that does not support them is
+    /// replaced by the nearest.
     fn set_index(
         &self,
         lists: &Column,
@@ -24,7 +26,8 @@ pub(crate) trait SetPrimitives {
         probe: &Column,
     ) -> Result<SetIndex>;
 
-    /// The matches of each probe row. `groups`: its group ids, if the index has groups.
+    /// The matches of each probe row. Rows with equal sets are searched once and share a list, if there are many.
+    /// `groups`: its group ids, if the index has groups.
     fn set_search(
         &self,
         index: &SetIndex,
@@ -59,6 +62,12 @@ pub(crate) trait SetPrimitives {
         value: SetValue,
     ) -> Result<Column>;
 
-    /// How often each row id below `rows` occurs in `list`.
-    fn occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>>;
+    /// The number of matches of each row id below `rows`: how often it occurs in the lists of all probe rows. `matches`
+    /// and `ranges` are those of [`SetMatches`].
+    fn occurrences(
+        &self,
+        matches: &OrderedRows,
+        ranges: &Ranges,
+        rows: usize,
+    ) -> Result<Buffer<u32>>;
 }

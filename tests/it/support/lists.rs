@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int32Array, Int64Array, ListArray, RecordBatch, UInt32Array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Int32Array, Int64Array, ListArray, RecordBatch, UInt32Array,
+};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Field};
@@ -164,6 +166,36 @@ pub(crate) fn with_lists(batch: &RecordBatch, kind: &DataType) -> RecordBatch {
         let column = match field.name() == "v" {
             true => cast(column, kind).unwrap(),
             false => column.clone(),
+        };
+        (field.name().clone(), column)
+    });
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+/// `batch` with the lists of its first `of` rows alone, again and again: their elements in other orders, and some twice.
+pub(crate) fn repeating(batch: &RecordBatch, of: usize) -> RecordBatch {
+    let schema = batch.schema();
+    let lists = batch.column_by_name("v").unwrap().as_list::<i32>();
+    let (mut picks, mut lengths, mut valid) = (vec![], vec![], vec![]);
+    for row in 0..batch.num_rows() {
+        let like = row * 7 % of;
+        let span = lists.value_offsets()[like] as u32..lists.value_offsets()[like + 1] as u32;
+        let mut elements: Vec<u32> = span.collect();
+        let turns = row % elements.len().max(1);
+        elements.rotate_left(turns);
+        elements.extend_from_within(..(row % 2).min(elements.len()));
+        lengths.push(elements.len());
+        picks.extend(elements);
+        valid.push(lists.is_valid(like));
+    }
+    let values = take(lists.values(), &UInt32Array::from(picks), None).unwrap();
+    let field = Arc::new(Field::new_list_field(values.data_type().clone(), true));
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    let list = ListArray::new(field, offsets, values, Some(NullBuffer::from(valid)));
+    let columns = schema.fields().iter().enumerate().map(|(i, field)| {
+        let column = match field.name() == "v" {
+            true => Arc::new(list.clone()) as ArrayRef,
+            false => Arc::clone(batch.column(i)),
         };
         (field.name().clone(), column)
     });

@@ -8,6 +8,7 @@
 //!    set_element_words.rs      sorts of (set, element)
 //!    set_order.rs              sets by group and size
 //!    inverted_lists.rs         inverted lists, for the techniques that need them
+//!    equal_sets.rs             equal sets once
 //!    empty_sets.rs             the matches of empty sets
 //!  choose.rs, costs.rs         the technique, by rule or by cost
 //!  techniques/*.rs             a technique per file: rarest, prefix, inverted, signature, bit_rows, intersect
@@ -19,6 +20,9 @@ use std::sync::Arc;
 
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::memory;
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
+use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::choose;
 use crate::device::cuda::sets::choose::Profile;
@@ -37,7 +41,7 @@ use crate::device::cuda::sets::techniques::signature::Signature;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
-use crate::device::data::ranges::OrderedRows;
+use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::results::{SetCounting, SetCounts, SetMatches, SetTally};
 use crate::device::primitives::device::Device;
 use crate::error::Result;
@@ -145,7 +149,8 @@ impl CudaDevice {
         let universe = domain.universe();
         let profile = Profile {
             indexed: sets.len as u64,
-            probe: probe.rows() as u64,
+            // The probe side has as many equal sets, most likely.
+            probe: (probe.rows() as u64 * sets.len as u64) / (sets.rows.len() as u64).max(1),
             mean_indexed: sets.mean() as u64,
             mean_probe: match probe.is_resident() {
                 true => 1,
@@ -252,18 +257,14 @@ impl CudaDevice {
         let tally = SetTally {
             candidates: prepared.candidates,
             verified: found.verified,
+            repeats: sets.repeats(),
         };
         drop(prepared);
-        let of_indexed = memory(&index.sets.rows)?;
-        let rows = stream.gather_values(of_indexed, &found.positions, found.total, 4)?;
+        let (matches, ranges) = stream.lists_of_rows(found, [&sets, &index.sets])?;
         Ok(SetMatches {
-            matches: OrderedRows {
-                rows: Buffer::cuda(rows, found.total),
-                keys: None,
-                segments: Some(found.segments),
-            },
+            matches,
             probe: OrderedRows::of_rows(stream.rows_of(sets)?),
-            ranges: found.ranges,
+            ranges,
             tally,
         })
     }
@@ -301,25 +302,50 @@ impl CudaDevice {
         let tally = SetTally {
             candidates: prepared.candidates,
             verified: counted.verified,
+            repeats: sets.repeats(),
         };
         drop(prepared);
-        let by_row = |counts| {
-            let counts = Buffer::cuda(counts, index.sets.len);
+        let by_row = |counts: Memory| {
+            let counts = stream.by_row(&index.sets, counts.part(0)?)?;
             stream.scatter(&index.sets.rows, &counts, index.rows)
         };
         let indexed = counted.indexed.map(by_row).transpose()?;
+        let counts = match sets.members.is_some() {
+            true => stream.by_row(&sets, counted.probe.part(0)?)?,
+            false => Buffer::cuda(counted.probe, sets.len),
+        };
         Ok(SetCounts {
-            counts: Buffer::cuda(counted.probe, sets.len),
+            counts,
             probe: OrderedRows::of_rows(stream.rows_of(sets)?),
             indexed,
             tally,
         })
     }
 
-    /// The number of occurrences of each of `rows` row ids in `list`.
-    pub(crate) fn count_occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>> {
-        let counts = self.stream.histogram(memory(list)?, list.len(), rows)?;
-        Ok(Buffer::cuda(counts, rows))
+    /// The number of occurrences of each of `rows` row ids in the lists of all probe rows.
+    pub(crate) fn count_occurrences(
+        &self,
+        matches: &OrderedRows,
+        ranges: &Ranges,
+        rows: usize,
+    ) -> Result<Buffer<u32>> {
+        let (stream, n) = (&self.stream, matches.len());
+        let row_ids = memory(&matches.rows)?;
+        if !ranges.share_lists(matches) {
+            return Ok(Buffer::cuda(stream.histogram(row_ids, n, rows)?, rows));
+        }
+        let positions = OrderedRows::of_rows(stream.sequence(0, n)?);
+        let covering = stream.cover(&positions, ranges, n)?;
+        let sums = stream.zeroed(rows * 4, "coverage")?;
+        let args = (
+            row_ids.into(),
+            memory(&covering)?.into(),
+            (n as u32).into(),
+            (&sums).into(),
+        );
+        // SAFETY: there are n row ids, below `rows`, and n numbers.
+        unsafe { stream.launch(kernels::SET_EQUAL_OCCUR, Shape::rows(n), &args)? };
+        Ok(Buffer::cuda(sums, rows))
     }
 }
 
@@ -329,8 +355,9 @@ impl Stream {
         match Arc::try_unwrap(sets) {
             Ok(sets) => Ok(sets.rows),
             Err(shared) => {
-                let rows = self.copy_of(memory(&shared.rows)?.into(), shared.len * 4, "sets")?;
-                Ok(Buffer::cuda(rows, shared.len))
+                let n = shared.rows.len();
+                let rows = self.copy_of(memory(&shared.rows)?.into(), n * 4, "sets")?;
+                Ok(Buffer::cuda(rows, n))
             }
         }
     }

@@ -15,11 +15,11 @@ use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::empty_sets::EmptySetMatches;
-use crate::device::cuda::sets::encode::encoded::Sets;
+use crate::device::cuda::sets::encode::encoded::{Members, Sets};
 use crate::device::cuda::sets::predicate::Target;
 use crate::device::cuda::sets::search::PreparedProbe;
 use crate::device::data::buffer::Buffer;
-use crate::device::data::ranges::Ranges;
+use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::results::SetCounting;
 use crate::error::{BowtieError, Result};
 
@@ -39,17 +39,15 @@ const MOST_LISTED: u64 = 1 << 28;
 /// The matches of all probe sets as lists.
 pub(crate) struct Found {
     /// Indexed positions, list after list; `total` of them.
-    pub(crate) positions: Memory,
-    pub(crate) total: usize,
-    /// The list of each probe set as a range of `positions`.
-    pub(crate) ranges: Ranges,
+    positions: Memory,
+    total: usize,
     /// Start of each list, and the end.
-    pub(crate) segments: Buffer<u32>,
+    segments: Buffer<u32>,
     /// Candidates whose elements were compared.
     pub(crate) verified: u64,
 }
 
-/// The number of matches by probe position and, if wanted, by indexed position.
+/// The number of matching rows by probe position and, if wanted, by indexed position.
 pub(crate) struct MatchCounts {
     pub(crate) probe: Memory,
     pub(crate) indexed: Option<Memory>,
@@ -86,6 +84,7 @@ impl Stream {
                 pairs: Some(pairs.part(known as usize * PAIR_BYTES)?),
                 capacity,
                 totals: &totals,
+                weights: [None, None],
             })?;
             let (tested, verified) = self.totals(&totals)?;
             self.check_listed(known + tested)?;
@@ -113,20 +112,74 @@ impl Stream {
         );
         // SAFETY: counts are those of the pairs, and offsets their sums, so that each pair has a place of its own.
         unsafe { self.launch(kernels::SET_MATCHES_PLACE, Shape::rows(total), &args)? };
-        let bound = |from: usize| -> Result<Buffer<u32>> {
-            let words = self.copy_of(offsets.part(from * 4)?, n * 4, "range bounds")?;
-            Ok(Buffer::cuda(words, n))
-        };
         Ok(Found {
             positions,
             total,
-            ranges: Ranges {
-                lo: bound(0)?,
-                hi: bound(1)?,
-            },
             segments: Buffer::cuda(offsets, n + 1),
             verified,
         })
+    }
+
+    /// The lists of `found` with all rows of the indexed sets, and the list of each row of the probe sets.
+    pub(crate) fn lists_of_rows(
+        self: &Arc<Self>,
+        found: Found,
+        [probe, indexed]: [&Sets; 2],
+    ) -> Result<(OrderedRows, Ranges)> {
+        let rows = memory(&indexed.rows)?;
+        let (rows, segments) = match &indexed.members {
+            None => {
+                let rows = self.gather_values(rows, &found.positions, found.total, 4)?;
+                (Buffer::cuda(rows, found.total), found.segments)
+            }
+            Some(members) => self.lists_of_members(found, members, &indexed.rows, probe.len)?,
+        };
+        let bounds = memory(&segments)?;
+        let ranges = Ranges {
+            lo: self.by_row(probe, bounds.part(0)?)?,
+            hi: self.by_row(probe, bounds.part(4)?)?,
+        };
+        let matches = OrderedRows {
+            rows,
+            keys: None,
+            segments: Some(segments),
+        };
+        Ok((matches, ranges))
+    }
+
+    /// The lists with the rows of each position, of `lists` lists: rows, and the start of each list with the end.
+    fn lists_of_members(
+        self: &Arc<Self>,
+        found: Found,
+        members: &Members,
+        rows: &Buffer<u32>,
+        lists: usize,
+    ) -> Result<(Buffer<u32>, Buffer<u32>)> {
+        let Found {
+            positions, total, ..
+        } = found;
+        let bound = |from: usize| -> Result<Buffer<u32>> {
+            let starts = members.starts.part(from * 4)?;
+            let bounds = self.gather_values(starts, &positions, total, 4)?;
+            Ok(Buffer::cuda(bounds, total))
+        };
+        let of_positions = Ranges {
+            lo: bound(0)?,
+            hi: bound(1)?,
+        };
+        drop(positions);
+        let counts = self.range_counts(&of_positions, false)?;
+        let offsets = self.scan_offsets(&counts)?;
+        let len = self.read_word(memory(&offsets)?, total)?;
+        self.check_listed(len)?;
+        let all = self.sequence(0, total)?;
+        let expanded = self.expand_rows([rows, &all], &of_positions, &offsets, 0, len as usize)?;
+        let sums = match total {
+            0 => self.zeroed(4, "range bounds")?,
+            _ => self.scan(EXCLUSIVE_U32, memory(&counts)?, total, "range bounds")?,
+        };
+        let segments = self.gather_values(&sums, memory(&found.segments)?, lists + 1, 4)?;
+        Ok((expanded.build, Buffer::cuda(segments, lists + 1)))
     }
 
     /// Runs a search for its counts alone; at most 1 per probe set for [`SetCounting::Exists`].
@@ -150,11 +203,13 @@ impl Stream {
             pairs: None,
             capacity: 0,
             totals: &totals,
+            weights: [probe.weights(), indexed.weights()],
         })?;
         if let Some(empties) = empties {
-            self.add(&counts, memory(&empties.counts)?, n)?;
+            let more = empties.of_probe(self, indexed)?;
+            self.add(&counts, memory(&more)?, n)?;
             if let Some(of_indexed) = &of_indexed {
-                let more = empties.of_indexed(self)?;
+                let more = empties.of_indexed(self, probe)?;
                 self.add(of_indexed, memory(&more)?, indexed.len)?;
             }
         }

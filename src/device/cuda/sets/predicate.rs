@@ -94,6 +94,8 @@ pub(crate) struct Target<'a> {
     pub(crate) capacity: u64,
     /// Two totals of 64 bits: pairs, and verified candidates.
     pub(crate) totals: &'a Memory,
+    /// For how many equal sets each set of the probe side and of the indexed side counts, if not for one.
+    pub(crate) weights: [Option<&'a Memory>; 2],
 }
 
 /// The half of the pairs that is tested in a self join: each pair once, as a set with those behind it in order, or with
@@ -127,7 +129,7 @@ impl Half {
 }
 
 /// `Join` of `kernels/sets/set_verify.cuh`.
-pub(crate) type Join = Structure<17>;
+pub(crate) type Join = Structure<19>;
 
 /// The `Join` of the kernels: sets, predicate and output, for launches that begin at probe set `first`.
 pub(crate) fn join(
@@ -140,6 +142,7 @@ pub(crate) fn join(
     let [s0, s1, s2, s3] = probe.structure_from(first).0;
     let [i0, i1, i2, i3] = indexed.structure().0;
     let [m0, m1, m2] = measure.structure().0;
+    let [of_probe, of_indexed] = to.weights;
     Structure([
         s0,
         s1,
@@ -157,6 +160,8 @@ pub(crate) fn join(
         to.pairs.map_or(U64::ZERO, U64::from),
         to.capacity.into(),
         to.totals.into(),
+        of_indexed.into(),
+        of_probe.into(),
         U64::from((Half::mirror(half), u32::from(indexed.by_group.is_some()))),
     ])
 }

@@ -5,6 +5,7 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::opaque::Opaque;
+use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::results::{SetCounting, SetCounts, SetMatches};
 use crate::device::data::structures::{ProbeSets, SetIndex};
 use crate::device::primitives::device::Device;
@@ -26,6 +27,7 @@ impl SetPrimitives for CudaDevice {
         let index = self.index_sets(lists, groups, not_null, test, technique, probe)?;
         Ok(SetIndex {
             technique: index.technique(),
+            repeats: index.sets().repeats(),
             index: Opaque::new(index),
         })
     }
@@ -71,7 +73,12 @@ impl SetPrimitives for CudaDevice {
         self.values_of_pairs(index.index.get()?, probe.0.get()?, pairs, value)
     }
 
-    fn occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>> {
-        self.count_occurrences(list, rows)
+    fn occurrences(
+        &self,
+        matches: &OrderedRows,
+        ranges: &Ranges,
+        rows: usize,
+    ) -> Result<Buffer<u32>> {
+        self.count_occurrences(matches, ranges, rows)
     }
 }

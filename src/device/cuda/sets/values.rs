@@ -57,6 +57,10 @@ impl CudaDevice {
     /// The number of the set of each of `rows` rows.
     fn places(&self, sets: &Sets, rows: usize) -> Result<Buffer<u32>> {
         let places = self.stream.sequence(1, sets.len)?;
+        let places = match sets.members.is_some() {
+            true => self.stream.by_row(sets, memory(&places)?.part(0)?)?,
+            false => places,
+        };
         self.stream.scatter(&sets.rows, &places, rows)
     }
 

@@ -220,12 +220,24 @@ impl Stream {
         from: u64,
         len: usize,
     ) -> Result<Pairs> {
+        self.expand_rows([&build.rows, &probe.rows], ranges, offsets, from, len)
+    }
+
+    /// The same by the row ids of the build positions and of the probe positions.
+    pub(crate) fn expand_rows(
+        self: &Arc<Self>,
+        [build, probe]: [&Buffer<u32>; 2],
+        ranges: &Ranges,
+        offsets: &Buffer<u64>,
+        from: u64,
+        len: usize,
+    ) -> Result<Pairs> {
         let out_probe = self.alloc(len * 4, "join output rows")?;
         let out_build = self.alloc(len * 4, "join output rows")?;
         let args = (
             memory(&ranges.lo)?.into(),
-            memory(&probe.rows)?.into(),
-            memory(&build.rows)?.into(),
+            memory(probe)?.into(),
+            memory(build)?.into(),
             memory(offsets)?.into(),
             (ranges.rows() as u32).into(),
             from.into(),

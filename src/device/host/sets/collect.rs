@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::device::budget::{Budget, Lease};
 use crate::device::host::sets::encode::encoding::Sets;
+use crate::device::host::sets::encode::members::Members;
 use crate::device::host::sets::self_join::SelfJoinHalf;
 use crate::error::Result;
 
@@ -75,10 +76,14 @@ impl Sink for Lists {
     }
 }
 
-/// The number of matches of each probe set, and on request of each indexed position.
+/// The number of matching rows of each probe set, and on request of each indexed position.
 pub(crate) struct Counts<'a> {
     pub(crate) counts: Vec<u32>,
     pub(crate) indexed: &'a [AtomicU32],
+    /// The first probe position of the block.
+    pub(crate) first: usize,
+    /// The rows of the indexed positions, and of the probe positions.
+    pub(crate) members: [&'a Members; 2],
     pub(crate) mirror: Option<Mirror<'a>>,
 }
 
@@ -86,15 +91,13 @@ pub(crate) struct Counts<'a> {
 pub(crate) struct Mirror<'a> {
     pub(crate) half: SelfJoinHalf,
     pub(crate) sets: &'a Sets,
-    /// The first probe position of the block.
-    pub(crate) first: usize,
     /// By probe position.
     pub(crate) counts: &'a [AtomicU32],
 }
 
-fn add_one(counts: &[AtomicU32], at: usize) {
+fn add(counts: &[AtomicU32], at: usize, rows: impl FnOnce() -> u32) {
     if let Some(count) = counts.get(at) {
-        count.fetch_add(1, Ordering::Relaxed);
+        count.fetch_add(rows(), Ordering::Relaxed);
     }
 }
 
@@ -102,14 +105,14 @@ impl Sink for Counts<'_> {
     const FIRST_ONLY: bool = false;
 
     fn found(&mut self, i: usize, position: usize) {
-        self.counts[i] += 1;
-        add_one(self.indexed, position);
-        if let Some(mirror) = &self.mirror {
-            let at = mirror.first + i;
-            if mirror.half.mirrors(mirror.sets, at, position) {
-                add_one(mirror.counts, position);
-                add_one(self.indexed, at);
-            }
+        let (at, [indexed, probe]) = (self.first + i, self.members);
+        self.counts[i] += indexed.count(position);
+        add(self.indexed, position, || probe.count(at));
+        if let Some(mirror) = &self.mirror
+            && mirror.half.mirrors(mirror.sets, at, position)
+        {
+            add(mirror.counts, position, || indexed.count(at));
+            add(self.indexed, at, || probe.count(position));
         }
     }
 

@@ -67,7 +67,8 @@ pub(crate) fn index(
     let squares: u64 = squares.sum();
     let profile = Profile {
         indexed: sets.len() as u64,
-        probe: probe.rows() as u64,
+        // The probe side has as many equal sets, most likely.
+        probe: (probe.rows() as u64 * sets.len() as u64) / (sets.members.rows.len() as u64).max(1),
         mean_indexed: (sets.elements.len() / sets.len().max(1)) as u64,
         mean_probe: mean_length(probe.on_host()?),
         universe: universe as u64,
@@ -126,15 +127,19 @@ pub(crate) fn search(
         // 32-bit positions hold no more: an error, so that the caller retries with fewer rows.
         return Err(too_many(total, u64::from(u32::MAX)));
     }
-    let places = probe.sets.len() as u64;
-    let lo_lease = budget.lease(places * 4, "range bounds")?;
-    let hi_lease = budget.lease(places * 4, "range bounds")?;
+    let (places, probe_rows) = (
+        probe.sets.len() as u64,
+        probe.sets.members.rows.len() as u64,
+    );
+    let lo_lease = budget.lease(probe_rows * 4, "range bounds")?;
+    let hi_lease = budget.lease(probe_rows * 4, "range bounds")?;
     let segments_lease = budget.lease(places * 4 + 4, "range bounds")?;
     let matches_lease = budget.lease(total * 4, "matches of sets")?;
     let (segments, rows) =
         self_join::lists(&index.sets, &lists, probe.half, counts, check_cancelled)?;
     drop((lists, leases));
-    let bounds = |of: &[u32], lease| Buffer::host(of.to_vec(), lease);
+    let members = &probe.sets.members;
+    let bounds = |of: &[u32], lease| Buffer::host(members.spread(of), lease);
     Ok(SetMatches {
         ranges: Ranges {
             lo: bounds(&segments[..segments.len() - 1], lo_lease),
@@ -161,18 +166,20 @@ pub(crate) fn count(
 ) -> Result<SetCounts> {
     let probe = ProbeSide::new(budget, index, column, groups, &[], check_cancelled)?;
     let blocks = probe.blocks();
-    let counts_lease = budget.lease(probe.sets.len() as u64 * 4, "match counts")?;
+    let probe_rows = probe.sets.members.rows.len() as u64;
+    let counts_lease = budget.lease(probe_rows * 4, "match counts")?;
     let both = counting == SetCounting::Both;
     let counted = if both { index.rows } else { 0 };
     let indexed_lease = budget.lease(counted as u64 * 8, "match counts")?;
     let of_positions: Vec<AtomicU32> = match both {
-        true => index.sets.rows.iter().map(|_| AtomicU32::new(0)).collect(),
+        true => index.sets.sizes.iter().map(|_| AtomicU32::new(0)).collect(),
         false => vec![],
     };
     let none = |sets: Range<usize>| vec![0; sets.len()];
     // For existence each set is searched by itself, so that it can stop at its first match.
     let half = probe.half.filter(|_| counting != SetCounting::Exists);
     let places = half.map_or(0, |_| probe.sets.len());
+    let members = [&index.sets.members, &probe.sets.members];
     let _lease = budget.lease(places as u64 * 4, "match counts")?;
     let mirrored: Vec<AtomicU32> = (0..places).map(|_| AtomicU32::new(0)).collect();
     let (counts, tally) = match counting {
@@ -185,9 +192,10 @@ pub(crate) fn count(
                 mirror: half.map(|half| collect::Mirror {
                     half,
                     sets: &index.sets,
-                    first: sets.start,
                     counts: &mirrored,
                 }),
+                first: sets.start,
+                members,
                 counts: none(sets),
                 indexed: &of_positions,
             };
@@ -199,27 +207,45 @@ pub(crate) fn count(
         *count += more.into_inner();
     }
     let mut indexed = vec![0; counted];
-    for (row, count) in index.sets.rows.iter().zip(of_positions) {
-        indexed[*row as usize] = count.into_inner();
+    for (position, count) in of_positions.into_iter().enumerate() {
+        let count = count.into_inner();
+        let rows = index.sets.members.of(position);
+        rows.iter().for_each(|row| indexed[*row as usize] = count);
     }
     Ok(SetCounts {
-        counts: Buffer::host(counts, counts_lease),
+        counts: Buffer::host(probe.sets.members.spread(&counts), counts_lease),
         probe: probe.into_rows(budget)?,
         indexed: both.then(|| Buffer::host(indexed, indexed_lease)),
         tally,
     })
 }
 
-/// How often each row id below `of` occurs in `rows`.
+/// How often each row id below `rows` occurs in the lists of all probe rows.
 pub(crate) fn occurrences(
     budget: &Arc<Budget>,
-    rows: &Buffer<u32>,
-    of: usize,
+    matches: &OrderedRows,
+    ranges: &Ranges,
+    rows: usize,
 ) -> Result<Buffer<u32>> {
-    let lease = budget.lease(of as u64 * 4, "coverage")?;
-    let mut counts = vec![0u32; of];
-    for row in rows.on_host()?.iter() {
-        counts[*row as usize] += 1;
+    let lease = budget.lease(rows as u64 * 4, "coverage")?;
+    let mut counts = vec![0u32; rows];
+    if ranges.share_lists(matches) {
+        let _lease = budget.lease(matches.len() as u64 * 8 + 8, "coverage")?;
+        // Each position is in all ranges that begin up to it, less those that end there.
+        let mut changes = vec![0i64; matches.len() + 1];
+        for (lo, hi) in ranges.lo.on_host()?.iter().zip(ranges.hi.on_host()?) {
+            changes[*lo as usize] += 1;
+            changes[*hi as usize] -= 1;
+        }
+        let mut covering = 0;
+        for (row, change) in matches.rows.on_host()?.iter().zip(changes) {
+            covering += change;
+            counts[*row as usize] += covering as u32;
+        }
+    } else {
+        for row in matches.rows.on_host()?.iter() {
+            counts[*row as usize] += 1;
+        }
     }
     Ok(Buffer::host(counts, lease))
 }

@@ -4,6 +4,7 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::opaque::Opaque;
+use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::results::{SetCounting, SetCounts, SetMatches};
 use crate::device::data::structures::{ProbeSets, SetIndex};
 use crate::device::host::device::HostDevice;
@@ -38,6 +39,7 @@ impl SetPrimitives for HostDevice {
         })?;
         Ok(SetIndex {
             technique: index.technique(),
+            repeats: index.sets.members.repeats(),
             index: Opaque::new(index),
         })
     }
@@ -107,7 +109,12 @@ impl SetPrimitives for HostDevice {
             .install(|| values::set_values(&self.budget, index, probe, pairs, value))
     }
 
-    fn occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>> {
-        sets::occurrences(&self.budget, list, rows)
+    fn occurrences(
+        &self,
+        matches: &OrderedRows,
+        ranges: &Ranges,
+        rows: usize,
+    ) -> Result<Buffer<u32>> {
+        sets::occurrences(&self.budget, matches, ranges, rows)
     }
 }

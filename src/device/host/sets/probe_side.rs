@@ -59,10 +59,11 @@ impl<'a> ProbeSide<'a> {
         })
     }
 
-    /// The row ids of the probe sets, in the order of the sets.
+    /// The row ids of the probe sets, in the order of the sets. Rows of equal sets are neighbours.
     pub(crate) fn into_rows(self, budget: &Arc<Budget>) -> Result<OrderedRows> {
-        let lease = budget.lease(self.sets.len() as u64 * 4, "sorted rows")?;
-        Ok(OrderedRows::of_rows(Buffer::host(self.sets.rows, lease)))
+        let rows = self.sets.members.rows;
+        let lease = budget.lease(rows.len() as u64 * 4, "sorted rows")?;
+        Ok(OrderedRows::of_rows(Buffer::host(rows, lease)))
     }
 
     /// Blocks of all probe sets.
@@ -72,10 +73,10 @@ impl<'a> ProbeSide<'a> {
         begins.map(|from| from..(from + BLOCK).min(all)).collect()
     }
 
-    /// An estimate of the number of matches from a sample of sets; the number of pairs where that is small.
+    /// An estimate of the length of all lists from a sample of sets; the number of pairs where that is small.
     pub(crate) fn expected_matches(&self) -> Result<u64> {
         let all = self.sets.len();
-        let pairs = all as u64 * self.index.sets.len() as u64;
+        let pairs = all as u64 * self.index.sets.members.rows.len() as u64;
         let sample = all.min(SAMPLE);
         if pairs <= MOST_MATCHES || sample == 0 {
             return Ok(pairs);
@@ -85,6 +86,8 @@ impl<'a> ProbeSide<'a> {
         let counts = |sets: Range<usize>| collect::Counts {
             counts: vec![0; sets.len()],
             indexed: &[],
+            first: sets.start,
+            members: [&self.index.sets.members, &self.sets.members],
             mirror: None,
         };
         let (found, _) = self.run(&blocks, None, counts, |sink| Ok(sink.counts))?;
@@ -149,7 +152,10 @@ impl<'a> ProbeSide<'a> {
                 Ok((finish(sink)?, tally))
             })
             .collect::<Result<_>>()?;
-        let mut tally = SetTally::default();
+        let mut tally = SetTally {
+            repeats: self.sets.members.repeats(),
+            ..SetTally::default()
+        };
         let mut results = Vec::with_capacity(done.len());
         for (result, of_block) in done {
             tally.add(of_block);

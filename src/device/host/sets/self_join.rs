@@ -51,7 +51,7 @@ impl SelfJoinHalf {
 /// The matches of a block of probe sets: the number of each set's matches, and the concatenated lists.
 pub(crate) type MatchLists = (Vec<u32>, Vec<u32>);
 
-/// The number of matches of each probe set, including those that follow by symmetry.
+/// The number of matching rows of each probe set, including those that follow by symmetry.
 pub(crate) fn counts(
     sets: &Sets,
     found: &[MatchLists],
@@ -60,13 +60,17 @@ pub(crate) fn counts(
 ) -> Result<Vec<u32>> {
     let counts = found.iter().flat_map(|(counts, _)| counts);
     let mut counts: Vec<u32> = counts.copied().collect();
-    if let Some(half) = half {
-        each_match(found, check_cancelled, |at, position| {
-            if half.mirrors(sets, at, position) {
-                counts[position] += 1;
-            }
-        })?;
+    let members = &sets.members;
+    if half.is_none() && members.are_single() {
+        return Ok(counts);
     }
+    counts.fill(0);
+    each_match(found, check_cancelled, |at, position| {
+        counts[at] += members.count(position);
+        if half.is_some_and(|half| half.mirrors(sets, at, position)) {
+            counts[position] += members.count(at);
+        }
+    })?;
     Ok(counts)
 }
 
@@ -87,15 +91,22 @@ pub(crate) fn lists(
         end
     }));
     let Some(half) = half else {
-        let matches = found.iter().flat_map(|(_, matches)| matches);
-        let rows = matches.map(|position| sets.rows[*position as usize]);
-        return Ok((segments, rows.collect()));
+        let mut rows = Vec::with_capacity(end as usize);
+        for (_, matches) in found {
+            check_cancelled()?;
+            for position in matches {
+                rows.extend_from_slice(sets.members.of(*position as usize));
+            }
+        }
+        return Ok((segments, rows));
     };
     let mut rows = vec![0; end as usize];
     // Fills each list from its end.
     let mut place = |at: usize, position: usize| {
-        counts[at] -= 1;
-        rows[(segments[at] + counts[at]) as usize] = sets.rows[position];
+        let members = sets.members.of(position);
+        counts[at] -= members.len() as u32;
+        let from = (segments[at] + counts[at]) as usize;
+        rows[from..from + members.len()].copy_from_slice(members);
     };
     each_match(found, check_cancelled, |at, position| {
         place(at, position);

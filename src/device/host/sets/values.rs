@@ -57,8 +57,10 @@ pub(crate) fn probe_sets(
 
 fn places(sets: &Sets, rows: usize) -> Vec<u32> {
     let mut places = vec![NOWHERE; rows];
-    for (place, row) in sets.rows.iter().enumerate() {
-        places[*row as usize] = place as u32;
+    for place in 0..sets.len() {
+        for row in sets.members.of(place) {
+            places[*row as usize] = place as u32;
+        }
     }
     places
 }

@@ -178,8 +178,9 @@ impl Matrix {
                 if let Some(strategy) = index.equi_strategy() {
                     self.metrics.indexed_by(strategy);
                 }
-                if let Some(technique) = index.set_technique() {
-                    self.metrics.indexed_by(technique);
+                if let Some(sets) = index.sets() {
+                    self.metrics.indexed_by(sets.sets.technique);
+                    self.metrics.repeated_sets(sets.sets.repeats);
                 }
                 build.index = Some((covered, Arc::clone(&index)));
                 index

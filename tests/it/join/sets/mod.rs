@@ -7,5 +7,6 @@
 mod explain;
 mod joins;
 mod limits;
+mod repeats;
 mod techniques;
 mod values;

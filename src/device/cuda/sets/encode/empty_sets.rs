@@ -21,7 +21,7 @@ pub(crate) struct EmptySetMatches {
     /// Number of indexed sets.
     indexed: usize,
     ranges: Ranges,
-    /// Matches of each probe set.
+    /// Matching sets of each probe set.
     pub(crate) counts: Buffer<u32>,
     offsets: Buffer<u64>,
     /// Sum of the counts.
@@ -102,9 +102,34 @@ impl EmptySetMatches {
         unsafe { stream.launch(kernels::SET_MATCHES_PACK, Shape::rows(len), &args) }
     }
 
-    /// Matches of each indexed set.
-    pub(crate) fn of_indexed(&self, stream: &Arc<Stream>) -> Result<Buffer<u32>> {
+    /// Matching rows of each probe set.
+    pub(crate) fn of_probe(&self, stream: &Arc<Stream>, indexed: &Sets) -> Result<Buffer<u32>> {
+        let Some(members) = &indexed.members else {
+            return stream.range_counts(&self.ranges, false);
+        };
+        let n = self.ranges.rows();
+        let bound = |positions: &Buffer<u32>| -> Result<Buffer<u32>> {
+            let rows = stream.gather_values(&members.starts, memory(positions)?, n, 4)?;
+            Ok(Buffer::cuda(rows, n))
+        };
+        let ranges = Ranges {
+            lo: bound(&self.ranges.lo)?,
+            hi: bound(&self.ranges.hi)?,
+        };
+        stream.range_counts(&ranges, false)
+    }
+
+    /// Matching rows of each indexed set.
+    pub(crate) fn of_indexed(&self, stream: &Arc<Stream>, probe: &Sets) -> Result<Buffer<u32>> {
         let positions = self.positions(stream)?;
-        stream.cover(&positions, &self.ranges, positions.len())
+        if probe.members.is_none() {
+            return stream.cover(&positions, &self.ranges, positions.len());
+        }
+        let of_rows = |bounds: &Buffer<u32>| stream.by_row(probe, memory(bounds)?.part(0)?);
+        let ranges = Ranges {
+            lo: of_rows(&self.ranges.lo)?,
+            hi: of_rows(&self.ranges.hi)?,
+        };
+        stream.cover(&positions, &ranges, positions.len())
     }
 }

@@ -5,7 +5,7 @@
 //!  values of all rows ─► ids by equality ─► words of (set, id), sorted, distinct ─► sizes, and sets ordered by size
 //!    indexed:  ids ─► ids of (group, id) if there are groups ─► ranks by frequency: the rarest is 0
 //!    probe:    ids ─► ids of the indexed side ─► ranks; elements that it lacks count for the size only
-//!  words of (position, rank), sorted ─► elements, offsets
+//!  words of (position, rank), sorted ─► elements, offsets ─► equal sets once, if there are many (`equal_sets.rs`)
 //! ```
 //!
 //! Without groups the first sort is skipped while lists have no duplicates: lists are assumed to be sets
@@ -54,7 +54,7 @@ impl Domain {
         self.ranks.universe
     }
 
-    /// The number of sets with each rank.
+    /// The number of sets with each rank, of equal sets one.
     pub(crate) fn frequencies(&self) -> &Memory {
         &self.ranks.frequencies
     }
@@ -130,7 +130,7 @@ impl CudaDevice {
             Some(_) => None,
         };
         self.check_cancelled()?;
-        let (sets, ranks) = match as_listed {
+        let (sets, mut ranks) = match as_listed {
             Some(encoded) => encoded,
             None => {
                 let mut distinct = stream.distinct(&lying, &ids, universe)?;
@@ -148,6 +148,12 @@ impl CudaDevice {
                 (stream.arrange(&lying, distinct, &ranks)?, ranks)
             }
         };
+        self.check_cancelled()?;
+        let sets = stream.share_equal_sets(sets)?;
+        if sets.members.is_some() {
+            let frequencies = stream.histogram(&sets.elements, sets.entries, ranks.universe)?;
+            ranks.frequencies = frequencies;
+        }
         let domain = Domain {
             ids: elements,
             grouped,
@@ -183,8 +189,8 @@ impl CudaDevice {
         if lying.groups.is_none() && !domain.probed_twice.load(Ordering::Relaxed) {
             let words = || stream.words_of(&lying, &known, domain.ids.count());
             let sets = stream.arrange_listed(&lying, &known, &domain.ranks, words)?;
-            if sets.is_some() {
-                return Ok(sets);
+            if let Some(sets) = sets {
+                return stream.share_equal_sets(sets).map(Some);
             }
             // Later probe batches will fail the same way, most likely.
             domain.probed_twice.store(true, Ordering::Relaxed);
@@ -207,6 +213,7 @@ impl CudaDevice {
             _ => stream.recode(&distinct.words, &known, domain.ids.count(), None)?,
         };
         self.check_cancelled()?;
-        stream.arrange(&lying, distinct, &domain.ranks).map(Some)
+        let sets = stream.arrange(&lying, distinct, &domain.ranks)?;
+        stream.share_equal_sets(sets).map(Some)
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod element_ids;
 pub(crate) mod empty_sets;
 pub(crate) mod encoded;
 pub(crate) mod encoding;
+pub(crate) mod equal_sets;
 pub(crate) mod inverted_lists;
 pub(crate) mod list_offsets;
 pub(crate) mod set_element_words;

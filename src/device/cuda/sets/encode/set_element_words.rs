@@ -333,6 +333,7 @@ impl Stream {
         let rows = self.gather_values(memory(&lying.rows)?, in_order, len, 4)?;
         Ok(Sets {
             rows: Buffer::cuda(rows, len),
+            members: None,
             by_group: order.by_group,
             offsets,
             elements,

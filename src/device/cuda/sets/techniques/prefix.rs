@@ -1,12 +1,13 @@
 //! The technique `prefix`: the prefix filter (`kernels/sets/techniques/set_prefix.cu`; PPJoin; \[B\] 4.1.2). Two sets
 //! that match have one of the rarest elements of each in common. The inverted lists of these elements give the
-//! candidates, the positional filter cuts them, and the rest is verified.
+//! candidates, the positional filter cuts them, and the rest is verified. Of larger sets signatures reject most
+//! candidates before that (the bitmap filter, \[B\] 4.1.2).
 
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::arguments::Structure;
-use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::arguments::{ByValue, Structure, U64};
+use crate::device::cuda::runtime::kernels::{self, Kernel};
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -14,7 +15,7 @@ use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::encode::inverted_lists::Lists;
 use crate::device::cuda::sets::predicate::Measure;
 use crate::device::cuda::sets::search::{PreparedProbe, Search};
-use crate::error::Result;
+use crate::error::{BowtieError, Result};
 
 /// The inverted lists of the prefixes of the indexed side.
 #[derive(Debug)]
@@ -22,6 +23,63 @@ pub(crate) struct Prefix {
     lists: Lists,
     /// The place of each list item's element in its set.
     places: Memory,
+}
+
+/// As [`kernels::SET_PREFIX_TEST`], with signatures of the probe and of the indexed side.
+type SignedKernel = Kernel<(
+    ByValue<'static, 32, 8>,
+    ByValue<'static, 152, 8>,
+    U64,
+    U64,
+    ByValue<'static, 16, 8>,
+    U64,
+    U64,
+)>;
+
+/// Signatures of both sides, and the kernel that compares them.
+struct Signatures {
+    indexed: Memory,
+    /// `None`: both sides are the same sets.
+    probe: Option<Memory>,
+    kernel: SignedKernel,
+}
+
+/// Elements of an average set, at least, and candidates for each element of both sides, at least, for which signatures
+/// are made: a signature is read in the time of comparing a few elements, and made in that of some candidates.
+const SIGNED_ELEMENTS: usize = 24;
+const CANDIDATES_AN_ELEMENT: u64 = 8;
+
+/// Elements of an average set from which on signatures have 256 bits, not 128.
+const LARGE_SETS: usize = 40;
+
+impl Signatures {
+    /// `None` if they would not pay, or if there is no memory for them.
+    fn of(search: &Search<'_>, candidates: u64) -> Result<Option<Self>> {
+        let [indexed, probe] = [search.indexed, search.probe];
+        let mean = indexed.mean().min(probe.mean());
+        let elements = (indexed.entries + probe.entries) as u64;
+        if mean < SIGNED_ELEMENTS || candidates < CANDIDATES_AN_ELEMENT * elements {
+            return Ok(None);
+        }
+        let (words, kernel) = match mean < LARGE_SETS {
+            true => (4, kernels::SET_PREFIX_TEST_128),
+            false => (8, kernels::SET_PREFIX_TEST_256),
+        };
+        let made = || -> Result<Self> {
+            Ok(Self {
+                indexed: search.stream.signatures(indexed, words)?,
+                probe: match std::ptr::eq(indexed, probe) {
+                    true => None,
+                    false => Some(search.stream.signatures(probe, words)?),
+                },
+                kernel,
+            })
+        };
+        match made() {
+            Err(BowtieError::OutOfDeviceMemory { .. }) => Ok(None),
+            made => made.map(Some),
+        }
+    }
 }
 
 impl Prefix {
@@ -87,20 +145,33 @@ impl Prefix {
         // word per entry.
         unsafe { stream.launch(kernels::SET_PREFIX_RANGES, Shape::each(total), &args)? };
         let probes = search.probes(starts, counts, total)?;
+        let signatures = Signatures::of(&search, probes.total)?;
         Ok(PreparedProbe {
             candidates: probes.total,
             run: Box::new(move |to| {
                 let given = prefixes(&offsets, &of_entries);
                 search.test_candidates(&probes, to, &|shape, probes, join| {
+                    let (probes, join) = (probes.into(), join.into());
+                    let (lists, places) = ((&self.lists.sets).into(), (&self.places).into());
+                    let Some(signatures) = &signatures else {
+                        let args = (probes, join, lists, places, (&given).into());
+                        // SAFETY: candidates are places in the lists; probes are the entries of the prefixes.
+                        return unsafe { stream.launch(kernels::SET_PREFIX_TEST, shape, &args) };
+                    };
+                    let indexed = &signatures.indexed;
+                    let probe = signatures.probe.as_ref().unwrap_or(indexed);
+                    let given = (&given).into();
                     let args = (
-                        probes.into(),
-                        join.into(),
-                        (&self.lists.sets).into(),
-                        (&self.places).into(),
-                        (&given).into(),
+                        probes,
+                        join,
+                        lists,
+                        places,
+                        given,
+                        probe.into(),
+                        indexed.into(),
                     );
-                    // SAFETY: candidates are places in the lists; probes are the entries of the prefixes.
-                    unsafe { stream.launch(kernels::SET_PREFIX_TEST, shape, &args) }
+                    // SAFETY: the same; each set has a signature of the number of bits that the kernel assumes.
+                    unsafe { stream.launch(signatures.kernel, shape, &args) }
                 })
             }),
         })

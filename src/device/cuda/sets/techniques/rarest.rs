@@ -25,7 +25,7 @@ pub(crate) struct Rarest {
 /// Probes, join, the sets of lists, and signatures of the probe and of the indexed side.
 type RarestKernel = Kernel<(
     ByValue<'static, 32, 8>,
-    ByValue<'static, 136, 8>,
+    ByValue<'static, 152, 8>,
     U64,
     U64,
     U64,

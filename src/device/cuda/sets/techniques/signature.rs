@@ -46,7 +46,7 @@ fn words_for(mean: usize, test: SetTest) -> usize {
 }
 
 /// Join, signatures of the probe and of the indexed side, and the bounds of windows.
-type SignatureKernel = Kernel<(ByValue<'static, 136, 8>, U64, U64, U64, U64)>;
+type SignatureKernel = Kernel<(ByValue<'static, 152, 8>, U64, U64, U64, U64)>;
 
 impl Signature {
     pub(crate) fn new(stream: &Arc<Stream>, sets: &Sets, test: SetTest) -> Result<Self> {

@@ -1,6 +1,8 @@
 //! Set joins.
 
 pub(crate) mod encode;
+pub(crate) mod equal_sets;
 pub(crate) mod search;
 pub(crate) mod self_join;
 pub(crate) mod set_joins;
+pub(crate) mod signatures;

@@ -1,5 +1,7 @@
 //! Probes of set joins: the matches that the host finds, by every technique.
 
+use std::collections::HashSet;
+
 use crate::device::cuda::tests::*;
 use crate::device::data::results::SetCounting;
 use crate::device::data::structures::SetIndex;
@@ -60,14 +62,16 @@ fn joined(
     let (rows, matches) = (read(&found.probe.rows), read(&found.matches.rows));
     let (lo, hi) = (read(&found.ranges.lo), read(&found.ranges.hi));
     let segments = read(found.matches.segments.as_ref().unwrap());
-    assert_eq!(segments.len(), rows.len() + 1);
+    assert!(segments.len() <= rows.len() + 1);
     let mut pairs = Vec::with_capacity(matches.len());
+    let lists: HashSet<(u32, u32)> = segments.windows(2).map(|w| (w[0], w[1])).collect();
     for (at, row) in rows.iter().enumerate() {
-        assert_eq!((lo[at], hi[at]), (segments[at], segments[at + 1]));
+        // Rows with equal sets share a list.
+        assert!(lists.contains(&(lo[at], hi[at])));
         let list = &matches[lo[at] as usize..hi[at] as usize];
         pairs.extend(list.iter().map(|matching| (*matching, *row)));
     }
-    assert_eq!(pairs.len(), matches.len());
+    assert!(pairs.len() >= matches.len());
     pairs.sort_unstable();
     let probe_sets = device.probe_sets(&index, &probe, of_search).unwrap();
     let sides: (Vec<u32>, Vec<u32>) = pairs.iter().copied().unzip();
@@ -106,7 +110,7 @@ fn joined(
     assert_eq!(by_row(SetCounting::Probe), (of_probe.clone(), None));
     let of_indexed = of_indexed.unwrap();
     let stood = device
-        .occurrences(&found.matches.rows, indexed.rows())
+        .occurrences(&found.matches, &found.ranges, indexed.rows())
         .unwrap();
     assert_eq!(read(&stood).to_vec(), of_indexed);
     let joined = Joined {
@@ -159,6 +163,7 @@ pub(crate) fn compare(
         );
         assert!(expected.of_probe == found.of_probe, "{what}: counts");
         assert!(expected.exists == found.exists, "{what}: existence");
+        assert!(expected.values == found.values, "{what}: values");
     }
 }
 

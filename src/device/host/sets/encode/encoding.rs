@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  values of all rows ─► numbers by equality ─► by (group, number) if the join has equal keys, too
-//!        ─► duplicates removed ─► ranked by frequency: the rarest element is 0 ─► CSR, sets ordered by group and size
+//!        ─► duplicates removed ─► ranked by frequency: the rarest element is 0 ─► CSR, sets ordered by group and size,
+//!           equal sets once if many are equal
 //! ```
 //!
 //! The indexed side defines the numbers ([`Domain`]). Elements that only the other side has count for a set's size
@@ -18,6 +19,7 @@ use crate::device::data::keys::NO_GROUP;
 use crate::device::host::pace::{CancelCheck, Pace};
 use crate::device::host::sets::encode::dictionary::Dictionary;
 use crate::device::host::sets::encode::element_ids::WordNumbers;
+use crate::device::host::sets::encode::members::{Members, hash, repay_sharing};
 use crate::error::{BowtieError, Result};
 use crate::list_sets::elements::{Element, Elements, Lists};
 
@@ -27,11 +29,11 @@ const UNKNOWN: u32 = u32::MAX;
 /// Rows that one task encodes.
 const TASK_ROWS: usize = 1 << 12;
 
-/// The sets of one side, ordered by group, size and row.
+/// The sets of one side, ordered by group and size, then by row or, if many are equal, by hash.
 #[derive(Debug, Default)]
 pub(crate) struct Sets {
-    /// The row id at each position. Rows with a NULL list or without a group have no position.
-    pub(crate) rows: Vec<u32>,
+    /// The row ids of each position. Rows with a NULL list or without a group have no position.
+    pub(crate) members: Members,
     pub(crate) groups: Vec<u32>,
     /// The number of distinct elements, including those without a number.
     pub(crate) sizes: Vec<u32>,
@@ -42,14 +44,14 @@ pub(crate) struct Sets {
 }
 
 /// Temporary bytes of encoding: for an element, its number and its slots in lists that are concatenated; for a row, its
-/// entries of [`Raw`] and the range of its elements.
+/// entries of [`Raw`], the range of its elements, and their hash.
 const ELEMENT_BYTES: u64 = 20;
-const ROW_BYTES: u64 = 64;
+const ROW_BYTES: u64 = 72;
 /// Temporary bytes for a distinct element: its count, its rank, its frequency and its slot in the order by frequency.
 const DIFFERENT_BYTES: u64 = 16;
 
 /// The bytes of a row's entries in [`Sets`].
-const SET_BYTES: u64 = 16;
+const SET_BYTES: u64 = 20;
 
 fn working_bytes(rows: usize, lists: &Lists) -> u64 {
     lists.values.len() as u64 * ELEMENT_BYTES + rows as u64 * ROW_BYTES
@@ -57,7 +59,7 @@ fn working_bytes(rows: usize, lists: &Lists) -> u64 {
 
 impl Sets {
     pub(crate) fn len(&self) -> usize {
-        self.rows.len()
+        self.sizes.len()
     }
 
     /// The numbered elements of a position.
@@ -335,24 +337,10 @@ impl Raw {
         let (len, elements) = (self.rows.len(), self.elements.len());
         let bytes = elements as u64 * 4 + len as u64 * SET_BYTES + 4;
         let lease = budget.lease(bytes, "sets")?;
-        let mut order: Vec<u32> = (0..self.rows.len() as u32).collect();
-        order.par_sort_unstable_by_key(|i| {
-            let i = *i as usize;
-            (self.groups[i], self.sizes[i], self.rows[i])
-        });
         let span = |i: usize| match i {
             0 => 0..self.ends[0],
             i => self.ends[i - 1]..self.ends[i],
         };
-        let mut sets = Sets {
-            rows: Vec::with_capacity(len),
-            groups: Vec::with_capacity(len),
-            sizes: Vec::with_capacity(len),
-            offsets: Vec::with_capacity(len + 1),
-            elements: Vec::with_capacity(elements),
-            _lease: Some(lease),
-        };
-        sets.offsets.push(0);
         // Ranking changed the order of the indexed side's elements.
         let spans: Vec<Range<usize>> = (0..self.rows.len()).map(span).collect();
         let mut rest = self.elements.as_mut_slice();
@@ -362,23 +350,57 @@ impl Raw {
             parts.push(part);
             rest = behind;
         }
-        parts.par_chunks_mut(TASK_ROWS / 4).try_for_each(|parts| {
-            let mut pace = Pace::new(check_cancelled);
-            parts.iter_mut().try_for_each(|part| {
-                part.sort_unstable();
-                pace.step(part.len())
-            })
-        })?;
+        let mut hashes = vec![0; len];
+        parts
+            .par_chunks_mut(TASK_ROWS / 4)
+            .zip(hashes.par_chunks_mut(TASK_ROWS / 4))
+            .enumerate()
+            .try_for_each(|(task, (parts, hashes))| {
+                let mut pace = Pace::new(check_cancelled);
+                let parts = parts.iter_mut().zip(hashes).zip(task * (TASK_ROWS / 4)..);
+                parts.into_iter().try_for_each(|((part, hashed), i)| {
+                    part.sort_unstable();
+                    *hashed = hash(self.groups[i], self.sizes[i], part);
+                    pace.step(part.len())
+                })
+            })?;
+        let shared = repay_sharing(&hashes);
+        let mut order: Vec<u32> = (0..len as u32).collect();
+        order.par_sort_unstable_by_key(|i| {
+            let i = *i as usize;
+            let hash = if shared { hashes[i] } else { 0 };
+            (self.groups[i], self.sizes[i], hash, self.rows[i])
+        });
+        let mut sets = Sets {
+            members: Members::with_capacity(len, shared),
+            groups: Vec::with_capacity(len),
+            sizes: Vec::with_capacity(len),
+            offsets: Vec::with_capacity(len + 1),
+            elements: Vec::with_capacity(elements),
+            _lease: Some(lease),
+        };
+        sets.offsets.push(0);
+        let are_equal = |i: usize, j: usize| {
+            (self.groups[i], self.sizes[i], hashes[i]) == (self.groups[j], self.sizes[j], hashes[j])
+                && self.elements[spans[i].clone()] == self.elements[spans[j].clone()]
+        };
+        let mut last: Option<usize> = None;
         let mut pace = Pace::new(check_cancelled);
         for i in order {
             let i = i as usize;
-            sets.rows.push(self.rows[i]);
+            pace.step(spans[i].len() + 1)?;
+            // Elements without a number match none, so that how many there are is all that counts.
+            if shared && last.is_some_and(|last| are_equal(last, i)) {
+                sets.members.add(self.rows[i]);
+                continue;
+            }
+            last = Some(i);
+            sets.members.begin(self.rows[i]);
             sets.groups.push(self.groups[i]);
             sets.sizes.push(self.sizes[i]);
             sets.elements
                 .extend_from_slice(&self.elements[spans[i].clone()]);
             sets.offsets.push(sets.elements.len() as u32);
-            pace.step(spans[i].len() + 1)?;
         }
         Ok(sets)
     }

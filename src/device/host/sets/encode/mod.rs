@@ -4,3 +4,4 @@ pub(crate) mod dictionary;
 pub(crate) mod element_ids;
 pub(crate) mod encoding;
 pub(crate) mod leased_elements;
+pub(crate) mod members;

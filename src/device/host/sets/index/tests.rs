@@ -149,7 +149,7 @@ fn check(
             }
         }
     }
-    let stood = occurrences(&budget, &found.matches.rows, indexed.len()).unwrap();
+    let stood = occurrences(&budget, &found.matches, &found.ranges, indexed.len()).unwrap();
     for (row, count) in stood.on_host().unwrap().iter().enumerate() {
         let all = expected.iter().filter(|(i, _)| *i == row as u32).count();
         assert_eq!(*count as usize, all);
@@ -172,6 +172,19 @@ fn rows(most: usize) -> impl Strategy<Value = Rows> {
     prop::collection::vec(prop::option::weighted(0.95, list), 0..most)
 }
 
+/// As many rows as before with the sets of the first few, in other orders and with repeated elements.
+fn repeated(rows: &Rows, of: usize) -> Rows {
+    let row = |i: usize| {
+        let mut set = rows[i * 7 % of.min(rows.len())].clone()?;
+        let turns = i % set.len().max(1);
+        set.rotate_left(turns);
+        let again = (i % 2).min(set.len());
+        set.extend_from_within(..again);
+        Some(set)
+    };
+    (0..rows.len()).map(row).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
@@ -182,8 +195,19 @@ proptest! {
         predicate in prop::sample::select(predicates()),
         side in prop::sample::select(vec![Side::Left, Side::Right]),
         grouped in any::<bool>(),
+        equal in (any::<bool>(), any::<bool>()),
         seed in any::<u32>(),
     ) {
+        let (indexed, probe) = match equal {
+            (false, false) => (indexed, probe),
+            (true, false) => (repeated(&indexed, 9), probe),
+            (false, true) => (indexed, repeated(&probe, 11)),
+            // Some sets of one side are on the other.
+            (true, true) => {
+                let probe = [&indexed[..indexed.len() / 2], &probe].concat();
+                (repeated(&indexed, 9), repeated(&probe, 11))
+            }
+        };
         let test = predicate.seen_from(side);
         let group = |i: usize| match (i as u32).wrapping_mul(seed | 1) >> 28 {
             15 => NO_GROUP,
@@ -246,7 +270,9 @@ fn a_column_of_elements() {
 
 #[test]
 fn what_is_refused_and_cancelled() {
-    let rows: Rows = (0..2_000).map(|i| some(0..i % 9)).collect();
+    let rows: Rows = (0..2_000)
+        .map(|i| some((0..i % 9).chain([100 + i])))
+        .collect();
     let lists = column(&rows);
     let budget = Budget::new(1 << 21);
     let test = SetPredicate::Overlap(1).seen_from(Side::Left);
@@ -289,6 +315,42 @@ fn rows_that_are_left_out() {
     let found = search(&budget, &index, &lists, None, &[&keys], &|| Ok(())).unwrap();
     assert_eq!(found.probe.rows.on_host().unwrap().as_ref(), [0]);
     assert!(lists.on_host().unwrap().as_list::<i32>().is_null(2));
+}
+
+/// Sets that repeat are indexed and searched once, and rows with equal sets share a list.
+#[test]
+fn equal_sets_share_a_list() {
+    let distinct: Rows = (0..19)
+        .map(|i| some(i..i + 4))
+        .chain([some(0..0)])
+        .collect();
+    let rows = repeated(
+        &[distinct.clone(), vec![None; 500]].concat(),
+        distinct.len(),
+    );
+    let groups: Vec<u32> = (0..rows.len() as u32).map(|i| i % 5).collect();
+    let other: Rows = (0..90).map(|i| some(i..i + 3)).collect();
+    let budget = Budget::new(u64::MAX);
+    let a = column(&rows);
+    for (n, predicate) in predicates().into_iter().enumerate() {
+        let test = predicate.seen_from([Side::Left, Side::Right][n % 2]);
+        let technique = every_technique().nth(n % 8).flatten();
+        check(&rows, &rows, None, test, technique);
+        check(&rows, &other, None, test, technique);
+        check(&other, &rows, None, test, technique);
+        let groups = (groups.as_slice(), groups.as_slice(), 5);
+        check(&rows, &rows, Some(groups), test, technique);
+
+        let index = index(&budget, &a, None, &[], test, (technique, &a), &|| Ok(())).unwrap();
+        assert_eq!((index.sets.len(), index.sets.members.rows.len()), (20, 520));
+        let found = search(&budget, &index, &a, None, &[], &|| Ok(())).unwrap();
+        assert_eq!(found.tally.repeats, 500);
+        assert!(found.tally.candidates <= 20 * 20);
+        // Each row occurs once in the list of each set that it matches.
+        assert!(found.matches.len() <= 20 * 520);
+        assert_eq!(found.matches.segments.unwrap().len(), 21);
+        assert_eq!(found.ranges.rows(), 520);
+    }
 }
 
 /// In a self join every technique tests each pair once, with the same result.

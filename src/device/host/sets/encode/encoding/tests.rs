@@ -42,7 +42,7 @@ fn the_rarest_element_is_0_and_sets_stand_by_size() {
         let encoded = encode(&unlimited(), rows, &base, None, &|| Ok(())).unwrap();
         assert_eq!(frequencies(&encoded.sets), [1, 1, 2, 4]);
         let sets = &encoded.sets;
-        assert_eq!(sets.rows, [2, 4, 0, 5, 3]);
+        assert_eq!(sets.members.rows, [2, 4, 0, 5, 3]);
         assert_eq!(sets.sizes, [0, 1, 2, 2, 3]);
         assert_eq!(sets.get(1), [3]);
         assert_eq!(sets.get(2), [2, 3]);
@@ -58,7 +58,7 @@ fn the_rarest_element_is_0_and_sets_stand_by_size() {
             .domain
             .encode(&unlimited(), rows, &other, None, &|| Ok(()))
             .unwrap();
-        assert_eq!(other.rows, [1, 3, 0]);
+        assert_eq!(other.members.rows, [1, 3, 0]);
         assert_eq!(other.sizes, [1, 2, 3]);
         assert_eq!(other.get(1), [2, 3]);
         assert_eq!((other.get(2), other.unknown(2)), ([3].as_slice(), 2));
@@ -70,7 +70,7 @@ fn elements_of_other_groups_are_others() {
     let (rows, base) = lists(vec![some(&[1, 2]), some(&[1]), some(&[1]), some(&[3])]);
     let groups = [0, 1, 0, NO_GROUP];
     let encoded = encode(&unlimited(), rows, &base, Some(&groups), &|| Ok(())).unwrap();
-    assert_eq!(encoded.sets.rows, [2, 0, 1]);
+    assert_eq!(encoded.sets.members.rows, [2, 0, 1]);
     assert_eq!(frequencies(&encoded.sets), [1, 1, 2]);
     let of = encoded.domain.encode(
         &unlimited(),
@@ -80,7 +80,7 @@ fn elements_of_other_groups_are_others() {
         &|| Ok(()),
     );
     let other = of.unwrap();
-    assert_eq!(other.rows, [3, 1, 0]);
+    assert_eq!(other.members.rows, [3, 1, 0]);
     assert_eq!(other.unknown(0), 1);
     assert_eq!(other.get(1), encoded.sets.get(2));
     assert_eq!((other.get(2), other.unknown(2)), (encoded.sets.get(2), 1));
@@ -97,7 +97,7 @@ fn text() {
     let base = Lists::of(&array).unwrap();
     let encoded = encode(&unlimited(), 4, &base, None, &|| Ok(())).unwrap();
     assert_eq!(frequencies(&encoded.sets), [1, 2]);
-    assert_eq!(encoded.sets.rows, [0, 2, 3]);
+    assert_eq!(encoded.sets.members.rows, [0, 2, 3]);
     let other = encoded
         .domain
         .encode(&unlimited(), 4, &base, None, &|| Ok(()))
