@@ -1,7 +1,6 @@
 //! The algorithm of a join in words.
 
 use crate::ir::strategies::{EquiStrategy, Strategy};
-use crate::spec::interval::OverlapPasses;
 use crate::spec::join::JoinSpec;
 
 impl JoinSpec {
@@ -39,9 +38,6 @@ impl JoinSpec {
                     "the {build} side is sorted by one column, in which all inequalities are ranges{inside}"
                 )
             }
-            Strategy::Dominance if !OverlapPasses::of(self).is_empty() => format!(
-                "intervals that overlap are found by two range joins{inside}, one by the beginnings of each side's, unless one ends before it begins"
-            ),
             Strategy::Dominance => format!(
                 "the {build} side is sorted by its most selective column{inside}, and zone maps test the other comparisons"
             ),
