@@ -159,7 +159,7 @@ fn pieces(clusters: Box<DeviceClusters>, metrics: DeviceMetrics) -> DeviceStream
 
 /// The batches of clusters on the host.
 fn batches(
-    clusters: Clusters,
+    clusters: Box<Clusters>,
     spec: Arc<ClustersSpec>,
     schema: SchemaRef,
     batch_size: usize,

@@ -43,7 +43,7 @@ pub(crate) struct ClusterRun {
 pub(crate) enum Clustered {
     Nothing,
     OnDevice(Box<DeviceClusters>),
-    OnHost(Clusters),
+    OnHost(Box<Clusters>),
 }
 
 impl Evictable for ClusterRun {
@@ -162,7 +162,7 @@ impl ClusterRun {
             components.ok_or_else(|| BowtieError::Internal("the clusters of no pairs".into()))?;
         let clusters = components.finish()?;
         self.counts.clusters.add(clusters.count());
-        Ok(Clustered::OnHost(clusters))
+        Ok(Clustered::OnHost(Box::new(clusters)))
     }
 
     /// The clusters by the device; `None` where the pairs do not fit together.
