@@ -57,7 +57,7 @@ pub(crate) fn cover_sum(
         for (row, lo, hi) in spans(matches)?.filter(|(row, ..)| is_valid(*row)) {
             tree.add(lo, hi, floats.value(row));
         }
-        let sums = placed(matches.build, rows, 0.0, tree.finish().into_iter())?;
+        let sums = placed(matches.build, rows, 0.0, tree.finish())?;
         let sums = PrimitiveArray::<Float64Type>::new(sums.into(), nulls);
         return Ok(Column::host(Arc::new(sums), lease));
     }
