@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::DataType;
 use datafusion::catalog::view::ViewTable;
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::alias::AliasGenerator;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Column, DFSchema, JoinType, ScalarValue, TableReference};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::functions::expr_fn::abs;
-use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{
     Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, SortExpr, cast, lit, when,
@@ -55,7 +53,7 @@ impl PartnersFunction {
         }
     }
 
-    fn error(self, what: impl std::fmt::Display) -> DataFusionError {
+    pub(super) fn error(self, what: impl std::fmt::Display) -> DataFusionError {
         DataFusionError::Plan(format!("{}: {what}", self.usage()))
     }
 
@@ -334,101 +332,6 @@ impl PartnersFunction {
         let columns = output(&of_left, &of_right, partners, by, Some(distance));
         let plan = LogicalPlanBuilder::from(plan).project(columns)?.build()?;
         Ok(Arc::new(ViewTable::new(plan, None)))
-    }
-
-    /// The type in which both columns are compared. With a tolerance it is one whose differences neither wrap nor lose what the tolerance tells.
-    fn common_type(self, types: &[DataType; 2], tolerance: Option<&Expr>) -> Result<DataType> {
-        let [left, right] = types;
-        let common = comparison_coercion(left, right).ok_or_else(|| {
-            self.error(format!(
-                "{left} and {right} cannot be compared: CAST one of them"
-            ))
-        })?;
-        Ok(match (common, tolerance) {
-            (DataType::Date32 | DataType::Date64, Some(_)) => {
-                DataType::Timestamp(TimeUnit::Microsecond, None)
-            }
-            (DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, zone), Some(_)) => {
-                DataType::Timestamp(TimeUnit::Microsecond, zone)
-            }
-            (common, Some(_)) if common.is_integer() && common != DataType::UInt64 => {
-                DataType::Int64
-            }
-            (common, _) => common,
-        })
-    }
-
-    /// The earliest or the latest value of partners. One beyond the integers is the last one of them.
-    fn bound(
-        self,
-        on: &Expr,
-        tolerance: &Expr,
-        common: &DataType,
-        is_earlier: bool,
-    ) -> Result<Expr> {
-        let Expr::Literal(value, _) = tolerance else {
-            return Err(self.error(format!("the distance is a constant, not {tolerance}")));
-        };
-        let on = || on.clone();
-        match common {
-            DataType::Int64 => {
-                let by = self.whole(value)?;
-                match is_earlier {
-                    true => {
-                        when(on().lt(lit(i64::MIN + by)), lit(i64::MIN)).otherwise(on() - lit(by))
-                    }
-                    false => {
-                        when(on().gt(lit(i64::MAX - by)), lit(i64::MAX)).otherwise(on() + lit(by))
-                    }
-                }
-            }
-            DataType::UInt64 => {
-                let by = self.whole(value)? as u64;
-                match is_earlier {
-                    true => when(on().lt(lit(by)), lit(0_u64)).otherwise(on() - lit(by)),
-                    false => {
-                        when(on().gt(lit(u64::MAX - by)), lit(u64::MAX)).otherwise(on() + lit(by))
-                    }
-                }
-            }
-            _ if is_earlier => Ok(on() - tolerance.clone()),
-            _ => Ok(on() + tolerance.clone()),
-        }
-    }
-
-    /// A distance of integers.
-    fn whole(self, value: &ScalarValue) -> Result<i64> {
-        match value.cast_to(&DataType::Int64) {
-            Ok(ScalarValue::Int64(Some(by))) if by >= 0 && value.data_type().is_integer() => Ok(by),
-            _ => Err(self.error(format!(
-                "a distance of integers is a whole number from 0 on, not {value}"
-            ))),
-        }
-    }
-
-    /// The type of a distance of values of a type.
-    fn number(self, common: &DataType) -> Result<DataType> {
-        Ok(match common {
-            t if t.is_integer() && *t != DataType::UInt64 => DataType::Int64,
-            t if t.is_floating() => DataType::Float64,
-            t if t.is_decimal() => t.clone(),
-            DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 => DataType::Int64,
-            _ => {
-                return Err(self.error(format!(
-                    "the nearest rows need numbers or times, not {common}: CAST them"
-                )));
-            }
-        })
-    }
-
-    /// The distance of two values of a type, as a number.
-    fn distance(self, left: &Expr, right: &Expr, common: &DataType) -> Result<Expr> {
-        let number = self.number(common)?;
-        let as_number = |side: &Expr| match *common == number {
-            true => side.clone(),
-            false => cast(side.clone(), number.clone()),
-        };
-        Ok(abs(as_number(right) - as_number(left)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Joins of which each row keeps only some of its partners: as-of joins, nearest neighbours, the first `k` partners. In: `row_number()` and a
 //! filter of it above a join. Out: an [`ExtendedJoinExec`](crate::plan::extended_join::ExtendedJoinExec) in their place, if bowtie can keep partners by ranges.
 
+mod distances;
 pub(crate) mod function;
 mod intervals;
 pub(crate) mod lateral;

@@ -1,0 +1,111 @@
+//! Distances of values, and the bounds that a greatest distance sets, as expressions.
+
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::functions::expr_fn::abs;
+use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
+use datafusion::logical_expr::{Expr, cast, lit, when};
+
+use crate::plan::partners::function::PartnersFunction;
+
+impl PartnersFunction {
+    /// The type in which both columns are compared. With a tolerance it is one whose differences neither wrap nor lose what the tolerance tells.
+    pub(super) fn common_type(
+        self,
+        types: &[DataType; 2],
+        tolerance: Option<&Expr>,
+    ) -> Result<DataType> {
+        let [left, right] = types;
+        let common = comparison_coercion(left, right).ok_or_else(|| {
+            self.error(format!(
+                "{left} and {right} cannot be compared: CAST one of them"
+            ))
+        })?;
+        Ok(match (common, tolerance) {
+            (DataType::Date32 | DataType::Date64, Some(_)) => {
+                DataType::Timestamp(TimeUnit::Microsecond, None)
+            }
+            (DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, zone), Some(_)) => {
+                DataType::Timestamp(TimeUnit::Microsecond, zone)
+            }
+            (common, Some(_)) if common.is_integer() && common != DataType::UInt64 => {
+                DataType::Int64
+            }
+            (common, _) => common,
+        })
+    }
+
+    /// The earliest or the latest value of partners. One beyond the integers is the last one of them.
+    pub(super) fn bound(
+        self,
+        on: &Expr,
+        tolerance: &Expr,
+        common: &DataType,
+        is_earlier: bool,
+    ) -> Result<Expr> {
+        let Expr::Literal(value, _) = tolerance else {
+            return Err(self.error(format!("the distance is a constant, not {tolerance}")));
+        };
+        let on = || on.clone();
+        match common {
+            DataType::Int64 => {
+                let by = self.whole(value)?;
+                match is_earlier {
+                    true => {
+                        when(on().lt(lit(i64::MIN + by)), lit(i64::MIN)).otherwise(on() - lit(by))
+                    }
+                    false => {
+                        when(on().gt(lit(i64::MAX - by)), lit(i64::MAX)).otherwise(on() + lit(by))
+                    }
+                }
+            }
+            DataType::UInt64 => {
+                let by = self.whole(value)? as u64;
+                match is_earlier {
+                    true => when(on().lt(lit(by)), lit(0_u64)).otherwise(on() - lit(by)),
+                    false => {
+                        when(on().gt(lit(u64::MAX - by)), lit(u64::MAX)).otherwise(on() + lit(by))
+                    }
+                }
+            }
+            _ if is_earlier => Ok(on() - tolerance.clone()),
+            _ => Ok(on() + tolerance.clone()),
+        }
+    }
+
+    /// A distance of integers.
+    fn whole(self, value: &ScalarValue) -> Result<i64> {
+        match value.cast_to(&DataType::Int64) {
+            Ok(ScalarValue::Int64(Some(by))) if by >= 0 && value.data_type().is_integer() => Ok(by),
+            _ => Err(self.error(format!(
+                "a distance of integers is a whole number from 0 on, not {value}"
+            ))),
+        }
+    }
+
+    /// The type of a distance of values of a type.
+    pub(super) fn number(self, common: &DataType) -> Result<DataType> {
+        Ok(match common {
+            t if t.is_integer() && *t != DataType::UInt64 => DataType::Int64,
+            t if t.is_floating() => DataType::Float64,
+            t if t.is_decimal() => t.clone(),
+            DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 => DataType::Int64,
+            _ => {
+                return Err(self.error(format!(
+                    "the nearest rows need numbers or times, not {common}: CAST them"
+                )));
+            }
+        })
+    }
+
+    /// The distance of two values of a type, as a number.
+    pub(super) fn distance(self, left: &Expr, right: &Expr, common: &DataType) -> Result<Expr> {
+        let number = self.number(common)?;
+        let as_number = |side: &Expr| match *common == number {
+            true => side.clone(),
+            false => cast(side.clone(), number.clone()),
+        };
+        Ok(abs(as_number(right) - as_number(left)))
+    }
+}
