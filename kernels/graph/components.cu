@@ -7,7 +7,7 @@
 #include "shared/common.cuh"
 #include "shared/tile.cuh"
 
-// The root of a node's tree, at the time of some load. On the way each node gets its grandparent for a parent, which halves the path.
+// The root of a node's tree, at the time of some load. Path halving: each node on the way gets its grandparent as its parent.
 __device__ __forceinline__ u32 root_of(u32* parents, u32 node) {
     u32 parent = look_now(parents + node);
     while (parent != node) {

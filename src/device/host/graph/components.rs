@@ -35,7 +35,7 @@ impl Trees {
         self.parents[node as usize].load(Ordering::Relaxed)
     }
 
-    /// The root of a node's tree. On the way each node gets its grandparent for a parent, which halves the path.
+    /// The root of a node's tree. Path halving: each node on the way gets its grandparent as its parent.
     fn root(&self, mut node: u32) -> u32 {
         let mut parent = self.parent(node);
         while parent != node {
