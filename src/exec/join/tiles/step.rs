@@ -48,7 +48,8 @@ impl Matrix {
             return Ok(TileStep::Joined(joined));
         }
         let passes = match (whole_filter, tile.pass) {
-            (false, None) => {
+            // Partners are chosen among all matches of a row.
+            (false, None) if !self.spec.chooses_among_all() => {
                 let (left, right) = self.resident_sides()?;
                 let _timer = self.metrics.prepare_time.timer();
                 self.passes.choose(self.device.as_ref(), left, right)?
