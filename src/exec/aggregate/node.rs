@@ -10,7 +10,7 @@ use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use futures::{StreamExt, TryFutureExt};
 
-use crate::exec::aggregate::fused::run::{FusedRows, Made};
+use crate::exec::aggregate::fused::run::{FusedOutput, FusedRows};
 use crate::exec::aggregate::output::GroupOutput;
 use crate::exec::aggregate::resident::are_results;
 use crate::exec::aggregate::run::GroupRun;
@@ -135,8 +135,10 @@ async fn groups(
         None => None,
     };
     let input = match made {
-        Some(Made::Groups(run)) => return Ok(output.stream(*run)),
-        Some(Made::Rows(rows)) => coalesced(rows, &input.schema(), device, role, context, spilling),
+        Some(FusedOutput::Groups(run)) => return Ok(output.stream(*run)),
+        Some(FusedOutput::Rows(rows)) => {
+            coalesced(rows, &input.schema(), device, role, context, spilling)
+        }
         None => inputs(&input, device, role, context, spilling)?,
     };
     let path = grouping.choose_path(input).await?;

@@ -37,7 +37,7 @@ pub(crate) struct DirectIds<'a> {
 enum Words<'a> {
     /// The values of a column of 32 bits without NULLs, unchanged.
     Values(&'a Memory),
-    Made(Memory),
+    Computed(Memory),
 }
 
 impl<'a> DirectIds<'a> {
@@ -58,7 +58,7 @@ impl<'a> DirectIds<'a> {
     pub(crate) fn ids(&self) -> Ids<'_> {
         let words = match &self.words {
             Words::Values(values) => values,
-            Words::Made(made) => made,
+            Words::Computed(words) => words,
         };
         Ids {
             words,
@@ -166,7 +166,7 @@ impl Stream {
             });
         }
         Ok(DirectIds {
-            words: Words::Made(self.numbers_of(&of, rows, Width::Four)?),
+            words: Words::Computed(self.numbers_of(&of, rows, Width::Four)?),
             first: 0,
             range,
             is_wider: false,
@@ -247,7 +247,7 @@ impl Stream {
             }
         }
         let assumed = DirectIds {
-            words: Words::Made(sample.values),
+            words: Words::Computed(sample.values),
             first: number.value_of(digits.least),
             range: digits.values as usize,
             is_wider,
@@ -290,8 +290,8 @@ impl Stream {
         let first_bit = parts_from.unwrap_or(31).max(5);
         let words = range.div_ceil(32);
         // The greatest power of two that fits shared memory and is of use.
-        let room = 1usize << (self.gpu.shared_bytes / 4).ilog2();
-        let fold = room
+        let counters = 1usize << (self.gpu.shared_bytes / 4).ilog2();
+        let fold = counters
             .min(words.next_power_of_two())
             .min(1 << (first_bit - 5));
         let args = (

@@ -281,15 +281,15 @@ impl StrategyRun<'_> {
                     let selected = (offsets, groups);
                     return stream.select_values(bits, capacity, selected, out, word);
                 }
-                let here = stream.alloc(groups * bytes, "aggregates")?;
+                let gathered = stream.alloc(groups * bytes, "aggregates")?;
                 for j in 0..bytes / word {
                     let (from, to) = (
                         out.part(j * capacity * word)?,
-                        here.part(j * groups * word)?,
+                        gathered.part(j * groups * word)?,
                     );
                     stream.gather_into(from, kept, to, groups, word)?;
                 }
-                Ok(here)
+                Ok(gathered)
             });
             folded = Folded {
                 strategy: folded.strategy,

@@ -344,12 +344,12 @@ impl StrategyRun<'_> {
         word: (Part<'_>, Width),
         limit: usize,
     ) -> Result<Folded> {
-        let (there, order) = self.stream.partition_keys(word, self.rows, self.all)?;
+        let (partitioned, order) = self.stream.partition_keys(word, self.rows, self.all)?;
         let bits = word.1;
         let fold = &mut |directory: &Directory, limit, outs: &[Memory]| {
             order.fold(self.stream, limit, self.all, outs, &mut |all, outs| {
                 let table = (directory, limit);
-                let word = (Part::from(&there), bits);
+                let word = (Part::from(&partitioned), bits);
                 self.stream
                     .accumulate_table(word, self.rows, table, all, outs, &Slots::NONE)
             })

@@ -323,8 +323,8 @@ impl Stream {
     ) -> Result<(Memory, Memory, Shape)> {
         let probe_starts = self.partition_starts(&probe.keys, probe.width, probe.rows, bits)?;
         let partitions = 1usize << bits;
-        let room = partitions + probe.rows / PIECE_ROWS;
-        let pieces = self.alloc(room * 16, "chunks of partitions")?;
+        let most_pieces = partitions + probe.rows / PIECE_ROWS;
+        let pieces = self.alloc(most_pieces * 16, "chunks of partitions")?;
         let count = self.zeroed(4, "chunks of partitions")?;
         let args = (
             (&probe_starts).into(),
@@ -339,7 +339,7 @@ impl Stream {
         // there can be.
         unsafe { self.launch(kernels::EQUI_PART_PIECES, Shape::each(partitions), &args)? };
         let shape = Shape {
-            blocks: (2 * self.gpu.multiprocessors).min(room as u32),
+            blocks: (2 * self.gpu.multiprocessors).min(most_pieces as u32),
             slices: 1,
             threads: JOIN_THREADS,
             shared: 0,
