@@ -10,7 +10,7 @@
 //! cargo bench --bench sets -- --filter device/         the primitives; device/similarity-AOL,
 //!                                                      device/containment-BMS-POS/10K, …
 //! cargo bench --bench sets -- --filter sql/            the queries; sql/jaccard-0.7/10K, sql/near-duplicates/100K, …
-//! cargo bench --bench sets -- --export target/bench/tables    for scripts/rivals_sets.py
+//! cargo bench --bench sets -- --export target/bench/tables    for benches/rivals/sets.py
 //! ```
 //!
 //! [B]: Bellas: Advanced Joins on GPUs, 2022.

@@ -17,7 +17,7 @@
 //! cargo bench --bench theta -- --quick                       under a minute
 //! cargo bench --bench theta -- --filter employees --repeat 9
 //! cargo bench --bench theta -- --filter genome --large       up to 2 million intervals by 50 million
-//! cargo bench --bench theta -- --export target/bench/tables  for scripts/rivals_theta.py
+//! cargo bench --bench theta -- --export target/bench/tables  for benches/rivals/theta.py
 //! ```
 //!
 //! [T]: Bellas, Gounaris: GPU processing of theta-joins. Concurrency and Computation: Practice and Experience, 2017.

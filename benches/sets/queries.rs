@@ -1,4 +1,4 @@
-//! Set joins from SQL to rows, including transfers. `scripts/rivals_sets.py` runs the same queries in DuckDB, on the
+//! Set joins from SQL to rows, including transfers. `benches/rivals/sets.py` runs the same queries in DuckDB, on the
 //! tables that `--export` writes.
 
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! Seeded tables of the theta cases. `scripts/rivals_theta.py --generate` generates tables by the same rules, but not
+//! Seeded tables of the theta cases. `benches/rivals/theta.py --generate` generates tables by the same rules, but not
 //! the same rows.
 
 use arrow::array::StringArray;

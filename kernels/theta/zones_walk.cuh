@@ -14,7 +14,7 @@ constexpr u32 LEAF = 64;
 constexpr u32 FAN_OUT_BITS = 3;
 constexpr u32 FAN_OUT = 1 << FAN_OUT_BITS;
 constexpr u32 MAX_LEVELS = 12;
-constexpr u32 MAX_TESTS = 4;
+constexpr u32 MAX_TESTS = 8;
 constexpr u32 NOWHERE = 0xFFFFFFFFu;
 
 // One test `build key OP probe key`: keys by build position and by probe position, and the extremes of blocks for each

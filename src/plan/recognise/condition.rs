@@ -64,6 +64,7 @@ pub(crate) fn classify(
         condition.display.set = Some(set.display);
     }
     let mut compared: Vec<ExprComparison> = vec![];
+    let mut shown: Vec<Option<String>> = vec![];
     let conjuncts = split_conjunction(filter.expression()).into_iter();
     let others = conjuncts.enumerate().filter(|(i, _)| Some(*i) != found);
     for (_, conjunct) in others {
@@ -71,11 +72,13 @@ pub(crate) fn classify(
             comparisons,
             guards,
             exact,
+            display,
         } = match comparison(filter, conjunct)? {
             Some(comparison) => Rewritten {
                 comparisons: vec![comparison],
                 guards: vec![],
                 exact: true,
+                display: None,
             },
             None => match rewritten(filter, conjunct)? {
                 Some(rewritten) => rewritten,
@@ -89,6 +92,7 @@ pub(crate) fn classify(
             residual.push(Arc::clone(conjunct));
         }
         compared.extend(comparisons);
+        shown.resize(compared.len(), display);
         for guard in guards {
             condition.guards.push(match guard {
                 GuardExpr::NoOverflow {
@@ -114,7 +118,7 @@ pub(crate) fn classify(
         }
     }
     to_common_width(&mut compared, [left.plan(), right.plan()])?;
-    for (left_expr, op, right_expr) in compared {
+    for ((left_expr, op, right_expr), shown) in compared.into_iter().zip(shown) {
         let comparison = ColumnComparison {
             left: left.column_of(&left_expr)?,
             op,
@@ -122,11 +126,16 @@ pub(crate) fn classify(
         };
         if !condition.comparisons.contains(&comparison) {
             condition.comparisons.push(comparison);
-            let (l, r) = (
-                named(Side::Left, &left_expr)?,
-                named(Side::Right, &right_expr)?,
-            );
-            condition.display.theta.push(format!("{l} {op} {r}"));
+            let shown = match shown {
+                Some(shown) => shown,
+                None => {
+                    let left = named(Side::Left, &left_expr)?;
+                    format!("{left} {op} {}", named(Side::Right, &right_expr)?)
+                }
+            };
+            if !condition.display.theta.contains(&shown) {
+                condition.display.theta.push(shown);
+            }
         }
     }
     condition.residual = residual

@@ -31,7 +31,7 @@ const LEAF: usize = 64;
 const FAN_OUT: usize = 8;
 /// Levels, and tests, that a kernel takes, at most.
 const MAX_LEVELS: usize = 12;
-const MAX_TESTS: usize = 4;
+const MAX_TESTS: usize = 8;
 /// Probe positions of a block.
 const WALKED: usize = 64;
 /// Probe positions that are sampled, and sampled leaves of the range of each.

@@ -31,6 +31,8 @@ pub(crate) struct Rewritten {
     pub guards: Vec<GuardExpr>,
     /// Whether the comparisons are equivalent to the conjunct; otherwise more pairs satisfy them.
     pub exact: bool,
+    /// As EXPLAIN shows all of them, if not each by itself.
+    pub display: Option<String>,
 }
 
 /// A guard over expressions that have no column yet.
@@ -231,6 +233,7 @@ pub(super) fn exact(
         comparisons,
         guards,
         exact: true,
+        display: None,
     }))
 }
 
@@ -313,6 +316,7 @@ pub(super) fn floats(mixed: Mixed, op: Comparison, limit: &Expr) -> Result<Optio
             GuardExpr::Finite(mixed.second.0, mixed.second.1),
         ],
         exact: false,
+        display: None,
     }))
 }
 

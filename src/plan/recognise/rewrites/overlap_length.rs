@@ -21,7 +21,7 @@ use crate::ir::side::Side;
 use crate::plan::recognise::rewrites::band::{
     GuardExpr, Mixed, Rewritten, exact, floats, integer_range, no_overflow, without_widening,
 };
-use crate::plan::recognise::sides::{comparison_of, on_side, side_of};
+use crate::plan::recognise::sides::{comparison_of, on_side, side_of, sides_named};
 
 type Expr = Arc<dyn PhysicalExpr>;
 
@@ -105,6 +105,7 @@ pub(crate) fn rewrite(filter: &JoinFilter, conjunct: &Expr) -> Result<Option<Rew
         comparisons,
         guards,
         exact: !is_float,
+        display: Some(sides_named(filter, conjunct)?),
     }))
 }
 

@@ -282,6 +282,8 @@ fn tested_matches_are_the_hosts() {
                 ),
                 (Some(Comparison::GtEq), vec![Comparison::Eq]),
                 (Some(Comparison::Lt), OPS.to_vec()),
+                // More than a kernel takes.
+                (Some(Comparison::Gt), [OPS.as_slice(), &OPS[..3]].concat()),
             ] {
                 let groups = (kind == 5).then_some(13);
                 let sides = sides(&host, &gpu, &mut random, sizes, kind, groups);

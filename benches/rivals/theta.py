@@ -3,7 +3,7 @@
 
     cargo bench --bench theta -- --export target/bench/tables     # the tables, as Parquet files
     pip install duckdb==2.0.0 polars==2.1.0 pyarrow==26.0.1       # requirements; the crate depends on none of them
-    python3 scripts/rivals_theta.py --tables target/bench/tables
+    python3 benches/rivals/theta.py --tables target/bench/tables
 
 `--generate` makes the tables by the bench's recipes first (needs numpy==2.4.6; other rows than the bench's own). `--large` adds sizes of
 ten million rows of `genome`, `as-of` and `nearest`. The bench exports them with `--large --filter genome` and so on; without a filter it

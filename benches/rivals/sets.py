@@ -3,7 +3,7 @@
 
     cargo bench --features measure --bench sets -- --export target/bench/tables      # the tables, as Parquet files
     pip install duckdb==2.0.0 pyarrow==26.0.1                     # requirements; the crate depends on none of them
-    python3 scripts/rivals_sets.py --tables target/bench/tables
+    python3 benches/rivals/sets.py --tables target/bench/tables
 
 `--large` adds a million titles, which the bench exports with `--large`, too.
 
