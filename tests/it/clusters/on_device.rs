@@ -376,6 +376,28 @@ async fn a_small_pool_refuses() {
     released_within(Duration::from_secs(20), &pool, "a small pool").await;
 }
 
+/// Pairs that went to files, and do not fit into the pool together at the end, are clustered on the host.
+#[tokio::test]
+async fn spilled_pairs_of_few_ids() {
+    const PAIRS: i64 = 400_000;
+    let id = |at: i64, by: i64| at * by % 700 / 2 * 2;
+    let pairs: Pairs = (0..PAIRS).map(|at| (id(at, 3), id(at, 11))).collect();
+    let [k, l] = columns(&pairs);
+    for pool_bytes in [12 << 20, 32 << 20] {
+        for device_memory in ["4MB", "20MB"] {
+            let pool: Arc<dyn MemoryPool> = greedy(pool_bytes);
+            let ctx = session_in(Arc::clone(&pool));
+            let tuning = Tuning {
+                device_memory,
+                chunk_rows: "20000",
+                ..Tuning::PLAIN
+            };
+            check(&ctx, &k, &l, &tuning, "spilled").await;
+            released_within(Duration::from_secs(20), &pool, device_memory).await;
+        }
+    }
+}
+
 /// A stream that is dropped between two pieces releases its memory.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_stream_releases_its_memory() {
