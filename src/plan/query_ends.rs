@@ -150,7 +150,7 @@ impl Rewrite<'_> {
         {
             let HostStep { expression, .. } = HostStep::of_many_values(id, "SortExec", keys);
             return Ok(Decline::because(format!(
-                "its key {expression} has no program, and its column may have many distinct values"
+                "its key {expression} cannot be compiled, and its column may have many distinct values"
             )));
         }
         let sorted = sort_plan(below, sort, spec.clone(), &device)?;
@@ -253,7 +253,7 @@ pub(crate) fn not_on_device(steps: &[HostStep], otherwise: &str) -> Decline {
             why: Why::ManyValues,
             ..
         }) => Decline(format!(
-            "its input is on the host, as {expression} has no program, and its column may have many distinct values"
+            "its input is on the host, as {expression} cannot be compiled, and its column may have many distinct values"
         )),
     }
 }

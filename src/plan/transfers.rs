@@ -61,7 +61,7 @@ pub(crate) struct HostStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
     NotCompiled,
-    /// It has no program, and nothing is gained by evaluating it by distinct values.
+    /// It cannot be compiled, and nothing is gained by evaluating it by distinct values.
     ManyValues,
 }
 
