@@ -24,7 +24,7 @@ use crate::plan::explain::decision::Decision;
 use crate::plan::query_ends::{FINISHED_ON_HOST, Origin, not_on_device, origin_of};
 use crate::plan::recognise::candidate::NodeId;
 use crate::plan::recognise::key_types::is_orderable;
-use crate::plan::rewrite::Rewrite;
+use crate::plan::rewrite::{Rewrite, log_declined};
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -56,6 +56,7 @@ impl Rewrite<'_> {
         let below = self.unchanged(id)?;
         let outcome = self.clusters_on_device(id, &below)?;
         let plan = &self.plan.node(id).plan;
+        log_declined(plan.name(), outcome.as_ref().err());
         self.recorder.decided(id, || {
             let children = plan.children();
             Decision::of_end(

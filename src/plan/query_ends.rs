@@ -36,7 +36,7 @@ use crate::plan::device_plan::{device_node, downloaded};
 use crate::plan::explain::decision::Decision;
 use crate::plan::recognise::candidate::{NodeId, SortCandidate};
 use crate::plan::recognise::sort::limit_spec;
-use crate::plan::rewrite::Rewrite;
+use crate::plan::rewrite::{Rewrite, log_declined};
 use crate::plan::transfers::{HostStep, Why};
 use crate::runtime::planned_device::PlannedDevice;
 use crate::spec::rows::{Projected, ProjectionSpec};
@@ -112,6 +112,7 @@ impl Rewrite<'_> {
     /// Records what became of node `id`, for `bowtie_explain`.
     fn record_end(&self, id: NodeId, outcome: &Result<Plan, Decline>, reason: &str) {
         let plan = &self.plan.node(id).plan;
+        log_declined(plan.name(), outcome.as_ref().err());
         self.recorder.decided(id, || {
             let children = plan.children();
             Decision::of_end(

@@ -282,6 +282,7 @@ impl Rewrite<'_> {
 
     fn record_join(&self, id: NodeId, join: &JoinCandidate, outcome: Result<&JoinSpec, &Decline>) {
         let name = self.plan.node(id).plan.name();
+        log_declined(name, outcome.err());
         self.recorder
             .decided(id, || self.decision(name, join, outcome, id));
     }
@@ -294,6 +295,7 @@ impl Rewrite<'_> {
         separate: Option<&Decline>,
     ) {
         let name = self.plan.node(id).plan.name();
+        log_declined(name, outcome.err());
         let estimate = self.policy.estimate(id);
         self.recorder.decided(id, || {
             Decision::of_aggregate(name, source, outcome, separate, self.statistics, estimate)
@@ -308,6 +310,13 @@ enum Fusion {
     Declined(Decline),
     /// The join is not offloaded.
     NoJoin,
+}
+
+/// Logs why a node falls back, for those who look at no plan.
+pub(crate) fn log_declined(node: &str, why: Option<&Decline>) {
+    if let Some(decline) = why {
+        log::debug!("{node} stays DataFusion's: {decline}");
+    }
 }
 
 /// The error of a query that falls back, under `bowtie.strict`.
