@@ -131,11 +131,11 @@ fn join_spec(
         Some(_) => set_join_gain(source, rows, statistics),
         None => gain(source, &comparisons, covered, rows),
     };
-    let (strategy, build) = match set {
+    let (strategy, build) = match &set {
         // The build side is in the order that tells which partners are kept.
         _ if kept.is_some() => (Strategy::Range, Side::Left),
-        Some(_) => (
-            Strategy::Set(options.set_strategy.0),
+        Some(set) => (
+            Strategy::Set(strategy::technique(options, set)),
             strategy::indexed_side(source),
         ),
         None => strategy::strategy(options, source, &comparisons, rows),
