@@ -266,7 +266,12 @@ impl Rewrite<'_> {
 
     /// # Errors
     /// Under `bowtie.strict`, of a node that bowtie would offload if it could.
-    fn refuse_if_strict(&self, id: NodeId, unsupported: bool, decline: &Decline) -> Result<()> {
+    pub(crate) fn refuse_if_strict(
+        &self,
+        id: NodeId,
+        unsupported: bool,
+        decline: &Decline,
+    ) -> Result<()> {
         match self.policy.options.strict && unsupported {
             true => Err(not_offloaded(self.plan.node(id).plan.name(), decline)),
             false => Ok(()),

@@ -112,7 +112,7 @@ fn shown(expression: Option<&Arc<dyn PhysicalExpr>>) -> String {
 }
 
 /// Whether a node does no more than to divide the rows of its input into partitions, or to unite those of all.
-fn only_partitions(node: &Plan) -> bool {
+pub(crate) fn only_partitions(node: &Plan) -> bool {
     let unites = node.downcast_ref::<CoalescePartitionsExec>();
     node.is::<RepartitionExec>() || unites.is_some_and(|node| node.fetch().is_none())
 }
