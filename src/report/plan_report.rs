@@ -57,9 +57,9 @@ pub struct NodeReport {
     pub output_rows: Option<u64>,
     /// Of a scan on a device: bytes of its columns that are there already, as they are stored.
     pub resident_bytes: Option<u64>,
-    /// Estimated bytes that are sent to the device for it.
+    /// Estimated bytes that are sent to a GPU: of a transfer its rows, of an operator what its transfers bring, of a scan what is not there.
     pub bytes_up: Option<u64>,
-    /// Estimated bytes that come from the device.
+    /// Estimated bytes that come from a GPU.
     pub bytes_down: Option<u64>,
     /// Estimated milliseconds on the device, with its transfers.
     pub device_ms: Option<f64>,
