@@ -1,6 +1,7 @@
 //! `cargo bench --bench sets`: self joins of clones of [B]'s data sets (`sets/clones.rs`). First by the device's
 //! primitives, `auto` and each technique, beside the figures that [B] published (`sets/published.csv`); then from SQL
-//! to rows, beside DataFusion's nested loops on the same cores.
+//! to rows, beside DataFusion's nested loops on the same cores: containment, overlaps and similarities of the clones
+//! (`sets/queries.rs`), near-duplicates among titles and their clusters, from text (`sets/text_queries.rs`).
 //!
 //! ```text
 //! cargo bench --bench sets                             sizes for a machine without a GPU
@@ -8,7 +9,7 @@
 //! cargo bench --bench sets -- --full                   every data set as large as in [B]
 //! cargo bench --bench sets -- --filter device/         the primitives; device/similarity-AOL,
 //!                                                      device/containment-BMS-POS/10K, …
-//! cargo bench --bench sets -- --filter sql/            the queries; sql/jaccard-0.7/10K, …
+//! cargo bench --bench sets -- --filter sql/            the queries; sql/jaccard-0.7/10K, sql/near-duplicates/100K, …
 //! cargo bench --bench sets -- --export target/bench/tables    for scripts/rivals_sets.py
 //! ```
 //!
@@ -25,6 +26,12 @@ mod queries;
 mod support;
 #[path = "sets/sweeps.rs"]
 mod sweeps;
+#[path = "sets/text_oracle.rs"]
+mod text_oracle;
+#[path = "sets/text_queries.rs"]
+mod text_queries;
+#[path = "sets/titles.rs"]
+mod titles;
 
 use support::Result;
 use support::arguments::Arguments;

@@ -1,7 +1,9 @@
 //! `cargo bench --bench theta`: theta joins by this crate's operators against DataFusion's nested loops.
 //!
-//! Cases (`theta/cases.rs`): the grids of [T] tables II to IV, the employees of the inequality-join papers, a band join and
-//! an overlap join of intervals. Each runs from SQL to rows on tables in memory, by these engines in one process:
+//! Cases: the grids of [T] tables II to IV, the employees of the inequality-join papers, points that dominate others, an
+//! expression of both sides, a band join and an overlap join of intervals (`theta/cases.rs`); intervals of a genome, the
+//! last quote of each trade, the nearest event of each reading, and sums over dominating points (`theta/ranges.rs`). Each
+//! runs from SQL to rows on tables in memory, by these engines in one process:
 //!
 //! | engine | what it is |
 //! |---|---|
@@ -14,6 +16,7 @@
 //! cargo bench --bench theta                                  everything: many minutes, most of them DataFusion's
 //! cargo bench --bench theta -- --quick                       under a minute
 //! cargo bench --bench theta -- --filter employees --repeat 9
+//! cargo bench --bench theta -- --filter genome --large       up to 2 million intervals by 50 million
 //! cargo bench --bench theta -- --export target/bench/tables  for scripts/rivals_theta.py
 //! ```
 //!
@@ -23,8 +26,14 @@
 mod cases;
 #[path = "theta/datasets.rs"]
 mod datasets;
+#[path = "theta/genome.rs"]
+mod genome;
 #[path = "theta/oracle.rs"]
 mod oracle;
+#[path = "theta/points.rs"]
+mod points;
+#[path = "theta/ranges.rs"]
+mod ranges;
 mod support;
 
 use std::collections::HashSet;
@@ -60,7 +69,7 @@ async fn run() -> Result<()> {
         return Ok(());
     }
     if selected(&cases, &arguments).next().is_none() {
-        return Err("no case has such a name; see benches/theta/cases.rs".into());
+        return Err("no case has such a name; see benches/theta/cases.rs and ranges.rs".into());
     }
 
     let mut contest = Contest::open("theta", engines(&arguments), &arguments).await?;

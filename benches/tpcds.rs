@@ -1,8 +1,8 @@
 //! `cargo bench --bench tpcds`: the 99 queries of TPC-DS, from the SQL text to the last row: DataFusion alone, with bowtie's defaults, and
-//! with every supported operator on the device. The tables are Parquet files that `scripts/tpcds_tables.py` makes.
+//! with every supported operator on the device. The tables are Parquet files that `benches/tpcds/tables.py` makes.
 //!
 //! ```text
-//! python3 scripts/tpcds_tables.py --scale 1 --out target/tpcds
+//! python3 benches/tpcds/tables.py --scale 1 --out target/tpcds
 //! cargo bench --bench tpcds -- --tables target/tpcds                   loaded into memory before
 //! cargo bench --bench tpcds -- --parquet target/tpcds --filter q48     from the files, one query
 //! ```
@@ -70,13 +70,13 @@ async fn main() {
 async fn run() -> Result<()> {
     let arguments = Arguments::from_command_line()?;
     if arguments.export.is_some() {
-        return Err("scripts/tpcds_tables.py writes the tables of TPC-DS, no --export".into());
+        return Err("benches/tpcds/tables.py writes the tables of TPC-DS, no --export".into());
     }
     let (from, dir, in_memory) = match (&arguments.tables, &arguments.parquet) {
         (Some(dir), None) => ("tables in memory", dir, true),
         (None, Some(dir)) => ("Parquet files", dir, false),
         _ => {
-            return Err("--tables <dir> or --parquet <dir> must say where scripts/tpcds_tables.py has written the tables".into());
+            return Err("--tables <dir> or --parquet <dir> must say where benches/tpcds/tables.py has written the tables".into());
         }
     };
     let queries = QUERIES.iter().map(|(name, sql)| (format!("q{name}"), *sql));

@@ -30,4 +30,6 @@ cp "$target/$profile/libdatafusion_bowtie_python.so" "$package/_lib.$$"
 mv "$package/_lib.$$" "$package/_lib.abi3.so"
 
 export PYTHONPATH="$target/recipes/package"
+# No __pycache__ beside the scripts.
+export PYTHONDONTWRITEBYTECODE=1
 exec "$python" scripts/recipes.py "$@"

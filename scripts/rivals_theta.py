@@ -5,7 +5,9 @@
     pip install duckdb==2.0.0 polars==2.1.0 pyarrow==26.0.1       # requirements; the crate depends on none of them
     python3 scripts/rivals_theta.py --tables target/bench/tables
 
-`--generate` makes the tables by the bench's recipes first (needs numpy==2.4.6; other rows than the bench's own).
+`--generate` makes the tables by the bench's recipes first (needs numpy==2.4.6; other rows than the bench's own). `--large` adds sizes of
+ten million rows of `genome`, `as-of` and `nearest`. The bench exports them with `--large --filter genome` and so on; without a filter it
+writes tables of hundreds of millions of rows, too.
 
 What is timed is what the bench times: from the query's text, or its expression, to the last row of the result, with the
 tables in memory already; loading is left out. How it is timed: rivals.py. Engines must agree on rows and sums, or the script fails.
@@ -16,17 +18,19 @@ Prints a table and writes <out>/rivals_theta.csv, with the columns of the bench'
 import rivals
 
 KEYS = 100
+CONTIGS = 24
+ROWS_OF_KEY = 1_000
 
 
 class Case:
-    """One query at one size. `keyed`: an equality key leaves one pair in KEYS. `total`: a result column to add up."""
+    """One query at one size. `keys`: an equality key leaves one pair in so many. `total`: a result column to add up."""
 
-    def __init__(self, name, size, left, right, data, sql, polars, selectivity="", keyed=False, total=None):
+    def __init__(self, name, size, left, right, data, sql, polars, selectivity="", keys=1, total=None):
         self.name, self.size, self.selectivity = name, size, selectivity
         prefix = "-".join(part for part in (data, size, selectivity) if part)
         self.tables = {table: f"{prefix}-{table}.parquet" for table in TABLES[data]}
         self.sql, self.polars, self.total = sql, polars, total
-        self.pairs = left * right // (KEYS if keyed else 1)
+        self.pairs = left * right // keys
         self.input_rows = left if len(self.tables) == 1 else left + right
 
 
@@ -36,10 +40,18 @@ TABLES = {
     "band": ["readings", "events"],
     "overlap": ["a", "b"],
     "overlap-key": ["a", "b"],
+    "genome": ["a", "b"],
+    "trades": ["trades", "quotes"],
+    "weighted": ["r", "s"],
 }
 
+GENOME = [("12Kx100K", 12_000, 100_000), ("120Kx1M", 120_000, 1_000_000)]
+TRADES = [("100K", 100_000), ("1M", 1_000_000)]
+LARGE_GENOME = [("1.2Mx10M", 1_200_000, 10_000_000)]
+LARGE_TRADES = [("10M", 10_000_000)]
 
-def cases():
+
+def cases(large):
     listed = [
         Case(
             "sum", "50Kx45K", 50_000, 45_000, "relations",
@@ -72,10 +84,51 @@ def cases():
             Case(
                 "overlap-key", size, rows, rows, "overlap-key",
                 "SELECT a.id, b.id FROM a JOIN b ON a.k = b.k AND a.lo <= b.hi AND b.lo <= a.hi",
-                polars_overlap_key, keyed=True,
+                polars_overlap_key, keys=KEYS,
             ),
         ]
+    for size, left, right in GENOME + (LARGE_GENOME if large else []):
+        listed += genome_cases(size, left, right)
+    for size, rows in TRADES + (LARGE_TRADES if large else []):
+        listed += [
+            # What the bench asks for by LATERAL.
+            Case(
+                "as-of", size, rows, rows, "trades",
+                "SELECT t.id, q.price FROM trades t ASOF JOIN quotes q ON q.k = t.k AND q.t <= t.t",
+                polars_as_of, keys=rows // ROWS_OF_KEY, total=1,
+            ),
+            # The last event and the next one, of which the nearer one is within 50.
+            Case(
+                "nearest", size, rows, rows, "band",
+                "SELECT id, distance FROM (SELECT r.id, least(coalesce(r.t - b.t, 51), coalesce(a.t - r.t, 51)) AS distance FROM readings r "
+                "ASOF LEFT JOIN events b ON r.t >= b.t ASOF LEFT JOIN events a ON r.t <= a.t) WHERE distance <= 50",
+                polars_nearest, total=1,
+            ),
+        ]
+    for size, rows in (("10K", 10_000), ("100K", 100_000)):
+        listed.append(
+            Case(
+                "dominance-sums", size, rows, rows, "weighted",
+                "SELECT r.id, SUM(s.x) FROM r JOIN s ON r.a < s.a AND r.b > s.b GROUP BY r.id",
+                polars_dominance_sums, total=1,
+            )
+        )
     return listed
+
+
+def genome_cases(size, left, right):
+    def case(name, select, polars, rest="", total=None, condition="a.lo <= b.hi AND b.lo <= a.hi"):
+        sql = f"SELECT {select} FROM a JOIN b ON a.chrom = b.chrom AND {condition}{rest}"
+        return Case(name, size, left, right, "genome", sql, polars, keys=CONTIGS, total=total)
+
+    grouped = " GROUP BY a.id"
+    return [
+        case("genome-overlaps", "SUM(CAST(a.id AS BIGINT) + b.id)", polars_genome_overlaps, total=0),
+        case("genome-rows", "a.id, b.id", polars_genome_rows),
+        case("genome-counts", "a.id, COUNT(*)", polars_genome_counts, grouped, 1),
+        case("genome-sums", "a.id, SUM(b.score)", polars_genome_sums, grouped, 1),
+        case("genome-contained", "COUNT(*)", polars_genome_contained, total=0, condition="a.lo <= b.lo AND b.hi <= a.hi"),
+    ]
 
 
 # The queries as Polars says them. `t` maps a table's name to its lazy frame.
@@ -115,6 +168,51 @@ def polars_overlap_key(pl, t):
     return t["a"].join_where(t["b"], pl.col("k") == pl.col("k_right"), *met).select("id", "id_right")
 
 
+def polars_genome(pl, t):
+    met = [pl.col("lo") <= pl.col("hi_right"), pl.col("lo_right") <= pl.col("hi")]
+    return t["a"].join_where(t["b"], pl.col("chrom") == pl.col("chrom_right"), *met)
+
+
+def polars_genome_overlaps(pl, t):
+    return polars_genome(pl, t).select((pl.col("id").cast(pl.Int64) + pl.col("id_right")).sum())
+
+
+def polars_genome_rows(pl, t):
+    return polars_genome(pl, t).select("id", "id_right")
+
+
+def polars_genome_counts(pl, t):
+    return polars_genome(pl, t).group_by("id").agg(pl.len().cast(pl.Int64))
+
+
+def polars_genome_sums(pl, t):
+    return polars_genome(pl, t).group_by("id").agg(pl.col("score").sum())
+
+
+def polars_genome_contained(pl, t):
+    inside = [pl.col("lo") <= pl.col("lo_right"), pl.col("hi_right") <= pl.col("hi")]
+    joined = t["a"].join_where(t["b"], pl.col("chrom") == pl.col("chrom_right"), *inside)
+    return joined.select(pl.len().cast(pl.Int64))
+
+
+def polars_as_of(pl, t):
+    trades, quotes = t["trades"].sort("t"), t["quotes"].sort("t")
+    # Sorted as they are, so they are within each key.
+    joined = trades.join_asof(quotes, on="t", by="k", check_sortedness=False)
+    return joined.select("id", "price").drop_nulls()
+
+
+def polars_nearest(pl, t):
+    readings, events = t["readings"].sort("t"), t["events"].sort("t").select("t", near="t")
+    joined = readings.join_asof(events, on="t", strategy="nearest", tolerance=50)
+    return joined.select("id", distance=(pl.col("near") - pl.col("t")).abs()).drop_nulls()
+
+
+def polars_dominance_sums(pl, t):
+    joined = t["r"].join_where(t["s"], pl.col("a") < pl.col("a_right"), pl.col("b") > pl.col("b_right"))
+    return joined.group_by("id").agg(pl.col("x_right").cast(pl.Int64).sum())
+
+
 def duckdb(case, directory, threads):
     return rivals.duckdb_engine(case, directory, threads, case.sql)
 
@@ -144,7 +242,7 @@ def polars_streaming(case, directory, _threads):
 ENGINES = {"duckdb": duckdb, "polars": polars_in_memory, "polars-streaming": polars_streaming}
 
 
-def generate(directory):
+def generate(directory, large):
     """The recipes of benches/theta/datasets.rs."""
     import numpy as np
     import pyarrow as pa
@@ -166,7 +264,7 @@ def generate(directory):
         x = random.integers(0, 100, rows, dtype=np.int32)
         write(f"relations-50Kx45K-0.5-{name}", id=ids(rows), a=a, x=x)
 
-    for size, rows in (("100K", 100_000), ("1M", 1_000_000)):
+    for size, rows in TRADES:
         earned = random.integers(10_000, 100_010_000, rows)
         places = np.where(np.arange(rows) % 1_000 == 0, random.integers(1, 10, rows), 0)
         taxed = (earned + places * (100_000_000 // rows)) * 3 // 10
@@ -174,8 +272,6 @@ def generate(directory):
             f"employees-{size}-employees",
             id=ids(rows), salary=earned.astype(np.int32), tax=taxed.astype(np.int32),
         )
-        for name in ("readings", "events"):
-            write(f"band-{size}-{name}", id=ids(rows), t=random.integers(0, 10 * rows, rows))
         for data, keys in (("overlap", 1), ("overlap-key", KEYS)):
             for name in ("a", "b"):
                 k = random.integers(0, keys, rows, dtype=np.int32)
@@ -183,15 +279,39 @@ def generate(directory):
                 hi = lo + random.integers(0, 101, rows)
                 write(f"{data}-{size}-{name}", id=ids(rows), k=k, lo=lo, hi=hi)
 
+    for size, left, right in GENOME + (LARGE_GENOME if large else []):
+        contigs = np.array([f"chr{contig + 1}" for contig in range(CONTIGS)])
+        for name, rows, mean in (("a", left, 30_000), ("b", right, 600)):
+            lo = random.integers(0, 310 * right // CONTIGS, rows)
+            hi = lo + random.exponential(mean, rows).astype(np.int64)
+            score = {"score": random.integers(0, 1_000, rows)} if name == "b" else {}
+            chrom = contigs[random.integers(0, CONTIGS, rows)]
+            write(f"genome-{size}-{name}", id=ids(rows), chrom=chrom, lo=lo, hi=hi, **score)
+
+    for size, rows in TRADES + (LARGE_TRADES if large else []):
+        for name in ("readings", "events"):
+            write(f"band-{size}-{name}", id=ids(rows), t=random.integers(0, 10 * rows, rows))
+        k = random.integers(0, rows // ROWS_OF_KEY, (2, rows), dtype=np.int32)
+        write(f"trades-{size}-trades", id=ids(rows), k=k[0], t=random.integers(0, 10 * rows, rows))
+        t = 10 * random.permutation(rows) + random.integers(0, 10, rows)
+        write(f"trades-{size}-quotes", k=k[1], t=t, price=random.integers(1, 100_000, rows))
+
+    whole = np.iinfo(np.int32)
+    for size, rows in (("10K", 10_000), ("100K", 100_000)):
+        for name in ("r", "s"):
+            a, b = random.integers(whole.min, whole.max, (2, rows), dtype=np.int32, endpoint=True)
+            write(f"weighted-{size}-{name}", a=a, b=b, id=ids(rows), x=random.integers(0, 100, rows, dtype=np.int32))
+
 
 def main():
     parser = rivals.arguments(__doc__.split("\n", 1)[0], ENGINES)
     parser.add_argument("--generate", action="store_true", help="make the tables first")
+    parser.add_argument("--large", action="store_true", help="also sizes of ten million rows")
     options = parser.parse_args()
     if options.generate:
-        generate(options.tables)
+        generate(options.tables, options.large)
     hint = "export them with the bench or use --generate"
-    rivals.compete("theta", cases(), ENGINES, ("duckdb", "polars"), options, hint)
+    rivals.compete("theta", cases(options.large), ENGINES, ("duckdb", "polars"), options, hint)
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ pub trait BowtieSessionExt: Sized {
     /// Adds the `bowtie.*` options, the physical optimizer rule, the set functions (`array_overlap`, `array_jaccard`,
     /// `array_dice`, `array_cosine`, `array_containment`), those that make sets of text (`tokens`, `shingles`, `minhash`), and
     /// the table functions `bowtie_explain`, `bowtie_devices`, `bowtie_stats`, `bowtie_cache`, `bowtie_pin`,
-    /// `bowtie_unpin`, `bowtie_clusters`, `bowtie_asof` and `bowtie_nearest`.
+    /// `bowtie_unpin`, `bowtie_clusters`, `bowtie_asof`, `bowtie_nearest` and `bowtie_similar`.
     ///
     /// Options that the session configuration already has are kept. A configuration that is set later replaces bowtie's
     /// options too: give it some by [`with_bowtie_options`](BowtieConfigExt::with_bowtie_options). Call it after any call

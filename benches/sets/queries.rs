@@ -15,8 +15,9 @@ use super::support::contest::{Contest, Round};
 use super::support::quantity::short;
 use super::support::session::{BASELINE, Engine, Growth};
 use super::support::table::{self, Table, Values, seeded};
+use super::text_queries;
 
-const BOWTIE: &str = "bowtie";
+pub const BOWTIE: &str = "bowtie";
 /// Distinct values of the equality's key.
 const KEYS: u64 = 100;
 /// Tables of more rows are measured with `--large` only.
@@ -47,16 +48,24 @@ impl Case {
         }
     }
 
-    fn selected<'a>(&'a self, arguments: &'a Arguments) -> impl Iterator<Item = usize> + 'a {
-        let most = match (arguments.large, arguments.quick) {
-            (true, _) => usize::MAX,
-            (false, true) => 10_000,
-            (false, false) => LARGE,
-        };
-        let sizes = self.sizes.iter().copied().filter(move |size| *size <= most);
-        sizes
-            .filter(|size| arguments.selects(&format!("sql/{}/{}", self.name, short(*size as f64))))
+    fn selected(&self, arguments: &Arguments) -> impl Iterator<Item = usize> {
+        selected(self.name, self.sizes, arguments)
     }
+}
+
+/// Those sizes of a query that are measured.
+pub fn selected(
+    name: &str,
+    sizes: &'static [usize],
+    arguments: &Arguments,
+) -> impl Iterator<Item = usize> {
+    let most = match (arguments.large, arguments.quick) {
+        (true, _) => usize::MAX,
+        (false, true) => 10_000,
+        (false, false) => LARGE,
+    };
+    let sizes = sizes.iter().copied().filter(move |size| *size <= most);
+    sizes.filter(move |size| arguments.selects(&format!("sql/{name}/{}", short(*size as f64))))
 }
 
 /// Sizes of the clone of small sets, and of the clone of large ones. The first sizes are measured with a nested loop,
@@ -177,7 +186,7 @@ fn table(data_set: &str, rows: usize) -> Table {
         .with("tags", Values::Lists(lists))
 }
 
-/// Writes `<clone>-<size>-sets.parquet` for each table of a selected query.
+/// Writes `<clone>-<size>-sets.parquet` and `titles-<size>-titles.parquet` for each table of a selected query.
 pub async fn export(arguments: &Arguments, dir: &Path) -> Result<()> {
     let mut written = HashSet::new();
     for case in &CASES {
@@ -188,14 +197,12 @@ pub async fn export(arguments: &Arguments, dir: &Path) -> Result<()> {
             }
         }
     }
-    Ok(())
+    text_queries::export(arguments, dir).await
 }
 
 pub async fn run(arguments: &Arguments) -> Result<()> {
-    if CASES
-        .iter()
-        .all(|case| case.selected(arguments).next().is_none())
-    {
+    let is_selected = |case: &Case| case.selected(arguments).next().is_some();
+    if !CASES.iter().any(is_selected) && !text_queries::are_selected(arguments) {
         return Ok(());
     }
     let engines = vec![
@@ -232,5 +239,6 @@ pub async fn run(arguments: &Arguments) -> Result<()> {
                 .await?;
         }
     }
+    text_queries::run(&mut contest, arguments).await?;
     contest.report.finish(&arguments.out)
 }

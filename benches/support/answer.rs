@@ -66,7 +66,7 @@ impl Answer {
 }
 
 /// The sum of one hash for each row: rows may be in any order, but the values of a row belong together. The benches'
-/// tables hold integers without NULL.
+/// results hold integers without NULL.
 fn digest(batch: &RecordBatch) -> Result<u64> {
     let columns = batch
         .columns()

@@ -24,7 +24,7 @@ options:
   --piecewise        also measure DataFusion's experimental piecewise merge join
   --scale <factor>   tpch only: the scale factor                       [1; 0.1 with --quick, 10 with --large]
   --parquet <dir>    tpch and tpcds: read the tables from Parquet files there, which tpch writes if they are missing
-  --tables <dir>     tpcds only: load the tables into memory from Parquet files there (scripts/tpcds_tables.py)
+  --tables <dir>     tpcds only: load the tables into memory from Parquet files there (benches/tpcds/tables.py)
   --clients <n>      tpch and tpcds: also that many concurrent sessions, each of which runs all queries
   --export <dir>     write the tables as Parquet files and measure nothing";
 

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, ListArray, RecordBatch};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Int32Array, Int64Array, ListArray, RecordBatch, StringArray,
+};
 use arrow::datatypes::{Field, Int32Type, Schema};
 use datafusion::catalog::TableProvider;
 use datafusion::dataframe::DataFrameWriteOptions;
@@ -27,6 +29,7 @@ pub fn seeded(seed: u64) -> StdRng {
 pub enum Values {
     Int32(Vec<i32>),
     Int64(Vec<i64>),
+    Text(StringArray),
     Lists(ListArray),
 }
 
@@ -35,6 +38,7 @@ impl Values {
         match self {
             Self::Int32(values) => values.len(),
             Self::Int64(values) => values.len(),
+            Self::Text(texts) => texts.len(),
             Self::Lists(lists) => lists.len(),
         }
     }
@@ -43,6 +47,7 @@ impl Values {
         match self {
             Self::Int32(values) => Arc::new(Int32Array::from(values.clone())),
             Self::Int64(values) => Arc::new(Int64Array::from(values.clone())),
+            Self::Text(texts) => Arc::new(texts.clone()),
             Self::Lists(lists) => Arc::new(lists.clone()),
         }
     }
@@ -86,13 +91,26 @@ impl Table {
     /// A column's values, widened.
     ///
     /// # Panics
-    /// If the table has no such column, or lists in it.
+    /// If the table has no such column, or no numbers in it.
     pub fn column(&self, name: &str) -> Vec<i64> {
         match self.values(name) {
             Values::Int32(values) => values.iter().map(|&value| i64::from(value)).collect(),
             Values::Int64(values) => values.clone(),
-            Values::Lists(_) => panic!("column {name} of table {} holds lists", self.name),
+            Values::Text(_) | Values::Lists(_) => {
+                panic!("column {name} of table {} holds no numbers", self.name)
+            }
         }
+    }
+
+    /// A column's texts.
+    ///
+    /// # Panics
+    /// If the table has no such column, or no text in it.
+    pub fn texts(&self, name: &str) -> &StringArray {
+        let Values::Text(texts) = self.values(name) else {
+            panic!("column {name} of table {} holds no text", self.name);
+        };
+        texts
     }
 
     /// A column's lists of integers.

@@ -2,6 +2,7 @@
 
 use super::datasets;
 use super::oracle;
+use super::ranges;
 use super::support::answer::Expected;
 use super::support::quantity::short;
 use super::support::table::Table;
@@ -18,8 +19,8 @@ pub struct Case {
     pub sum: Option<usize>,
     /// Sizes ascend within a ladder; each ladder has its own selectivity.
     pub ladders: Vec<Vec<Size>>,
-    /// Whether an equality key leaves one in [`datasets::KEYS`] pairs to test.
-    pub keyed: bool,
+    /// The number of distinct equality keys, which leave one in so many pairs to test; 1 without a key.
+    pub keys: fn(&Size) -> usize,
     /// Whether comparing every pair is worth a line.
     pub brute_force: bool,
     /// Whether a single inequality is the condition, which a piecewise merge join needs.
@@ -29,12 +30,7 @@ pub struct Case {
 impl Case {
     /// The number of pairs that a nested loop tests, or a hash join if there is an equality key.
     pub fn pairs(&self, size: &Size) -> u64 {
-        let pairs = size.left as u64 * size.right as u64;
-        if self.keyed {
-            pairs / datasets::KEYS as u64
-        } else {
-            pairs
-        }
+        size.left as u64 * size.right as u64 / (self.keys)(size) as u64
     }
 
     /// The text that `--filter` matches: `sum/50Kx45K/0.5`, `employees/1M`.
@@ -117,6 +113,13 @@ const LARGE: usize = 1_000_000;
 
 /// All cases, in the order of the report.
 pub fn all() -> Vec<Case> {
+    let mut all = inequalities();
+    all.extend(ranges::all());
+    all
+}
+
+/// Inequalities of [T] and of the inequality-join papers, bands, and overlaps of short intervals.
+fn inequalities() -> Vec<Case> {
     vec![
         Case {
             name: "sum",
@@ -133,7 +136,7 @@ pub fn all() -> Vec<Case> {
                 grid(&GRID[5..], 0.1, 30_000_000),
                 grid(&GRID[5..], 0.9, 30_000_000),
             ],
-            keyed: false,
+            keys: |_| 1,
             brute_force: true,
             one_inequality: true,
         },
@@ -150,7 +153,7 @@ pub fn all() -> Vec<Case> {
                 grid(&OUTPUT_GRID, 0.5, 30_000_000),
                 grid(&OUTPUT_GRID, 0.9, 30_000_000),
             ],
-            keyed: false,
+            keys: |_| 1,
             brute_force: true,
             one_inequality: true,
         },
@@ -162,7 +165,7 @@ pub fn all() -> Vec<Case> {
             oracle: oracle::employees,
             sum: None,
             ladders: vec![squares(&[10_000, 30_000, 100_000, 1_000_000, 10_000_000])],
-            keyed: false,
+            keys: |_| 1,
             brute_force: true,
             one_inequality: false,
         },
@@ -181,7 +184,7 @@ pub fn all() -> Vec<Case> {
                 10_000_000,
                 100_000_000,
             ])],
-            keyed: false,
+            keys: |_| 1,
             brute_force: true,
             one_inequality: false,
         },
@@ -193,7 +196,7 @@ pub fn all() -> Vec<Case> {
             oracle: oracle::mixed,
             sum: Some(0),
             ladders: vec![squares(&[3_000, 10_000, 30_000, 100_000])],
-            keyed: false,
+            keys: |_| 1,
             brute_force: false,
             one_inequality: false,
         },
@@ -205,7 +208,7 @@ pub fn all() -> Vec<Case> {
             oracle: oracle::band_count,
             sum: Some(1),
             ladders: vec![squares(&[10_000, 30_000, 100_000, 1_000_000, 10_000_000])],
-            keyed: false,
+            keys: |_| 1,
             brute_force: false,
             one_inequality: false,
         },
@@ -217,7 +220,7 @@ pub fn all() -> Vec<Case> {
             oracle: oracle::band_rows,
             sum: None,
             ladders: vec![squares(&[10_000, 30_000, 100_000, 1_000_000, 10_000_000])],
-            keyed: false,
+            keys: |_| 1,
             brute_force: false,
             one_inequality: false,
         },
@@ -229,7 +232,7 @@ pub fn all() -> Vec<Case> {
             oracle: oracle::overlap,
             sum: None,
             ladders: vec![squares(&[10_000, 30_000, 100_000, 1_000_000, 10_000_000])],
-            keyed: false,
+            keys: |_| 1,
             brute_force: false,
             one_inequality: false,
         },
@@ -241,7 +244,7 @@ pub fn all() -> Vec<Case> {
             oracle: oracle::overlap,
             sum: None,
             ladders: vec![squares(&[30_000, 100_000, 300_000, 1_000_000])],
-            keyed: true,
+            keys: |_| datasets::KEYS,
             brute_force: false,
             one_inequality: false,
         },
@@ -253,7 +256,7 @@ pub fn all() -> Vec<Case> {
             oracle: oracle::overlap_count,
             sum: Some(1),
             ladders: vec![squares(&[30_000, 100_000, 300_000, 1_000_000, 10_000_000])],
-            keyed: true,
+            keys: |_| datasets::KEYS,
             brute_force: false,
             one_inequality: false,
         },
@@ -276,15 +279,21 @@ fn grid(sizes: &[(usize, usize)], selectivity: f64, quick_pairs: usize) -> Vec<S
 
 /// A ladder of inputs of equal size; `--quick` includes sizes up to 100,000 rows, where the nested loop is
 /// extrapolated.
-fn squares(sizes: &[usize]) -> Vec<Size> {
+pub fn squares(sizes: &[usize]) -> Vec<Size> {
+    let sizes: Vec<_> = sizes.iter().map(|&rows| (rows, rows)).collect();
+    rectangles(&sizes)
+}
+
+/// The same of inputs of two sizes.
+pub fn rectangles(sizes: &[(usize, usize)]) -> Vec<Size> {
     sizes
         .iter()
-        .map(|&rows| Size {
-            left: rows,
-            right: rows,
+        .map(|&(left, right)| Size {
+            left,
+            right,
             selectivity: None,
-            quick: rows <= 100_000,
-            large: rows > LARGE,
+            quick: left.max(right) <= 100_000,
+            large: left.max(right) > LARGE,
         })
         .collect()
 }

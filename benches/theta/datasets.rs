@@ -1,12 +1,20 @@
 //! Seeded tables of the theta cases. `scripts/rivals_theta.py --generate` generates tables by the same rules, but not
 //! the same rows.
 
+use arrow::array::StringArray;
 use rand::Rng;
+use rand::seq::SliceRandom;
 
 use super::support::table::{Table, Values, seeded};
 
 /// Distinct equality keys of the keyed overlap join.
 pub const KEYS: usize = 100;
+
+/// Contigs of [`genome`].
+pub const CONTIGS: usize = 24;
+
+/// Rows of each key of [`trades`].
+const ROWS_OF_KEY: usize = 1_000;
 
 /// `r` and `s` of [T] listing 1: `id`, `a`, `x`, 32-bit integers, so that `r.a > s.a` holds for a share of
 /// `selectivity` of all pairs.
@@ -45,6 +53,19 @@ pub fn independent(rows: usize) -> Vec<Table> {
         Table::new(name).with("a", column()).with("b", column())
     };
     vec![relation("r", 8), relation("s", 9)]
+}
+
+/// `r` and `s` of [`independent`], with `id` and `x`.
+pub fn weighted(rows: usize) -> Vec<Table> {
+    let mut random = seeded(12);
+    let relations = independent(rows).into_iter();
+    let relations = relations.map(|relation| {
+        let x = (0..rows).map(|_| random.random_range(0..100)).collect();
+        relation
+            .with("id", Values::Int32((0..rows as i32).collect()))
+            .with("x", Values::Int32(x))
+    });
+    relations.collect()
 }
 
 /// `r` with `a`, `c` and `s` with `b`, `d`, 64-bit integers: `r.a * s.b + r.c > s.d` holds for about half of all pairs.
@@ -125,4 +146,71 @@ pub fn intervals(rows: usize, keys: usize) -> Vec<Table> {
             .with("hi", Values::Int64(hi))
     };
     vec![bookings("a", 6), bookings("b", 7)]
+}
+
+/// `a` and `b`: `id`, `chrom` (text), `lo`, `hi`, closed intervals with begins uniform over a genome and exponential
+/// lengths, 30,000 on average in `a` and 600 in `b`, which has a `score`, too. The genome grows with `b`, so that each
+/// interval of `a` overlaps about a hundred of `b` at any size, and has 3.1 Gbase for ten million rows of `b`.
+pub fn genome(left: usize, right: usize) -> Vec<Table> {
+    const BASES_OF_ROW: usize = 310;
+    let contig_length = (BASES_OF_ROW * right / CONTIGS).max(1) as i64;
+    let names: Vec<String> = (1..=CONTIGS).map(|contig| format!("chr{contig}")).collect();
+    let intervals = |name, rows: usize, mean: f64, seed| {
+        let mut random = seeded(seed);
+        let chrom = (0..rows).map(|_| &names[random.random_range(0..CONTIGS)]);
+        let chrom = StringArray::from_iter_values(chrom);
+        let lo: Vec<i64> = (0..rows)
+            .map(|_| random.random_range(0..contig_length))
+            .collect();
+        let hi = lo
+            .iter()
+            .map(|lo| lo + (-mean * (1.0 - random.random::<f64>()).ln()) as i64)
+            .collect();
+        Table::new(name)
+            .with("id", Values::Int32((0..rows as i32).collect()))
+            .with("chrom", Values::Text(chrom))
+            .with("lo", Values::Int64(lo))
+            .with("hi", Values::Int64(hi))
+    };
+    let mut random = seeded(15);
+    let score = (0..right).map(|_| random.random_range(0..1_000)).collect();
+    vec![
+        intervals("a", left, 30_000.0, 13),
+        intervals("b", right, 600.0, 14).with("score", Values::Int64(score)),
+    ]
+}
+
+/// `trades`: `id`, `k`, `t`, and `quotes`: `k`, `t`, `price`, both in random order, with about a thousand rows of each
+/// key. No two quotes have one `t`, so that a trade has one last quote.
+pub fn trades(left: usize, right: usize) -> Vec<Table> {
+    let keys = keys_of_trades(left) as i32;
+    let mut random = seeded(16);
+    let k = (0..left).map(|_| random.random_range(0..keys)).collect();
+    let t = (0..left)
+        .map(|_| random.random_range(0..10 * right as i64))
+        .collect();
+    let trades = Table::new("trades")
+        .with("id", Values::Int32((0..left as i32).collect()))
+        .with("k", Values::Int32(k))
+        .with("t", Values::Int64(t));
+
+    let mut random = seeded(17);
+    let k = (0..right).map(|_| random.random_range(0..keys)).collect();
+    let mut t: Vec<i64> = (0..right as i64)
+        .map(|place| 10 * place + random.random_range(0..10_i64))
+        .collect();
+    t.shuffle(&mut random);
+    let price = (0..right)
+        .map(|_| random.random_range(1..100_000))
+        .collect();
+    let quotes = Table::new("quotes")
+        .with("k", Values::Int32(k))
+        .with("t", Values::Int64(t))
+        .with("price", Values::Int64(price));
+    vec![trades, quotes]
+}
+
+/// The number of keys of so many [`trades`].
+pub fn keys_of_trades(rows: usize) -> usize {
+    (rows / ROWS_OF_KEY).max(1)
 }

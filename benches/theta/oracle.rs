@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
+use super::points::less_and_greater;
 use super::support::answer::Expected;
 use super::support::table::Table;
 
@@ -33,20 +34,49 @@ pub fn rows(tables: &[Table]) -> Expected {
 /// The number of pairs in which the first earns less and pays more tax.
 pub fn employees(tables: &[Table]) -> Expected {
     let points = || std::iter::zip(tables[0].column("salary"), tables[0].column("tax"));
+    let other = points().map(|(salary, tax)| (salary, tax, 1));
     Expected {
-        rows: less_and_greater(points(), points()),
+        rows: less_and_greater(points(), other) as u64,
         sum: None,
     }
 }
 
 /// The number of matches of `r.a < s.a AND r.b > s.b`.
 pub fn dominance(tables: &[Table]) -> Expected {
-    let points = |table: &Table| std::iter::zip(table.column("a"), table.column("b"));
-    let pairs = less_and_greater(points(&tables[0]), points(&tables[1]));
+    let other = points(&tables[1]).map(|(a, b)| (a, b, 1));
     Expected {
         rows: 1,
-        sum: Some(pairs as i64),
+        sum: Some(less_and_greater(points(&tables[0]), other)),
     }
+}
+
+/// The number of points of `r` with a match of `r.a < s.a AND r.b > s.b`, and the sum of `s.x` over all matches.
+pub fn dominance_sums(tables: &[Table]) -> Expected {
+    let (r, s) = (&tables[0], &tables[1]);
+    let weighted = std::iter::zip(points(s), s.column("x"));
+    let sum = less_and_greater(points(r), weighted.map(|((a, b), x)| (a, b, x as i32)));
+
+    // By `a`, each with the least `b` from there on.
+    let mut least_from: Vec<(i64, i64)> = points(s).collect();
+    least_from.par_sort_unstable();
+    let mut least = i64::MAX;
+    for (_, b) in least_from.iter_mut().rev() {
+        least = least.min(*b);
+        *b = least;
+    }
+    let matched = |&(a, b): &(i64, i64)| {
+        let first = least_from.partition_point(|&(other, _)| other <= a);
+        least_from.get(first).is_some_and(|&(_, least)| least < b)
+    };
+    let rows: Vec<(i64, i64)> = points(r).collect();
+    Expected {
+        rows: rows.par_iter().filter(|point| matched(point)).count() as u64,
+        sum: Some(sum),
+    }
+}
+
+fn points(table: &Table) -> impl Iterator<Item = (i64, i64)> + use<> {
+    std::iter::zip(table.column("a"), table.column("b"))
 }
 
 /// The number of matches of `r.a * s.b + r.c > s.d`; all pairs are tested.
@@ -79,6 +109,41 @@ pub fn band_count(tables: &[Table]) -> Expected {
 /// The number of pairs of a reading and an event near.
 pub fn band_rows(tables: &[Table]) -> Expected {
     counted(events_near(tables).into_par_iter())
+}
+
+/// The number of readings with an event at most 50 away, and the sum of the distances of the nearest ones.
+pub fn nearest(tables: &[Table]) -> Expected {
+    let events = sorted(tables[1].column("t"));
+    let readings = tables[0].column("t");
+    let distances: Vec<i64> = readings
+        .par_iter()
+        .filter_map(|&t| {
+            let next = below(&events, t);
+            let before = next.checked_sub(1).map(|last| t - events[last]);
+            let after = events.get(next).map(|event| event - t);
+            let least = before.into_iter().chain(after).min();
+            least.filter(|&distance| distance <= 50)
+        })
+        .collect();
+    totalled(&distances)
+}
+
+/// The number of trades with a quote of their key before them or at the same time, and the sum of the last ones' prices.
+pub fn as_of(tables: &[Table]) -> Expected {
+    let moments = |table: &Table| std::iter::zip(table.column("k"), table.column("t"));
+    let (trades, quotes) = (&tables[0], &tables[1]);
+    let mut priced: Vec<_> = std::iter::zip(moments(quotes), quotes.column("price")).collect();
+    priced.par_sort_unstable();
+    let moments: Vec<(i64, i64)> = moments(trades).collect();
+    let prices: Vec<i64> = moments
+        .par_iter()
+        .filter_map(|trade| {
+            let later = priced.partition_point(|(quote, _)| quote <= trade);
+            let (quote, price) = priced[later.checked_sub(1)?];
+            (quote.0 == trade.0).then_some(price)
+        })
+        .collect();
+    totalled(&prices)
 }
 
 fn events_near(tables: &[Table]) -> Vec<u64> {
@@ -137,86 +202,30 @@ fn counted(matches: impl ParallelIterator<Item = u64>) -> Expected {
     }
 }
 
+/// A row for each value.
+fn totalled(values: &[i64]) -> Expected {
+    Expected {
+        rows: values.len() as u64,
+        sum: Some(values.iter().sum()),
+    }
+}
+
 fn sorted(mut values: Vec<i64>) -> Vec<i64> {
     values.par_sort_unstable();
     values
 }
 
 /// The number of sorted values < `bound`.
-fn below(values: &[i64], bound: i64) -> usize {
+pub fn below(values: &[i64], bound: i64) -> usize {
     values.partition_point(|&value| value < bound)
 }
 
 /// The number of sorted values ≤ `bound`.
-fn up_to(values: &[i64], bound: i64) -> usize {
+pub fn up_to(values: &[i64], bound: i64) -> usize {
     values.partition_point(|&value| value <= bound)
 }
 
 /// The number of sorted values > `bound`.
 fn above(values: &[i64], bound: i64) -> u64 {
     (values.len() - up_to(values, bound)) as u64
-}
-
-/// A point of either relation.
-#[derive(Clone, Copy)]
-struct Point {
-    a: i64,
-    b: i64,
-    /// Whether it belongs to the first relation.
-    counted: bool,
-}
-
-/// The number of pairs of `one` and `other` with `one.a < other.a` and `one.b > other.b`.
-fn less_and_greater(
-    one: impl Iterator<Item = (i64, i64)>,
-    other: impl Iterator<Item = (i64, i64)>,
-) -> u64 {
-    let point = |counted| move |(a, b)| Point { a, b, counted };
-    let mut points: Vec<Point> = one
-        .map(point(true))
-        .chain(other.map(point(false)))
-        .collect();
-    // With equal `a`, the counted points come last: the comparison is strict.
-    points.par_sort_unstable_by_key(|point| (point.a, point.counted));
-    let mut scratch = points.clone();
-    sort_and_count(&mut points, &mut scratch)
-}
-
-/// Sorts `points` by `b`. For each point of the second relation, counts the earlier points of the first one with a
-/// greater `b`: at each merge, those of the first half for each of the second half.
-fn sort_and_count(points: &mut [Point], scratch: &mut [Point]) -> u64 {
-    const ALONE: usize = 1 << 14;
-    let middle = points.len() / 2;
-    if middle == 0 {
-        return 0;
-    }
-    let (first, second) = points.split_at_mut(middle);
-    let (for_first, for_second) = scratch.split_at_mut(middle);
-    let (below, above) = match first.len() > ALONE {
-        true => rayon::join(
-            || sort_and_count(first, for_first),
-            || sort_and_count(second, for_second),
-        ),
-        false => (
-            sort_and_count(first, for_first),
-            sort_and_count(second, for_second),
-        ),
-    };
-    let all = first.iter().filter(|point| point.counted).count() as u64;
-    let (mut i, mut j, mut passed, mut pairs) = (0, 0, 0, 0);
-    for place in scratch.iter_mut() {
-        if j == second.len() || (i < first.len() && first[i].b <= second[j].b) {
-            passed += u64::from(first[i].counted);
-            *place = first[i];
-            i += 1;
-        } else {
-            if !second[j].counted {
-                pairs += all - passed;
-            }
-            *place = second[j];
-            j += 1;
-        }
-    }
-    points.copy_from_slice(scratch);
-    below + above + pairs
 }

@@ -20,7 +20,7 @@ __device__ __forceinline__ u64 mixed(u64 word) {
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_equal_hash(const __grid_constant__ Sets sets, const u32* __restrict__ groups, u32 counters, u32* __restrict__ hashes,
                u32* counts) {
-    const u32 set = (blockIdx.x * BLOCK + threadIdx.x) / TEAM;
+    const u32 set = blockIdx.x * (BLOCK / TEAM) + threadIdx.x / TEAM;
     const u32 lane = threadIdx.x % TEAM;
     u64 sum = 0;
     if (set < sets.n) {
@@ -103,7 +103,7 @@ set_equal_lengths(const __grid_constant__ Sets sets, const u32* __restrict__ cho
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_equal_elements(const __grid_constant__ Sets sets, const u32* __restrict__ chosen, u32 n, const u32* __restrict__ offsets,
                    u32* __restrict__ out) {
-    const u32 i = (blockIdx.x * BLOCK + threadIdx.x) / TEAM;
+    const u32 i = blockIdx.x * (BLOCK / TEAM) + threadIdx.x / TEAM;
     if (i >= n) {
         return;
     }

@@ -61,20 +61,29 @@ __device__ __forceinline__ u32 shared_elements(const u32* a, u32 n, const u32* b
 }
 
 // The values of `n` pairs of rows: an i64 each of an overlap, an f64 of a degree. `probe_places` and `build_places` are the
-// number of each row's set, counted from 1; that of a row without a set is 0, and so are its values.
+// number of each row's set, counted from 1; that of a row without a set is 0, and its values are NULL in `valid`, which may be a
+// null pointer if all rows have a set.
 // Bound: the elements of both sets, in sequence, and 28 bytes a pair. Launch: 256 threads, a thread for each pair.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_values(const __grid_constant__ Sets probe, const __grid_constant__ Sets build,
            const u32* __restrict__ probe_places, const u32* __restrict__ build_places,
-           const u32* __restrict__ probe_rows, const u32* __restrict__ build_rows, u32 kind, u64* __restrict__ out, u32 n) {
+           const u32* __restrict__ probe_rows, const u32* __restrict__ build_rows, u32 kind, u64* __restrict__ out,
+           u32* __restrict__ valid, u32 n) {
     const u32 i = blockIdx.x * BLOCK + threadIdx.x;
+    const u32 r = i < n ? probe_places[probe_rows[i]] : 0;
+    const u32 s = i < n ? build_places[build_rows[i]] : 0;
+    const bool has_value = r != 0 && s != 0;
+    if (valid != nullptr) {
+        const u32 word = __ballot_sync(ALL_LANES, has_value);
+        if (threadIdx.x % WARP == 0 && i < n) {
+            valid[i / WARP] = word;
+        }
+    }
     if (i >= n) {
         return;
     }
-    const u32 r = probe_places[probe_rows[i]];
-    const u32 s = build_places[build_rows[i]];
     u64 value = 0;
-    if (r != 0 && s != 0) {
+    if (has_value) {
         const u32 a = r - 1;
         const u32 b = s - 1;
         const u32 o = shared_elements(probe.of(a), probe.length(a), build.of(b), build.length(b));

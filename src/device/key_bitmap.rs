@@ -13,8 +13,9 @@ impl KeyBitmap {
         range: &KeyRange,
         null_equal: bool,
     ) -> Result<Option<Self>> {
-        let room = device.budget().limit() / MEMORY_SHARE;
-        let places = BitNumbering::of(range, null_equal).filter(|places| places.count / 8 <= room);
+        let most_bytes = device.budget().limit() / MEMORY_SHARE;
+        let places =
+            BitNumbering::of(range, null_equal).filter(|places| places.count / 8 <= most_bytes);
         let Some(places) = places else {
             return Ok(None);
         };

@@ -80,7 +80,7 @@ impl MachineRates {
 }
 
 impl HostRates {
-    /// One of 16 cores of an Intel Xeon, the host of an H100 or H200 (`docs/performance/log.md`).
+    /// One of 16 cores of an Intel Xeon, the host of an H100 or H200 (`docs/performance/log-queries.md`).
     pub(crate) const REFERENCE: Self = Self {
         probed_key: 13_300.0,
         copied_byte: 53.0,
@@ -122,7 +122,7 @@ impl HostRates {
 
 impl CardRates {
     /// An H200, whose bus and host are those of an H100: staged copies of 32 MiB, and a launch, as measured on the latter
-    /// (`docs/performance/log.md`).
+    /// (`docs/performance/log-queries.md`).
     pub(crate) const REFERENCE: Self = Self {
         uploaded_byte: 46.0,
         downloaded_byte: 28.5,

@@ -25,7 +25,8 @@ use crate::device::primitives::device::Device;
 use crate::device::trace::{self, Scope, Trace};
 use crate::exec::card_times;
 use crate::exec::chunk::DeviceStream;
-use crate::exec::metrics::ResidentOutput;
+use crate::exec::memory::spill::Spilling;
+use crate::exec::metrics::{DeviceMetrics, ResidentOutput};
 use crate::runtime::planned_device::PlannedDevice;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -151,6 +152,37 @@ impl<'a> Execution<'a> {
             ))
         })
     }
+
+    /// What an operator of one input gathers rows with.
+    pub(crate) fn of_one_input(self) -> Result<OneInput<'a>> {
+        let [input] = self.inputs()?;
+        Ok(OneInput {
+            input,
+            spilling: Spilling::of(&self.context, self.metrics),
+            device: self.device,
+            context: self.context,
+            metrics: DeviceMetrics::new(self.metrics),
+        })
+    }
+}
+
+/// An [`Execution`] of one input whose rows are kept until all have come.
+pub(crate) struct OneInput<'a> {
+    pub(crate) input: &'a Plan,
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) context: Arc<TaskContext>,
+    /// `None` if there can be no files.
+    pub(crate) spilling: Option<Spilling>,
+    pub(crate) metrics: DeviceMetrics,
+}
+
+/// The only one of a plan node's new children.
+pub(crate) fn only_child(node: &str, children: Vec<Plan>) -> Result<Plan> {
+    let given = children.len();
+    let [child] = <[Plan; 1]>::try_from(children).map_err(|_| {
+        DataFusionError::Internal(format!("bowtie: {node} has 1 child, not {given}"))
+    })?;
+    Ok(child)
 }
 
 /// A plan node whose output is device chunks, which only another device node or a download can read.

@@ -10,9 +10,10 @@ use arrow::datatypes::DataType;
 use datafusion::common::utils::{ListCoercion, take_function_args};
 use datafusion::common::{ScalarValue, plan_err};
 use datafusion::error::Result;
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    ColumnarValue, DocSection, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature,
-    Volatility,
+    ColumnarValue, DocSection, Documentation, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
 };
 
 use crate::functions::overlap::{Argument, Sizes, sizes_by_row};
@@ -36,7 +37,7 @@ impl SetValue {
         }
     }
 
-    fn short_name(self) -> &'static str {
+    pub(crate) fn short_name(self) -> &'static str {
         match self {
             Self::Overlap => "overlap",
             Self::Degree(SetMeasure::Jaccard) => "jaccard",
@@ -226,6 +227,12 @@ impl ScalarUDFImpl for SetFunction {
     fn documentation(&self) -> Option<&Documentation> {
         Some(self.value.documentation())
     }
+}
+
+/// A call of the function of a value.
+pub(crate) fn set_call(value: SetValue, lists: [Expr; 2]) -> Expr {
+    let function = Arc::new(ScalarUDF::from(SetFunction::new(value)));
+    Expr::ScalarFunction(ScalarFunction::new_udf(function, lists.into()))
 }
 
 /// The type of a list's elements.

@@ -5,14 +5,14 @@
 use crate::ir::program::{Instruction, Kind, Op};
 use crate::ir::row_program::RowProgram;
 
-/// What is known of a register for all rows of a block.
+/// The values that a register may have in the rows of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
+enum PossibleValues {
     /// Values are integers or decimals from the first to the second.
     Interval(i128, i128),
     /// A Boolean: whether it may be TRUE, and whether it may be FALSE.
     Truth(bool, bool),
-    Nothing,
+    Any,
 }
 
 /// Whether the only output of `program`, a Boolean, can be TRUE for a row of a block whose column `i` has values between `extent(i)`; `None` where
@@ -21,14 +21,14 @@ pub(crate) fn may_pass(
     program: &RowProgram,
     extent: impl Fn(usize) -> Option<(i128, i128)>,
 ) -> bool {
-    let mut registers = vec![Known::Nothing; program.registers()];
+    let mut registers = vec![PossibleValues::Any; program.registers()];
     for instruction in &program.instructions {
         let of = |register: u8| registers.get(usize::from(register)).copied();
         if instruction.op == Op::Store {
-            return !matches!(of(instruction.a), Some(Known::Truth(false, _)));
+            return !matches!(of(instruction.a), Some(PossibleValues::Truth(false, _)));
         }
         let [a, b, c] = [instruction.a, instruction.b, instruction.c]
-            .map(|register| of(register).unwrap_or(Known::Nothing));
+            .map(|register| of(register).unwrap_or(PossibleValues::Any));
         let Some(known) = run(instruction, [a, b, c], &extent) else {
             return true;
         };
@@ -42,21 +42,21 @@ pub(crate) fn may_pass(
 /// What is known of the result; `None` where it may be a fault.
 fn run(
     instruction: &Instruction,
-    [a, b, c]: [Known; 3],
+    [a, b, c]: [PossibleValues; 3],
     extent: &impl Fn(usize) -> Option<(i128, i128)>,
-) -> Option<Known> {
-    use Known::*;
+) -> Option<PossibleValues> {
+    use PossibleValues::*;
     let kind = instruction.kind;
     let is_number = !kind.is_float() && kind != Kind::Bool;
     Some(match instruction.op {
         Op::Load if is_number => match extent(usize::from(instruction.column)) {
             Some((least, most)) => Interval(least, most),
-            None => Nothing,
+            None => Any,
         },
         Op::Load | Op::LoadRight | Op::IsNull | Op::IsNotNull | Op::Distinct | Op::NotDistinct => {
-            Nothing
+            Any
         }
-        Op::Constant if instruction.b == 1 || kind.is_float() => Nothing,
+        Op::Constant if instruction.b == 1 || kind.is_float() => Any,
         Op::Constant => {
             let word = instruction.constant as u64;
             match kind {
@@ -103,12 +103,12 @@ fn run(
                 let ((bt, bf), (ct, cf)) = (truth(b), truth(c));
                 Truth(bt || ct, bf || cf)
             }
-            _ => Nothing,
+            _ => Any,
         },
         Op::Add | Op::Sub | Op::Mul if is_number => {
             let (Interval(a, most_a), Interval(b, most_b)) = (a, b) else {
                 // Decimals beyond 128 bits are faults; integers wrap.
-                return (kind != Kind::Decimal).then_some(Nothing);
+                return (kind != Kind::Decimal).then_some(Any);
             };
             let of = |x: i128, y: i128| match instruction.op {
                 Op::Add => x.checked_add(y),
@@ -117,17 +117,17 @@ fn run(
             };
             let ends = [of(a, b), of(a, most_b), of(most_a, b), of(most_a, most_b)];
             let Some(ends) = ends.into_iter().collect::<Option<Vec<i128>>>() else {
-                return (kind != Kind::Decimal).then_some(Nothing);
+                return (kind != Kind::Decimal).then_some(Any);
             };
             let least = ends.iter().copied().min().unwrap_or_default();
             let most = ends.iter().copied().max().unwrap_or_default();
             match kind.range() {
-                Some((low, high)) if least < low || most > high => Nothing,
+                Some((low, high)) if least < low || most > high => Any,
                 _ => Interval(least, most),
             }
         }
         Op::Cast if kind.holds_all_of(instruction.from) => match a {
-            Truth(..) | Nothing => Nothing,
+            Truth(..) | Any => Any,
             interval => interval,
         },
         Op::Scale => {
@@ -150,9 +150,9 @@ fn run(
 }
 
 /// Whether a Boolean may be TRUE, and whether it may be FALSE.
-fn truth(known: Known) -> (bool, bool) {
+fn truth(known: PossibleValues) -> (bool, bool) {
     match known {
-        Known::Truth(is_true, is_false) => (is_true, is_false),
+        PossibleValues::Truth(is_true, is_false) => (is_true, is_false),
         _ => (true, true),
     }
 }

@@ -15,6 +15,7 @@ use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
 use crate::ir::pair_program::Program;
+use crate::ir::set_predicate::{SetPredicate, SetTechnique};
 use crate::ir::side::Side;
 use crate::ir::strategies::{EquiStrategy, Strategy};
 use crate::spec::join::MatchSpec;
@@ -79,6 +80,8 @@ pub(crate) struct BuildIndex {
     pub(crate) tests: Vec<Oriented>,
     /// The program's columns of this side, by build position.
     pub(crate) program: Vec<Column>,
+    /// The sets of lists whose values come out, if no predicate on sets finds the matches.
+    pub(crate) compared: Option<SetIndex>,
     rows: usize,
 }
 
@@ -86,6 +89,36 @@ impl BuildIndex {
     /// Indexes `batch`. `probe`: a chunk of the other side, from which selectivities are sampled. Without `comparisons`
     /// only the equalities are indexed, and the caller evaluates all other conditions, including `program`.
     pub(crate) fn build(
+        device: &dyn Device,
+        spec: &MatchSpec,
+        program: Option<&Program>,
+        batch: &DeviceBatch,
+        probe: &DeviceBatch,
+        comparisons: bool,
+    ) -> Result<Self> {
+        let index = Self::order(device, spec, program, batch, probe, comparisons)?;
+        let compared = spec
+            .compared_list(spec.build)
+            .zip(spec.compared_list(spec.build.other()));
+        let compared = compared.map(|(of_build, of_probe)| {
+            device.set_index(
+                batch.column(of_build)?,
+                None,
+                &[],
+                // Nothing is searched by it.
+                SetPredicate::Overlap(1).seen_from(spec.build),
+                Some(SetTechnique::Intersect),
+                probe.column(of_probe)?,
+            )
+        });
+        Ok(Self {
+            compared: compared.transpose()?,
+            ..index
+        })
+    }
+
+    /// The index by which candidates are found.
+    fn order(
         device: &dyn Device,
         spec: &MatchSpec,
         program: Option<&Program>,
@@ -108,6 +141,7 @@ impl BuildIndex {
                 partners: None,
                 tests: vec![],
                 program,
+                compared: None,
                 rows: batch.rows(),
             });
         }
@@ -198,6 +232,7 @@ impl BuildIndex {
                 partners: None,
                 tests,
                 program: vec![],
+                compared: None,
                 rows: batch.rows(),
             });
         }
@@ -232,6 +267,7 @@ impl BuildIndex {
             bounds,
             partners,
             tests,
+            compared: None,
             rows: batch.rows(),
         })
     }
@@ -251,6 +287,12 @@ impl BuildIndex {
             Order::Sets(sets) => Some(sets),
             Order::Equi(_) | Order::Sorted { .. } => None,
         }
+    }
+
+    /// The sets of this side whose values come out.
+    pub(crate) fn valued_sets(&self) -> Option<&SetIndex> {
+        let of_matches = self.sets().map(|of_matches| &of_matches.sets);
+        of_matches.or(self.compared.as_ref())
     }
 
     /// The strategy of an equi-join index.

@@ -148,6 +148,11 @@ impl Probe {
             search.program = Some((program.clone(), columns));
         }
         search.count(device, program, wanted == ProbeResult::Exists)?;
+        if let (Some(compared), Some(list)) = (&search.index.compared, spec.compared_list(side))
+            && wanted == ProbeResult::Pairs
+        {
+            search.sets = Some(device.probe_sets(compared, batch.column(list)?, None)?);
+        }
         Ok(search)
     }
 
@@ -303,18 +308,18 @@ impl Probe {
         })
     }
 
-    /// A value of the sets of each pair; `None` if sets did not find the matches.
+    /// A value of the sets of each pair; `None` if their lists were not encoded.
     pub(crate) fn set_values(
         &self,
         device: &dyn Device,
         pairs: &RowPairs,
         value: SetValue,
     ) -> Result<Option<Column>> {
-        let (Some(index), Some(sets)) = (self.index.sets(), &self.sets) else {
+        let (Some(index), Some(sets)) = (self.index.valued_sets(), &self.sets) else {
             return Ok(None);
         };
         let sides = (pairs.of(self.build_side), pairs.of(self.build_side.other()));
-        device.set_values(&index.sets, sets, sides, value).map(Some)
+        device.set_values(index, sets, sides, value).map(Some)
     }
 
     /// Sets the flags of the rows of `side` that have a match; the first row has flag `first`. Only for the probe side,
@@ -364,6 +369,10 @@ impl Probe {
 
     /// Whether `folds` calls of [`Probe::fold`] serve the values of `side`, and cost less than all matches.
     pub(crate) fn folds(&self, device: &dyn Device, side: Side, folds: usize) -> Result<bool> {
+        // Lists have a build row once for each probe row that it matches.
+        if self.listed.is_some() && side != self.build_side {
+            return Ok(false);
+        }
         if self.is_untested() {
             return Ok(true);
         }

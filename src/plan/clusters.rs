@@ -36,8 +36,9 @@ const BY_CPU: &str = "the CPU backend would keep all pairs, which ClustersExec r
 /// Whether a plan has clusters of pairs that may be on a device.
 pub(crate) fn has_clusters(plan: &Plan) -> bool {
     let children = plan.children();
-    let here = plan.is::<ClustersExec>() && children.iter().any(|input| has_download(input));
-    here || children.into_iter().any(has_clusters)
+    let is_such_node =
+        plan.is::<ClustersExec>() && children.iter().any(|input| has_download(input));
+    is_such_node || children.into_iter().any(has_clusters)
 }
 
 fn has_download(plan: &Plan) -> bool {

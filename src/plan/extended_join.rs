@@ -61,6 +61,11 @@ impl ExtendedJoinExec {
         &self.source
     }
 
+    /// Whether DataFusion has no nodes in its place.
+    pub(crate) fn runs_on_device_only(&self) -> bool {
+        self.original.is_none()
+    }
+
     /// DataFusion's nodes above other inputs.
     pub(crate) fn original(&self, [left, right]: [Plan; 2]) -> Result<Plan> {
         let original = self.original.as_ref().ok_or_else(|| {

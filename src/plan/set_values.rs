@@ -1,5 +1,5 @@
-//! [`with_values`]: the overlap or the similarity of two lists that a projection computes above a set join comes out of the join instead, which
-//! knows it of every match.
+//! [`with_values`]: the overlap or the similarity of two lists that a projection computes above a join comes out of the join instead. A set join
+//! knows it of every match; any other join encodes each list once, not once a pair.
 //!
 //! ```text
 //! Projection [a.id, b.id, array_jaccard(a.t, b.t)]        Projection [a.id, b.id, value]
@@ -11,13 +11,12 @@ use std::sync::Arc;
 use arrow::datatypes::{Field, Schema};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
-use crate::functions::set_function::SetFunction;
 use crate::options::{BowtieOptions, Offload};
 use crate::plan::choose::gain::Gain;
 use crate::plan::choose::statistics::StatisticsCache;
@@ -26,6 +25,7 @@ use crate::plan::partners::ranked::replaced;
 use crate::plan::recognise::join::join_candidate;
 use crate::plan::recognise::join_source::{JoinSource, ValueSource};
 use crate::plan::recognise::set_predicate;
+use crate::plan::recognise::set_value::{SetCall, set_function};
 use crate::plan::recognise::sides::map_columns;
 use crate::plan::recognise::source::join_source;
 use crate::spec::join::joined_schema;
@@ -33,7 +33,7 @@ use crate::spec::join::joined_schema;
 type Plan = Arc<dyn ExecutionPlan>;
 type Expr = Arc<dyn PhysicalExpr>;
 
-/// The plan in which set joins give the values that projections above them compute.
+/// The plan in which joins give the values of sets that projections above them compute.
 pub(crate) fn with_values(
     plan: Plan,
     options: &BowtieOptions,
@@ -48,7 +48,7 @@ pub(crate) fn with_values(
     plan.transform_down(replace).data()
 }
 
-/// A projection above a set join with the values as columns of the join; `None` if it is something else.
+/// A projection above a join with the values as columns of the join; `None` if it is something else.
 fn valued(
     node: &Plan,
     options: &BowtieOptions,
@@ -100,11 +100,12 @@ fn valued(
     let Some(Ok(source)) = join_source(join) else {
         return Ok(None);
     };
-    let Some(filter) = source.filter.as_ref().filter(|_| is_plain(&source)) else {
+    if !is_plain(&source) || (source.partners.is_some() && !runs_on_device_only(join)) {
         return Ok(None);
-    };
-    let Some((_, set)) = set_predicate::best(filter)? else {
-        return Ok(None);
+    }
+    let set = match &source.filter {
+        Some(filter) => set_predicate::best(filter)?.map(|(_, set)| [set.left, set.right]),
+        None => None,
     };
 
     // Over the columns of both sides.
@@ -118,36 +119,33 @@ fn valued(
             Column::new(column.name(), unprojected(column.index()))
         })
     };
-    let shift = |expr: &Expr, by: usize| {
-        map_columns(expr, |column| {
-            Column::new(column.name(), column.index() + by)
-        })
-    };
-    let lists = [shift(&set.left, 0)?, shift(&set.right, of_left)?];
-    let is_of_lists = |arguments: &[Expr]| {
-        let [first, second] = arguments else {
-            return false;
-        };
-        let is = |a: &Expr, b: &Expr| is_same(a, &lists[0]) && is_same(b, &lists[1]);
-        is(first, second) || is(second, first)
-    };
     let width = of_left + source.right.schema().fields().len();
+    let schemas = [source.left.schema(), source.right.schema()];
+    let mut lists = set.clone();
     let mut values: Vec<ValueSource> = vec![];
     let mut projected: Vec<ProjectionExpr> = vec![];
     for (expr, of) in columns.iter().zip(projection.expr()) {
         let expr = over_sides(expr)?.transform_down(|expr| {
-            let Some((function, call)) =
-                set_function(&expr).filter(|(_, call)| is_of_lists(call.args()))
-            else {
+            let Some(call) = SetCall::of(&expr, of_left)? else {
                 return Ok(Transformed::no(expr));
             };
-            let value = function.value();
-            let known = values.iter().position(|known| known.value == value);
+            // Those of the predicate, or else the first ones.
+            let is_known = match &lists {
+                Some([left, right]) => call.has_lists([left, right]),
+                None => call.is_supported([&schemas[0], &schemas[1]])?,
+            };
+            if !is_known {
+                return Ok(Transformed::no(expr));
+            }
+            lists = Some(call.lists.clone());
+            let known = values
+                .iter()
+                .position(|known| known.call.value == call.value);
             let at = known.unwrap_or_else(|| {
                 values.push(ValueSource {
-                    value,
+                    name: format!("bowtie_array_{}", call.value.short_name()),
+                    call,
                     expr: Arc::clone(&expr),
-                    name: format!("bowtie_{}", call.name()),
                 });
                 values.len() - 1
             });
@@ -198,38 +196,13 @@ fn valued(
         })?;
     }
 
-    // DataFusion's own nodes for it.
-    let join_schema = join.schema();
-    let mut original = vec![];
-    for column in &sides {
-        let at = (0..join_schema.fields().len()).find(|at| unprojected(*at) == *column);
-        let Some(at) = at else {
-            return Ok(None);
-        };
-        let name = join_schema.field(at).name();
-        original.push(ProjectionExpr {
-            expr: Arc::new(Column::new(name, at)),
-            alias: name.clone(),
-        });
-    }
-    for value in &of_values {
-        let value = &values[*value];
-        let place =
-            |column: usize| (0..join_schema.fields().len()).find(|at| unprojected(*at) == column);
-        let mut read = collect_columns(&value.expr).into_iter();
-        if read.any(|column| place(column.index()).is_none()) {
-            return Ok(None);
-        }
-        let expr = map_columns(&value.expr, |column| {
-            Column::new(column.name(), place(column.index()).unwrap_or(0))
-        })?;
-        original.push(ProjectionExpr {
-            expr,
-            alias: value.name.clone(),
-        });
-    }
-    let original: Plan = Arc::new(ProjectionExec::try_new(original, Arc::clone(join))?);
-
+    let original = match runs_on_device_only(join) {
+        true => None,
+        false => match original(join, &source, &sides, &of_values, &values)? {
+            Some(original) => Some(original),
+            None => return Ok(None),
+        },
+    };
     let source = JoinSource {
         projection: Some(output),
         values,
@@ -237,15 +210,10 @@ fn valued(
     };
     let candidate = join_candidate(Ok(source.clone()), options, statistics);
     let gains = matches!(candidate.gain, Gain::OnAnyDevice) || options.offload == Offload::Force;
-    if !gains || !candidate.spec.is_ok_and(|spec| spec.theta.set.is_some()) {
+    if !gains || candidate.spec.is_err() {
         return Ok(None);
     }
-    let original = Original {
-        join: Arc::clone(join),
-        is_swapped: false,
-        above: Some(original),
-    };
-    let exec = ExtendedJoinExec::new(source, Some(original), schema);
+    let exec = ExtendedJoinExec::new(source, original, schema);
     let projection = ProjectionExec::try_new(columns, Arc::new(exec))?;
     Ok(Some(Arc::new(projection)))
 }
@@ -255,17 +223,58 @@ fn is_plain(source: &JoinSource) -> bool {
     use datafusion::common::JoinType::{Full, Inner, Left, Right};
     matches!(source.kind, Inner | Left | Right | Full)
         && source.values.is_empty()
-        && source.partners.is_none()
         && !source.null_aware
 }
 
-fn set_function(expr: &Expr) -> Option<(&SetFunction, &ScalarFunctionExpr)> {
-    let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
-    Some((call.fun().inner().downcast_ref::<SetFunction>()?, call))
+fn runs_on_device_only(join: &Plan) -> bool {
+    let extended = join.downcast_ref::<ExtendedJoinExec>();
+    extended.is_some_and(ExtendedJoinExec::runs_on_device_only)
 }
 
-/// Whether two expressions are the same, whatever the names of their columns.
-fn is_same(a: &Expr, b: &Expr) -> bool {
-    let unnamed = |expr: &Expr| map_columns(expr, |column| Column::new("", column.index()));
-    matches!((unnamed(a), unnamed(b)), (Ok(a), Ok(b)) if a.eq(&b))
+/// DataFusion's own nodes for columns of both sides and some values; `None` if the join does not output what they are computed from.
+fn original(
+    join: &Plan,
+    source: &JoinSource,
+    sides: &[usize],
+    of_values: &[usize],
+    values: &[ValueSource],
+) -> Result<Option<Original>> {
+    let schema = join.schema();
+    let unprojected = |column: usize| match &source.projection {
+        Some(columns) => columns[column],
+        None => column,
+    };
+    let place = |column: usize| (0..schema.fields().len()).find(|at| unprojected(*at) == column);
+    let mut columns = vec![];
+    for column in sides {
+        let Some(at) = place(*column) else {
+            return Ok(None);
+        };
+        let name = schema.field(at).name();
+        columns.push(ProjectionExpr {
+            expr: Arc::new(Column::new(name, at)),
+            alias: name.clone(),
+        });
+    }
+    for value in of_values.iter().map(|value| &values[*value]) {
+        let mut read = collect_columns(&value.expr).into_iter();
+        if read.any(|column| place(column.index()).is_none()) {
+            return Ok(None);
+        }
+        let expr = map_columns(&value.expr, |column| {
+            Column::new(column.name(), place(column.index()).unwrap_or(0))
+        })?;
+        columns.push(ProjectionExpr {
+            expr,
+            alias: value.name.clone(),
+        });
+    }
+    Ok(Some(Original {
+        join: Arc::clone(join),
+        is_swapped: false,
+        above: Some(Arc::new(ProjectionExec::try_new(
+            columns,
+            Arc::clone(join),
+        )?)),
+    }))
 }

@@ -19,7 +19,7 @@ use crate::ir::set_predicate::{SetSpec, SetValue};
 use crate::ir::side::Side;
 use crate::ir::strategies::{Materialization, Strategy};
 use crate::spec::guard::Guard;
-use crate::spec::partners::{PartnerKey, Partners};
+use crate::spec::partners::{BestPartners, Partners};
 
 /// The columns of a side on the device: those of its plan, then one column for each expression.
 #[derive(Debug, Clone)]
@@ -131,6 +131,8 @@ pub(crate) struct MatchSpec {
     pub set: Option<SetSpec>,
     /// Whether values of the sets of matches come out.
     pub has_values: bool,
+    /// The lists of which they are values, if no predicate on sets finds the matches: by index in each side's input.
+    pub compared_lists: Option<(usize, usize)>,
     /// Under the strategy [`Strategy::Range`]: each row of the probe side, which is the right one, keeps only these of its partners.
     pub partners: Option<Partners>,
     /// Of equi-joins; `None`: the device chooses.
@@ -144,6 +146,15 @@ impl MatchSpec {
         keys.map(move |(left, right)| match side {
             Side::Left => *left,
             Side::Right => *right,
+        })
+    }
+
+    /// The column of lists of a side whose values come out, if no predicate on sets finds the matches.
+    pub(crate) fn compared_list(&self, side: Side) -> Option<usize> {
+        let (left, right) = self.compared_lists?;
+        Some(match side {
+            Side::Left => left,
+            Side::Right => right,
         })
     }
 
@@ -212,9 +223,9 @@ pub(crate) struct JoinSpec {
     pub output: Vec<Output>,
     /// What comes out beside the columns of both sides.
     pub values: Vec<MatchValue>,
-    /// Of a join with a limit of partners: what they are ordered by, if no row may have more than the limit. Otherwise a node above drops
+    /// Of a join with a limit of partners: how they are chosen where ranges do not tell it. `None` if ranges always do, and a node above drops
     /// those that are too many.
-    pub partner_keys: Option<Vec<PartnerKey>>,
+    pub best_partners: Option<BestPartners>,
     /// Rows after which the join may stop.
     pub fetch: Option<usize>,
     /// Whether the node above reads its rows on the device.
@@ -253,7 +264,11 @@ impl JoinSpec {
 
     /// The partners that a row keeps, and by what, as text.
     pub(crate) fn kept_partners(&self) -> Option<String> {
-        let partners = self.theta.partners.as_ref()?;
+        let Some(partners) = &self.theta.partners else {
+            let best = self.best_partners.as_ref()?;
+            let ties = if best.with_ties { " with ties" } else { "" };
+            return Some(format!("first {}{ties} by {}", best.most, best.display));
+        };
         let build = self.theta.build;
         let name = |side: Side, column: usize| {
             let schema = self.input(side).schema();
@@ -266,6 +281,16 @@ impl JoinSpec {
             partners.limit,
             name(build, partners.column)
         ))
+    }
+
+    /// Whether each row of the right side keeps only some of its partners.
+    pub(crate) fn limits_partners(&self) -> bool {
+        self.theta.partners.is_some() || self.best_partners.is_some()
+    }
+
+    /// Whether partners are chosen among all matches of a row, as no range tells them.
+    pub(crate) fn chooses_among_all(&self) -> bool {
+        self.theta.partners.is_none() && self.best_partners.is_some()
     }
 
     /// Whether equal keys alone decide which rows match.

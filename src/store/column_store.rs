@@ -24,10 +24,10 @@ use crate::device::trace;
 use crate::error::Result;
 use crate::store::column_key::{ColumnHandle, CurrentFiles, Origin, TableColumns};
 use crate::store::dictionaries::Dictionaries;
-use crate::store::found::Found;
 use crate::store::kept_column::KeptColumn;
 use crate::store::prepared_column::HostColumn;
 use crate::store::scan::{ForScan, HostShare, Scan, WantedColumn};
+use crate::store::scan_columns::ScanColumns;
 use crate::store::sent::Sent;
 use crate::store::shelf::{Shelf, Shelved as _};
 
@@ -116,16 +116,16 @@ impl ColumnStore {
         on: &dyn Device,
         scan: &Scan,
         wanted: &[W],
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<ScanColumns>> {
         let columns = wanted.iter();
         let columns = columns.map(|wanted| self.on_device.hit(scan, wanted));
         let Some(columns) = columns.collect::<Option<Vec<_>>>() else {
             return Ok(None);
         };
-        Ok(Some(Found {
+        Ok(Some(ScanColumns {
             hit_bytes: columns.iter().map(|kept| kept.column.bytes()).sum(),
             columns: KeptColumn::borrow(on, columns)?,
-            ..Found::default()
+            ..ScanColumns::default()
         }))
     }
 
@@ -141,8 +141,8 @@ impl ColumnStore {
         for_scan: Option<ForScan<'_>>,
         scan: &Scan,
         wanted: &[W],
-    ) -> Result<Option<Found>> {
-        let mut found = Found::default();
+    ) -> Result<Option<ScanColumns>> {
+        let mut found = ScanColumns::default();
         // Of each column that is sent: its place, and the upload. All of them are waited for together.
         let mut underway: Vec<(usize, Sent)> = vec![];
         for (i, column) in wanted.iter().enumerate() {

@@ -14,16 +14,16 @@ use crate::error::Result;
 ///
 /// None is held under the lock: its last holder frees device memory, which wakes those who wait for some, and they ask for the bytes of stores.
 #[derive(Debug, Default)]
-pub(crate) struct Dictionaries(Mutex<Vec<Known>>);
+pub(crate) struct Dictionaries(Mutex<Vec<SharedDictionary>>);
 
 #[derive(Debug)]
-struct Known {
+struct SharedDictionary {
     on_host: Weak<dyn Array>,
     on_device: Weak<Column>,
     bytes: u64,
 }
 
-impl Known {
+impl SharedDictionary {
     fn is_held(&self) -> bool {
         self.on_device.strong_count() > 0
     }
@@ -44,8 +44,8 @@ impl Dictionaries {
     pub(crate) fn of(&self, device: &dyn Device, values: ArrayRef) -> Result<Dictionary> {
         let held: Vec<Dictionary> = {
             let mut known = self.0.lock();
-            known.retain(Known::is_held);
-            known.iter().filter_map(Known::held).collect()
+            known.retain(SharedDictionary::is_held);
+            known.iter().filter_map(SharedDictionary::held).collect()
         };
         let is_same = |held: &Dictionary| {
             let known = &held.on_host;
@@ -64,7 +64,7 @@ impl Dictionaries {
             on_host: values,
             on_device,
         };
-        self.0.lock().push(Known {
+        self.0.lock().push(SharedDictionary {
             on_host: Arc::downgrade(&made.on_host),
             on_device: Arc::downgrade(&made.on_device),
             bytes: made.on_device.bytes(),

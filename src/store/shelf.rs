@@ -218,8 +218,8 @@ impl<T: Shelved> Shelf<T> {
         first: R,
     ) -> R {
         let columns = self.columns.lock();
-        let there = columns.values().filter(|column| !column.key.is_dead());
-        let of_tables = there.filter(|column| tables.iter().any(|of| column.key.is_any_of(of)));
+        let alive = columns.values().filter(|column| !column.key.is_dead());
+        let of_tables = alive.filter(|column| tables.iter().any(|of| column.key.is_any_of(of)));
         of_tables.fold(first, |sum, entry| fold(sum, &entry.column))
     }
 }

@@ -1,4 +1,4 @@
-"""Sample profiles of src/report/page/profile.html, for its tests and to look at.
+"""Sample profiles in the page of src/report/page, for its tests and to look at.
 
     python tests/page/sample.py --out DIR                 writes one page per sample
     python tests/page/sample.py --out DIR --screenshots   also PNGs: light, dark, a selected operator, 800 px wide, print
@@ -8,6 +8,7 @@ Screenshots need Playwright for Python and a Chromium in PATH; those of the prin
 
 import argparse
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,15 +16,22 @@ from pathlib import Path
 from sample_gpu import Q5, gpu
 from sample_parts import CARD, GB, KB, MB, Recorder, node, profile
 
-PAGE = Path(__file__).resolve().parents[2] / "src" / "report" / "page" / "profile.html"
+FOLDER = Path(__file__).resolve().parents[2] / "src" / "report" / "page"
 MARK = "PROFILE_JSON"
+
+
+def template():
+    """The page without a profile, joined of its parts as the crate does."""
+    part = re.compile(r"/\* part: ([\w.]+) \*/\n")
+    page = (FOLDER / "profile.html").read_text(encoding="utf-8")
+    return part.sub(lambda found: (FOLDER / found[1]).read_text(encoding="utf-8"), page)
 
 
 def page(profile):
     """The page with a profile in it, as the crate writes it."""
-    template = PAGE.read_text(encoding="utf-8")
-    assert template.count(MARK) == 1
-    return template.replace(
+    without = template()
+    assert without.count(MARK) == 1
+    return without.replace(
         MARK, json.dumps(profile, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     )
 

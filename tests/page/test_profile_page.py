@@ -1,4 +1,4 @@
-"""Tests of src/report/page/profile.html in Chromium, with the profiles of sample.py.
+"""Tests of the page of src/report/page in Chromium, with the profiles of sample.py.
 
     python -m venv ../page-tests && ../page-tests/bin/pip install pytest playwright
     ../page-tests/bin/python -m pytest tests/page
@@ -25,19 +25,19 @@ MOST_PAGE_BYTES, MOST_SAMPLE_BYTES = 62_000, 2_000_000
 
 
 def test_the_template_has_one_place_for_the_profile():
-    template = sample.PAGE.read_text(encoding="utf-8")
+    template = sample.template()
     assert template.count(sample.MARK) == 1
     assert '\n<script type="application/json" id="profile">PROFILE_JSON</script>\n' in template
 
 
 def test_the_template_is_small_and_needs_no_other_file():
-    template = sample.PAGE.read_text(encoding="utf-8")
+    template = sample.template()
     assert len(template.encode()) < MOST_PAGE_BYTES
     assert not re.search(r"https?:|\bsrc=|@import|url\(|<link(?! rel=\"icon\" href=\"data:,\")", template)
 
 
 def test_the_template_makes_no_markup_of_strings():
-    template = sample.PAGE.read_text(encoding="utf-8")
+    template = sample.template()
     assert not re.search(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|srcdoc|DOMParser", template
     )
@@ -50,7 +50,7 @@ def test_a_page_with_20000_spans_is_at_most_2_mb(profiles):
 
 
 def test_a_page_without_a_profile_says_so(opened):
-    tab = opened("raw", html=sample.PAGE.read_text(encoding="utf-8"))
+    tab = opened("raw", html=sample.template())
     expect(tab.locator("#summary")).to_contain_text("no profile that can be read")
     expect(tab.locator("#plan")).to_be_hidden()
 

@@ -27,6 +27,9 @@ pub(crate) trait RowPrimitives {
     /// The `len` numbers `from, from + 1, …`.
     fn sequence(&self, from: u32, len: usize) -> Result<Buffer<u32>>;
 
+    /// The numbers of no rows.
+    fn no_rows(&self) -> Result<Buffer<u32>>;
+
     /// The numbers of `rows` rows as a column of type `UInt32`.
     fn row_numbers(&self, rows: usize) -> Result<Column>;
 

@@ -53,7 +53,7 @@ pub(crate) trait SetPrimitives {
         groups: Option<&Buffer<u32>>,
     ) -> Result<ProbeSets>;
 
-    /// The value of each pair of an indexed row and a probe row, both of which have a set: Int64 of an overlap, Float64 of a degree.
+    /// The value of each pair of an indexed row and a probe row: Int64 of an overlap, Float64 of a degree. NULL where one has no set.
     fn set_values(
         &self,
         index: &SetIndex,

@@ -75,10 +75,10 @@ impl RowGroups {
         for column in &columns {
             states.push(of_rows(&column.values)?);
         }
-        let there: BooleanArray = (0..rows.len())
+        let is_present: BooleanArray = (0..rows.len())
             .map(|row| Some(rows.is_valid(row)))
             .collect();
-        states.push(Arc::new(there));
+        states.push(Arc::new(is_present));
         Ok(states)
     }
 }

@@ -10,7 +10,7 @@ use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use futures::{StreamExt, TryFutureExt};
 
-use crate::exec::aggregate::fused::run::{FusedRows, Made};
+use crate::exec::aggregate::fused::run::{FusedOutput, FusedRows};
 use crate::exec::aggregate::output::GroupOutput;
 use crate::exec::aggregate::resident::are_results;
 use crate::exec::aggregate::run::GroupRun;
@@ -20,9 +20,7 @@ use crate::exec::input::chunk::{Input, InputStream};
 use crate::exec::input::coalesce::{coalesced, inputs};
 use crate::exec::input::prefetch::Prefetch;
 use crate::exec::memory::on_request::await_or_evict;
-use crate::exec::memory::spill::Spilling;
-use crate::exec::metrics::DeviceMetrics;
-use crate::exec::node::{DeviceOperator, Execution, OutputOnDevice};
+use crate::exec::node::{DeviceOperator, Execution, OneInput, OutputOnDevice};
 use crate::exec::partition::grace_aggregate::{GroupPartitioner, GroupingPath, PartitionedGroups};
 use crate::exec::transfer::chunk_limits::Role;
 use crate::spec::aggregate::GroupSpec;
@@ -99,20 +97,19 @@ impl DeviceOperator for AggregateOperator {
     }
 
     fn execute(&self, execution: Execution<'_>) -> Result<DeviceStream> {
-        let [input] = execution.inputs()?;
-        let Execution {
+        let OneInput {
+            input,
             device,
             context,
+            spilling,
             metrics,
-            ..
-        } = execution;
-        let spilling = Spilling::of(&context, metrics);
+        } = execution.of_one_input()?;
         let grouping = GroupPartitioner {
             spec: Arc::clone(&self.0),
             device,
             context,
             spilling,
-            metrics: DeviceMetrics::new(metrics),
+            metrics,
         };
         let fused = FusedRows::of(&grouping, &self.0, input)?;
         let input = Arc::clone(input);
@@ -135,8 +132,10 @@ async fn groups(
         None => None,
     };
     let input = match made {
-        Some(Made::Groups(run)) => return Ok(output.stream(*run)),
-        Some(Made::Rows(rows)) => coalesced(rows, &input.schema(), device, role, context, spilling),
+        Some(FusedOutput::Groups(run)) => return Ok(output.stream(*run)),
+        Some(FusedOutput::Rows(rows)) => {
+            coalesced(rows, &input.schema(), device, role, context, spilling)
+        }
         None => inputs(&input, device, role, context, spilling)?,
     };
     let path = grouping.choose_path(input).await?;

@@ -23,6 +23,7 @@ use crate::exec::blocking::{joined, spawn_blocking};
 use crate::exec::clusters::components::{Clusters, Components};
 use crate::exec::clusters::table_memory::TableMemory;
 use crate::exec::metrics::ClusterCounts;
+use crate::exec::node::only_child;
 use crate::spec::clusters::ClustersSpec;
 
 /// Pairs that are added at a time, between which other tasks may run.
@@ -158,10 +159,7 @@ impl ExecutionPlan for ClustersExec {
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let given = children.len();
-        let [input] = <[_; 1]>::try_from(children).map_err(|_| {
-            DataFusionError::Internal(format!("bowtie: {} has 1 child, not {given}", Self::NAME))
-        })?;
+        let input = only_child(Self::NAME, children)?;
         Ok(Arc::new(Self::try_new(input, self.spec.clone())?))
     }
 

@@ -20,9 +20,8 @@ use crate::exec::clusters::run::{ClusterRun, Clustered};
 use crate::exec::input::chunk::{Input, InputStream};
 use crate::exec::input::coalesce::inputs;
 use crate::exec::memory::on_request::await_or_evict;
-use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::{ClusterCounts, DeviceMetrics};
-use crate::exec::node::{DeviceOperator, Execution};
+use crate::exec::node::{DeviceOperator, Execution, OneInput};
 use crate::exec::transfer::chunk_limits::Role;
 use crate::exec::transfer::sizes::batch_bytes;
 use crate::exec::transfer::staged_chunk::StagedChunk;
@@ -86,17 +85,15 @@ impl DeviceOperator for ClustersOperator {
     }
 
     fn execute(&self, execution: Execution<'_>) -> Result<DeviceStream> {
-        let [input] = execution.inputs()?;
-        let Execution {
+        let counts = ClusterCounts::new(execution.metrics);
+        let OneInput {
+            input,
             device,
             context,
+            spilling,
             metrics,
-            ..
-        } = execution;
-        let spilling = Spilling::of(&context, metrics);
+        } = execution.of_one_input()?;
         let input = inputs(input, &device, Role::Sorted, &context, spilling.as_ref())?;
-        let counts = ClusterCounts::new(metrics);
-        let metrics = DeviceMetrics::new(metrics);
         let run = ClusterRun {
             spec: Arc::clone(&self.0),
             device,

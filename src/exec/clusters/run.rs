@@ -19,11 +19,19 @@ use crate::exec::memory::on_request::{Evictable, evict_each};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::memory::step::{self, OnRefusal};
 use crate::exec::metrics::{ClusterCounts, DeviceMetrics};
-use crate::ir::limits::MAX_CHUNK_ROWS;
 use crate::spec::clusters::ClustersSpec;
 
 /// Pairs of a chunk that are on the host at a time.
 const PIECE_PAIRS: usize = 1 << 16;
+
+/// Bytes of a file of pairs that are on the host at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Ids that a device numbers together, at most.
+const MOST_IDS: usize = (1 << 30) - 1;
+
+/// Bytes of text in one column of a device, at most.
+const MOST_TEXT: u64 = i32::MAX as u64;
 
 /// The state of a clustering between two chunks.
 pub(crate) struct ClusterRun {
@@ -102,7 +110,8 @@ impl ClusterRun {
         let ids = 2 * self.pairs();
         let needed = bytes.saturating_mul(2);
         let needed = needed.saturating_add(ids as u64 * WORK_BYTES);
-        Ok(ids <= MAX_CHUNK_ROWS && needed <= self.device.budget().limit())
+        let is_short = self.spec.data_type.is_primitive() || bytes <= MOST_TEXT;
+        Ok(ids <= MOST_IDS && is_short && needed <= self.device.budget().limit())
     }
 
     /// Adds all pairs to the clusters that are made on the host, and drops them.
@@ -123,10 +132,8 @@ impl ClusterRun {
         Ok(())
     }
 
-    fn add_to(&self, components: &mut Components, mut chunk: InputChunk) -> Result<()> {
+    fn add_to(&self, components: &mut Components, chunk: InputChunk) -> Result<()> {
         let device = self.device.as_ref();
-        let spilling = self.spilling.as_ref();
-        evict_each([&mut chunk].into_iter(), device, spilling)?;
         let _timer = self.metrics.prepare_time.timer();
         let mut add = |pairs: &[ArrayRef]| {
             device.check_cancelled()?;
@@ -135,10 +142,15 @@ impl ClusterRun {
             };
             Ok(components.add(left, right)?)
         };
-        // Neither the memory pool nor a file took all of it.
         if let Some(batch) = chunk.resident() {
             return step::shared(device, OnRefusal::Shrink, |_| {
                 slices(device, batch, &mut |pairs| add(&pairs))
+            });
+        }
+        // A file is read once, from its beginning to its end.
+        if let InputChunk::Spilled(spilled) = &chunk {
+            return spilled.each(PIECE_BYTES, &mut |rows| {
+                add(&[rows.whole(0)?, rows.whole(1)?])
             });
         }
         for from in (0..chunk.rows()).step_by(PIECE_PAIRS) {
@@ -174,14 +186,22 @@ impl ClusterRun {
         let needs = [Need::Now, Need::Now];
         let find = |run: &mut Self, _: &step::Step<'_>| {
             let device = run.device.as_ref();
-            let batches = run.chunks.iter();
-            let batches = batches.map(|c| c.upload(device, &(0..c.rows()), &needs, &run.metrics));
-            let batches = batches.collect::<Result<Vec<DeviceBatch>>>()?;
+            let mut batches: Vec<DeviceBatch> = vec![];
+            for chunk in &run.chunks {
+                batches.push(chunk.upload(device, &(0..chunk.rows()), &needs, &run.metrics)?);
+                // The memory pool may have room for one chunk alone.
+                if let InputChunk::Spilled(spilled) = chunk {
+                    spilled.unload();
+                }
+            }
             let _timer = run.metrics.prepare_time.timer();
             FoundClusters::of(device, &batches)
         };
         let found = step::retried_if_it_fits(device.as_ref(), self, find, |_| true);
-        let found = found.if_it_fits()?;
+        let found = match found {
+            Err(error) if error.is_out_of_host_memory() => None,
+            found => found.if_it_fits()?,
+        };
         let peak = device.budget().peak();
         self.metrics.peak_device_bytes.set_max(peak as usize);
         Ok(found.map(|found| match found {

@@ -34,7 +34,7 @@ pub(crate) struct Prefetch {
     /// Whether the last call of `next` told of memory pressure.
     memory_pressure: bool,
     /// Tells the task that reads ahead to go on after memory pressure.
-    room: Arc<Notify>,
+    resume: Arc<Notify>,
 }
 
 /// Uploads the needed columns of chunks.
@@ -55,18 +55,18 @@ impl Prefetch {
         spilling: Option<Spilling>,
         metrics: DeviceMetrics,
     ) -> Self {
-        let room = Arc::new(Notify::new());
+        let resume = Arc::new(Notify::new());
         Self {
             chunks: Some(
                 match device.profile().prefetches && needed.iter().any(Need::is_any) {
-                    true => beside(chunks, Arc::clone(&room)),
+                    true => beside(chunks, Arc::clone(&resume)),
                     false => chunks,
                 },
             ),
             reading: None,
             spilling,
             memory_pressure: false,
-            room,
+            resume,
             upload: Upload {
                 device,
                 needed: needed.into(),
@@ -96,7 +96,7 @@ impl Prefetch {
     /// pressure the reader frees memory before it calls again.
     pub(crate) async fn next(&mut self) -> Result<Option<Input>> {
         if std::mem::take(&mut self.memory_pressure) {
-            self.room.notify_one();
+            self.resume.notify_one();
         }
         self.start();
         let Some(reading) = self.reading.take() else {
@@ -117,8 +117,8 @@ impl Prefetch {
 }
 
 /// The same chunks, read by a task that ends with the stream. After a signal of memory pressure the task waits for
-/// `room`.
-fn beside(mut chunks: InputStream, room: Arc<Notify>) -> InputStream {
+/// `resume`.
+fn beside(mut chunks: InputStream, resume: Arc<Notify>) -> InputStream {
     let (sender, receiver) = mpsc::channel(1);
     let task = spawn(async move {
         while let Some(input) = chunks.next().await {
@@ -129,7 +129,7 @@ fn beside(mut chunks: InputStream, room: Arc<Notify>) -> InputStream {
                 return;
             }
             if memory_pressure {
-                room.notified().await;
+                resume.notified().await;
             }
         }
     });

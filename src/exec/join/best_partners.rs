@@ -5,11 +5,12 @@
 //! A tile with all build rows cuts the range of each probe row, and its output is final. Otherwise the best partners of each tile are
 //! candidates, of which each row keeps the best ones. Rows are emitted when all tiles are done, so that they can begin anew with fewer rows.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
-use arrow::compute::{SortColumn, SortOptions, concat, lexsort_to_indices, take};
+use arrow::compute::{LexicographicalComparator, SortColumn, concat, take};
 use arrow::datatypes::UInt32Type;
 use datafusion::execution::memory_pool::MemoryReservation;
 
@@ -25,7 +26,7 @@ use crate::exec::join::tiles::tile::{LEAST_ROWS, Tile};
 use crate::exec::memory::step::Step;
 use crate::ir::side::Side;
 use crate::ops::probe::{ProbeResult, RowPairs};
-use crate::spec::join::{JoinSpec, Output};
+use crate::spec::partners::{BestPartners, KeyValue};
 
 /// Candidates are reduced to the best ones when there are this many times as many as after the last time.
 const GROWTH: usize = 2;
@@ -33,7 +34,7 @@ const GROWTH: usize = 2;
 impl JoinRun {
     /// Whether all partners that the rows of a tile keep are in it, and no others are among its candidates.
     pub(crate) fn has_final_partners(&self, tile: &ProbedTile) -> bool {
-        if self.spec.partner_keys.is_none() {
+        if self.spec.best_partners.is_none() {
             return true;
         }
         let chunk = &self.matrix.left()[tile.left_chunk];
@@ -43,8 +44,8 @@ impl JoinRun {
     }
 
     /// Joins the right rows of `tile` and of all further ones of the current right chunk slice by slice.
-    pub(crate) fn begin_slices(&mut self, tile: Tile) {
-        let tiles = self.matrix.tiles.drain(..).chain([tile]);
+    pub(crate) fn begin_slices(&mut self, tile: Option<Tile>) {
+        let tiles = self.matrix.tiles.drain(..).chain(tile);
         self.sink.slices = Slices::of(tiles);
     }
 
@@ -146,7 +147,7 @@ impl JoinRun {
                         let (flags, first) = self.flags(Side::Right, &tile)?;
                         device.set_flags(flags, first, pairs.of(Side::Right))?;
                     }
-                    added.add(Piece::of(device.as_ref(), &spec, &tile, &pairs)?)?;
+                    added.add(self.piece_of(&tile, &pairs)?)?;
                 }
             }
             next = pieces.last().map_or(total, |piece| piece.end);
@@ -168,16 +169,29 @@ impl JoinRun {
 
     /// Drops all candidates but the best ones of each row.
     fn keep_best(&self, candidates: &mut Candidates) -> Result<()> {
-        let (Some(keys), Some(partners)) = (&self.spec.partner_keys, &self.spec.theta.partners)
-        else {
-            return Err(BowtieError::Internal("partners without an order".into()));
-        };
-        let options = keys.iter().map(|key| key.options);
-        candidates.keep_best(
-            self.device.as_ref(),
-            &options.collect::<Vec<_>>(),
-            partners.limit.most as usize,
-        )
+        candidates.keep_best(self.device.as_ref(), self.order()?)
+    }
+
+    fn order(&self) -> Result<&BestPartners> {
+        let order = self.spec.best_partners.as_ref();
+        order.ok_or_else(|| BowtieError::Internal("partners without an order".into()))
+    }
+
+    /// The candidates of some pairs of a tile.
+    fn piece_of(&self, tile: &ProbedTile, pairs: &RowPairs) -> Result<Piece> {
+        let device = self.device.as_ref();
+        let keys = self.order()?.keys.iter().map(|key| match &key.value {
+            KeyValue::OfColumns(value) => {
+                residual::values(device, value, &tile.left, &tile.right, pairs)
+            }
+            KeyValue::OfSets(value) => self.value_of_pairs(tile, pairs, *value)?.download(device),
+        });
+        let keys = keys.collect::<Result<_>>()?;
+        Ok(Piece {
+            rows: Arc::new(UInt32Array::new(device.read(&pairs.right)?, None)),
+            keys,
+            output: self.rows_of_pairs(tile, pairs)?,
+        })
     }
 }
 
@@ -192,31 +206,6 @@ struct Piece {
 }
 
 impl Piece {
-    fn of(
-        device: &dyn Device,
-        spec: &JoinSpec,
-        tile: &ProbedTile,
-        pairs: &RowPairs,
-    ) -> Result<Self> {
-        let keys = spec.partner_keys.iter().flatten();
-        let keys =
-            keys.map(|key| residual::values(device, &key.value, &tile.left, &tile.right, pairs));
-        let columns = spec.output.iter().map(|column| match column {
-            Output::Column(side, i) => {
-                let column = tile.of(*side).any(*i)?;
-                column.gather(device, pairs.of(*side)).map(Some)
-            }
-            Output::Mark | Output::Value(_) => {
-                Err(BowtieError::Internal("no column of partners".into()))
-            }
-        });
-        Ok(Self {
-            rows: Arc::new(UInt32Array::new(device.read(&pairs.right)?, None)),
-            keys: keys.collect::<Result<_>>()?,
-            output: DeviceBatch::new(pairs.len(), columns.collect::<Result<_>>()?),
-        })
-    }
-
     /// Bytes on the host beside the output.
     fn host_bytes(&self) -> usize {
         let keys = self.keys.iter().map(|key| key.get_array_memory_size());
@@ -280,7 +269,7 @@ impl Candidates {
         self.count > GROWTH * self.kept.max(LEAST_ROWS)
     }
 
-    fn keep_best(&mut self, device: &dyn Device, order: &[SortOptions], most: usize) -> Result<()> {
+    fn keep_best(&mut self, device: &dyn Device, order: &BestPartners) -> Result<()> {
         let all = |part: &dyn Fn(&Piece) -> &ArrayRef| {
             let parts: Vec<&dyn Array> = self.pieces.iter().map(|p| part(p).as_ref()).collect();
             concat(&parts)
@@ -288,32 +277,19 @@ impl Candidates {
         if self.pieces.is_empty() {
             return Ok(());
         }
-        // All of them in one array each.
+        // All of them in one array each, and their order by row.
         let copied = self.reservation.new_empty();
-        copied.try_grow(self.reservation.size())?;
+        copied.try_grow(self.reservation.size() + 8 * self.count)?;
         let rows = all(&|piece| &piece.rows)?;
-        let mut columns = vec![SortColumn {
-            values: Arc::clone(&rows),
-            options: None,
-        }];
-        for (i, options) in order.iter().enumerate() {
-            columns.push(SortColumn {
+        let keys = (0..order.keys.len()).map(|i| {
+            Ok(SortColumn {
                 values: all(&|piece| &piece.keys[i])?,
-                options: Some(*options),
-            });
-        }
-        let sorted = lexsort_to_indices(&columns, None)?;
+                options: Some(order.keys[i].options),
+            })
+        });
+        let keys = keys.collect::<Result<Vec<_>>>()?;
         let rows = rows.as_primitive::<UInt32Type>().values();
-        let mut is_kept = vec![false; rows.len()];
-        let (mut of_row, mut last) = (0, None);
-        for at in sorted.values() {
-            let row = rows[*at as usize];
-            if last.replace(row) != Some(row) {
-                of_row = 0;
-            }
-            is_kept[*at as usize] = of_row < most;
-            of_row += 1;
-        }
+        let is_kept = first_of_each(rows, &keys, order)?;
         let mut first = 0;
         for piece in &mut self.pieces {
             let flags = &is_kept[first..first + piece.rows.len()];
@@ -332,4 +308,40 @@ impl Candidates {
         self.reservation.resize(bytes);
         Ok(())
     }
+}
+
+/// Whether each candidate is one of the first ones of its row in the order of the keys.
+fn first_of_each(rows: &[u32], keys: &[SortColumn], order: &BestPartners) -> Result<Vec<bool>> {
+    let most = order.most as usize;
+    let comparator = LexicographicalComparator::try_new(keys)?;
+    let compare = |a: &u32, b: &u32| comparator.compare(*a as usize, *b as usize);
+    // Candidates by row: a counting sort.
+    let end = rows.iter().max().map_or(0, |row| *row as usize + 1);
+    let mut ends = vec![0u32; end + 1];
+    for row in rows {
+        ends[*row as usize + 1] += 1;
+    }
+    for row in 0..end {
+        ends[row + 1] += ends[row];
+    }
+    let starts = ends.clone();
+    let mut by_row = vec![0u32; rows.len()];
+    for (at, row) in rows.iter().enumerate() {
+        let next = &mut ends[*row as usize];
+        by_row[*next as usize] = at as u32;
+        *next += 1;
+    }
+    let mut is_kept = vec![true; rows.len()];
+    for bounds in starts.windows(2) {
+        let of_row = &mut by_row[bounds[0] as usize..bounds[1] as usize];
+        if of_row.len() <= most {
+            continue;
+        }
+        let (_, last, rest) = of_row.select_nth_unstable_by(most - 1, compare);
+        for at in rest {
+            let is_tie = order.with_ties && compare(at, last) == Ordering::Equal;
+            is_kept[*at as usize] = is_tie;
+        }
+    }
+    Ok(is_kept)
 }

@@ -45,6 +45,10 @@ impl NeededColumns {
             needed.left[set.left] = Need::Now;
             needed.right[set.right] = Need::Now;
         }
+        if let Some((left, right)) = spec.theta.compared_lists {
+            needed.left[left] = Need::Now;
+            needed.right[right] = Need::Now;
+        }
         let program = spec.program.iter();
         for column in program.clone().flat_map(|p| &p.left) {
             needed.left[*column] = Need::Now;
@@ -61,7 +65,10 @@ impl NeededColumns {
                 *need = Need::Lazy(Arc::default());
             }
         };
-        let keys = spec.partner_keys.iter().flatten().map(|key| &key.value);
+        let keys = spec
+            .best_partners
+            .iter()
+            .flat_map(|best| best.expressions());
         let keys = keys.chain(spec.values.iter().map(|value| &value.call));
         for filter in spec.residual.iter().chain(&spec.whole_filter).chain(keys) {
             for column in filter.column_indices() {

@@ -79,26 +79,40 @@ impl JoinRun {
         if !self.spec.emits_pairs() || rows.len() == 0 {
             return Ok(None);
         }
-        let columns = self
-            .spec
-            .output
-            .iter()
-            .map(|column| match column {
-                Output::Column(side, i) => {
-                    let column = tile.of(*side).any(*i)?;
-                    column.gather(device, rows.of(*side)).map(Some)
-                }
-                Output::Mark => Err(BowtieError::Internal(
-                    "a mark column among output rows".into(),
-                )),
-                Output::Value(value) => self.value_of_pairs(tile, &rows, *value).map(Some),
-            })
-            .collect::<Result<_>>()?;
-        Ok(Some(DeviceBatch::new(rows.len(), columns)))
+        self.rows_of_pairs(tile, &rows).map(Some)
+    }
+
+    /// The output rows of some pairs.
+    pub(crate) fn rows_of_pairs(&self, tile: &ProbedTile, pairs: &RowPairs) -> Result<DeviceBatch> {
+        let output = self.spec.output.iter();
+        let columns = output.map(|column| self.column_of_pairs(tile, pairs, *column));
+        Ok(DeviceBatch::new(
+            pairs.len(),
+            columns.collect::<Result<_>>()?,
+        ))
+    }
+
+    fn column_of_pairs(
+        &self,
+        tile: &ProbedTile,
+        pairs: &RowPairs,
+        column: Output,
+    ) -> Result<Option<BatchColumn>> {
+        match column {
+            Output::Column(side, i) => {
+                let column = tile.of(side).any(i)?;
+                let device = self.device.as_ref();
+                column.gather(device, pairs.of(side)).map(Some)
+            }
+            Output::Value(value) => self.value_of_pairs(tile, pairs, value).map(Some),
+            Output::Mark => Err(BowtieError::Internal(
+                "a mark column among output rows".into(),
+            )),
+        }
     }
 
     /// A value of the sets of each pair, by the sets that found them or else by DataFusion's call.
-    fn value_of_pairs(
+    pub(crate) fn value_of_pairs(
         &self,
         tile: &ProbedTile,
         pairs: &RowPairs,
@@ -127,22 +141,19 @@ impl JoinRun {
         let build = tile.search.build_side;
         let mut pairs = None;
         let columns = self.spec.output.iter().map(|column| {
-            let Output::Column(side, i) = column else {
-                return Err(BowtieError::Internal(
-                    "a mark column among output rows".into(),
-                ));
-            };
-            let column = tile.of(*side).any(*i)?;
-            let repeated = *side != build;
-            let made = device.cross_product(column.moved(), repeated, rows, from, len)?;
-            if let Some(made) = made {
-                return Ok(Some(column.of_moved(made)));
+            if let Output::Column(side, i) = column {
+                let column = tile.of(*side).any(*i)?;
+                let repeated = *side != build;
+                let made = device.cross_product(column.moved(), repeated, rows, from, len)?;
+                if let Some(made) = made {
+                    return Ok(Some(column.of_moved(made)));
+                }
             }
             let pairs = match &pairs {
                 Some(pairs) => pairs,
                 None => pairs.insert(tile.search.pairs(device, &of_tile.offsets, from, len)?),
             };
-            column.gather(device, pairs.of(*side)).map(Some)
+            self.column_of_pairs(tile, pairs, *column)
         });
         Ok(DeviceBatch::new(len, columns.collect::<Result<_>>()?))
     }

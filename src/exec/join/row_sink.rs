@@ -68,7 +68,7 @@ impl JoinRun {
             slices: Slices::default(),
             right_keys: RightKeys::default(),
         };
-        let keeps_left_whole = spec.partner_keys.is_some();
+        let keeps_left_whole = spec.best_partners.is_some();
         let mut walk = Self::new(inputs, std::iter::empty(), sink)?;
         walk.matrix.keeps_left_whole = keeps_left_whole;
         Ok(walk)
@@ -78,6 +78,10 @@ impl JoinRun {
     fn join_tile(&mut self, step: &Step<'_>) -> Result<Vec<DeviceChunk>> {
         if let Some(made) = self.join_slice(step)? {
             return Ok(made);
+        }
+        if self.spec.chooses_among_all() && !self.matrix.tiles.is_empty() {
+            self.begin_slices(None);
+            return Ok(vec![]);
         }
         if let Some(made) = self.emit_right_presorted(step)? {
             return Ok(made);
@@ -104,7 +108,7 @@ impl JoinRun {
         };
         let tile = match done {
             TileStep::Searched(tile) if !self.has_final_partners(&tile) => {
-                self.begin_slices(tile.tile.clone());
+                self.begin_slices(Some(tile.tile.clone()));
                 return Ok(vec![]);
             }
             TileStep::Searched(tile) => Arc::new(*tile),

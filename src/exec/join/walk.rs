@@ -347,11 +347,11 @@ impl<S: MatchSink> JoinWalk<S> {
     /// A tile that takes little itself is taken as it is, and so is one that cannot be halved.
     pub(crate) fn check_room(&self, tile: &Tile) -> Result<()> {
         let budget = self.device.budget();
-        let room = (budget.limit() / ROOM_FOR_PIECES).min(STEP_BYTES);
+        let pieces = (budget.limit() / ROOM_FOR_PIECES).min(STEP_BYTES);
         let of_tile = budget.in_use().saturating_sub(self.matrix.held_bytes);
-        let is_large = of_tile > room / ROOM_FOR_PIECES;
-        match is_large && budget.available() < room && self.matrix.can_halve(tile) {
-            true => Err(budget.refused(room, "room for output pieces")),
+        let is_large = of_tile > pieces / ROOM_FOR_PIECES;
+        match is_large && budget.available() < pieces && self.matrix.can_halve(tile) {
+            true => Err(budget.refused(pieces, "memory for output batches")),
             false => Ok(()),
         }
     }

@@ -28,6 +28,7 @@ use crate::exec::chunk::DeviceChunk;
 use crate::exec::join::tiles::probed_tile::{ProbedTile, TileStep};
 use crate::exec::join::walk::{JoinWalk, MatchSink, State, WalkInputs};
 use crate::exec::join_aggregate::intervals::{IntervalCounts, PlacedTile};
+use crate::exec::join_aggregate::left_groups::LeftGroups;
 use crate::exec::join_aggregate::method::FoldMethod;
 use crate::exec::join_aggregate::states::SideStates;
 use crate::exec::memory::step::Step;
@@ -55,6 +56,7 @@ pub(crate) struct GroupSink {
     pub(crate) table: GroupTable,
     /// Where overlaps of intervals are counted without being found.
     pub(crate) intervals: Option<IntervalCounts>,
+    left_groups: LeftGroups,
 }
 
 pub(crate) type AggregateRun = JoinWalk<GroupSink>;
@@ -84,6 +86,7 @@ impl AggregateRun {
         )?;
         let sink = GroupSink {
             spec: Arc::clone(&spec),
+            left_groups: LeftGroups::new(inputs.left.len(), table.reservation.new_empty()),
             table,
             intervals: IntervalCounts::of(&spec, inputs.left.len()),
         };
@@ -94,6 +97,7 @@ impl AggregateRun {
     /// Spills the groups. Group numbers change, so those of the current tile's rows are forgotten.
     fn spill_groups(&mut self) -> Result<()> {
         self.sink.table.spill()?;
+        self.sink.left_groups.forget();
         if let State::Pairs(pairs) = &mut self.state {
             pairs.groups.fill(None);
         }
@@ -226,8 +230,43 @@ impl AggregateRun {
         if self.sink.spec.group_side != GroupSide::Side(side) {
             return Ok(vec![0; rows.len()]);
         }
-        let columns = self.group_columns_of(side, left_chunk, of_chunk, rows)?;
-        self.sink.table.intern(&columns, rows.len())
+        match side {
+            Side::Left => self.groups_of_left_rows(left_chunk, of_chunk, rows),
+            Side::Right => {
+                let columns = self.group_columns_of(side, left_chunk, of_chunk, rows)?;
+                self.sink.table.intern(&columns, rows.len())
+            }
+        }
+    }
+
+    /// Those of left rows, which are looked up once.
+    fn groups_of_left_rows(
+        &mut self,
+        chunk: usize,
+        of_chunk: Range<usize>,
+        rows: &UInt32Array,
+    ) -> Result<Vec<usize>> {
+        let first = of_chunk.start;
+        let unknown = self.sink.left_groups.unknown(chunk, first, rows);
+        let fresh: Vec<u32> = unknown.iter().map(|at| rows.value(*at)).collect();
+        if !fresh.is_empty() {
+            let fresh = UInt32Array::from(fresh);
+            let columns = self.group_columns_of(Side::Left, chunk, of_chunk.clone(), &fresh)?;
+            let groups = self.sink.table.intern(&columns, fresh.len())?;
+            let whole = (chunk, self.matrix.left()[chunk].rows());
+            let known = &mut self.sink.left_groups;
+            known.keep(whole, first, fresh.values().iter().copied(), &groups);
+            if fresh.len() == rows.len() {
+                return Ok(groups);
+            }
+        }
+        match self.sink.left_groups.of_rows(chunk, first, rows) {
+            Some(groups) => Ok(groups),
+            None => {
+                let columns = self.group_columns_of(Side::Left, chunk, of_chunk, rows)?;
+                self.sink.table.intern(&columns, rows.len())
+            }
+        }
     }
 
     /// The group columns of these rows.

@@ -72,7 +72,7 @@ struct LeftCover {
     /// Rows of the right side so far.
     right_rows: u64,
     /// Held until the counts are made, for these and what is made of them.
-    room: Lease,
+    lease: Lease,
 }
 
 /// A tile whose right rows have their places.
@@ -265,7 +265,7 @@ impl IntervalCounts {
         if bytes > self.most_bytes(device) {
             return Ok(None);
         }
-        let room = device
+        let lease = device
             .budget()
             .lease(at_end as u64 * rows, "counts of intervals")?;
         let (theta, overlap) = (&matrix.spec.theta, &self.overlap);
@@ -277,7 +277,7 @@ impl IntervalCounts {
             all: None,
             of_values: vec![],
             right_rows: 0,
-            room,
+            lease,
             build,
         };
         if self.counts_left {
@@ -352,7 +352,9 @@ impl IntervalCounts {
             && let Some(all) = &cover.all
         {
             let index = &cover.build.index;
-            cover.room.shrink_to((STATES_ROW_BYTES * index.rows) as u64);
+            cover
+                .lease
+                .shrink_to((STATES_ROW_BYTES * index.rows) as u64);
             // A match of a tile that was probed is known by a flag alone.
             let least = u32::from(spec.flags_side(Side::Left) && !chunk.is_probed);
             let of_values = self.value_columns.iter().zip(&cover.of_values);

@@ -4,7 +4,8 @@
 pub(crate) mod counted;
 pub(crate) mod group_sink;
 pub(crate) mod intervals;
-pub(crate) mod method;
+pub(crate) mod left_groups;
+mod method;
 pub(crate) mod node;
 pub(crate) mod pairs;
 pub(crate) mod states;

@@ -102,8 +102,8 @@ pub(crate) fn mergeable_states(
 }
 
 fn zero_for_null(state: &ArrayRef) -> Result<ArrayRef> {
-    let there = is_not_null(state)?;
-    Ok(zip(&there, state, &Float64Array::new_scalar(0.0))?)
+    let is_valid = is_not_null(state)?;
+    Ok(zip(&is_valid, state, &Float64Array::new_scalar(0.0))?)
 }
 
 /// The same words under the type of DataFusion's state: another precision of a decimal, or a count with another sign.

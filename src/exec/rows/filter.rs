@@ -100,7 +100,7 @@ fn select(
     let batch = &with_results(device, &spec.predicate, batch)?;
     let within = possible_rows(predicate, batch)?;
     if within.is_empty() && batch.rows() > 0 {
-        let none = device.sequence(0, 0)?;
+        let none = device.no_rows()?;
         let columns = columns.iter().map(|column| device.gather(column, &none));
         return Ok(Some((0, columns.collect::<crate::error::Result<_>>()?)));
     }

@@ -16,8 +16,8 @@ use crate::exec::metrics::ReadMetrics;
 use crate::exec::scan::read_columns::ReadColumns;
 use crate::exec::scan::table::{Piece, PieceColumn};
 use crate::store::column_store::{ColumnStore, Held};
-use crate::store::found::Found;
 use crate::store::scan::{ForScan, Scan};
+use crate::store::scan_columns::ScanColumns;
 
 /// The most pieces that are read at the same time. One of them is uploaded meanwhile.
 pub(crate) const READ_AHEAD: usize = 2;
@@ -38,10 +38,10 @@ pub(crate) struct Loader {
 }
 
 /// A piece with its columns on the device; `None` if there is no room for them in the store.
-pub(crate) type Loaded = (Piece, Option<Found>);
+pub(crate) type Loaded = (Piece, Option<ScanColumns>);
 
 /// A piece whose columns are being read.
-pub(crate) struct Begun {
+pub(crate) struct StartedPiece {
     pub(crate) piece: Piece,
     /// Stored columns of it, which are not evicted until it is loaded.
     held: Vec<Option<Held>>,
@@ -57,39 +57,39 @@ enum Reading {
 
 impl Loader {
     /// Begins to read what is not stored of a piece, if there may be room for it.
-    pub(crate) fn begin(&self, piece: Piece) -> Begun {
-        let mut begun = Begun {
+    pub(crate) fn begin(&self, piece: Piece) -> StartedPiece {
+        let mut started = StartedPiece {
             piece,
             held: vec![],
             reading: Reading::Nothing,
         };
-        if !begun.piece.is_in_files() {
-            return begun;
+        if !started.piece.is_in_files() {
+            return started;
         }
-        begun.held = self
+        started.held = self
             .store
-            .held(&begun.piece.columns(&ReadColumns::default()));
-        let missing = begun.held.iter().enumerate();
+            .held(&started.piece.columns(&ReadColumns::default()));
+        let missing = started.held.iter().enumerate();
         let missing = missing.filter(|(_, column)| column.is_none());
         let missing: Vec<usize> = missing.map(|(i, _)| i).collect();
         if missing.is_empty() {
-            return begun;
+            return started;
         }
-        let bytes = begun.piece.bytes_of(&missing);
+        let bytes = started.piece.bytes_of(&missing);
         // Codes take about half of the bytes of values.
         let has_room = self.store.may_add(&self.scan, bytes)
             || self.store.may_add_on_host(&self.scan, bytes / 2);
-        begun.reading = match has_room {
+        started.reading = match has_room {
             false => Reading::NoRoom,
             true => {
-                let (piece, context) = (begun.piece.clone(), Arc::clone(&self.context));
+                let (piece, context) = (started.piece.clone(), Arc::clone(&self.context));
                 let metrics = self.metrics.clone();
                 Reading::Task(spawn(
                     async move { piece.read(missing, context, metrics).await },
                 ))
             }
         };
-        begun
+        started
     }
 
     /// Whether the memory pool has room to read a piece ahead of others.
@@ -105,12 +105,12 @@ impl Loader {
     }
 
     /// Uploads what is missing of a piece.
-    pub(crate) async fn finish(&self, begun: Begun) -> Result<Loaded> {
-        let Begun {
+    pub(crate) async fn finish(&self, started: StartedPiece) -> Result<Loaded> {
+        let StartedPiece {
             piece,
             held,
             reading,
-        } = begun;
+        } = started;
         let read = match reading {
             Reading::NoRoom => return Ok((piece, None)),
             Reading::Task(task) => {
@@ -140,7 +140,7 @@ impl Loader {
         Ok((piece, found.await?))
     }
 
-    fn upload(&self, columns: &[PieceColumn<'_>]) -> crate::error::Result<Option<Found>> {
+    fn upload(&self, columns: &[PieceColumn<'_>]) -> crate::error::Result<Option<ScanColumns>> {
         let (on, store) = (self.device.as_ref(), &self.store);
         let open = || self.open_for_scan();
         let for_scan: Option<ForScan<'_>> = match self.scan.host {

@@ -22,7 +22,7 @@ use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::metrics::{ReadMetrics, ScanMetrics};
 use crate::exec::node::{DeviceOperator, Execution};
 use crate::exec::scan::limits::most_bytes;
-use crate::exec::scan::loader::{Begun, Loaded, Loader, READ_AHEAD};
+use crate::exec::scan::loader::{Loaded, Loader, READ_AHEAD, StartedPiece};
 use crate::exec::scan::table::{Piece, Table};
 use crate::exec::transfer::chunk_limits::Role;
 use crate::exec::transfer::chunker::has_small_dictionary;
@@ -140,7 +140,7 @@ struct Run {
     of_uploads: ExecutionPlanMetricsSet,
     pieces: VecDeque<Piece>,
     /// The next ones, which are being read.
-    begun: VecDeque<Begun>,
+    begun: VecDeque<StartedPiece>,
     /// The next one, which is being uploaded.
     ahead: Option<SpawnedTask<Result<Loaded>>>,
     /// Those without room in the store.
@@ -230,7 +230,7 @@ impl Run {
     }
 
     /// The next piece. Those behind it are read meanwhile.
-    fn begin(&mut self) -> Option<Begun> {
+    fn begin(&mut self) -> Option<StartedPiece> {
         while self.begun.len() <= READ_AHEAD
             && let Some(piece) = self.pieces.pop_front()
         {

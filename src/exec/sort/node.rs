@@ -17,9 +17,8 @@ use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::{Input, InputStream};
 use crate::exec::input::coalesce::inputs;
 use crate::exec::memory::on_request::await_or_evict;
-use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
-use crate::exec::node::{DeviceOperator, Execution};
+use crate::exec::node::{DeviceOperator, Execution, OneInput};
 use crate::exec::sort::merge::Merge;
 use crate::exec::sort::run::{SortRun, Sorted};
 use crate::exec::sort::sorted_rows::SortedRows;
@@ -89,17 +88,15 @@ impl DeviceOperator for SortOperator {
     }
 
     fn execute(&self, execution: Execution<'_>) -> Result<DeviceStream> {
-        let [input] = execution.inputs()?;
-        let Execution {
+        let OneInput {
+            input,
             device,
             context,
+            spilling,
             metrics,
-            ..
-        } = execution;
-        let spilling = Spilling::of(&context, metrics);
+        } = execution.of_one_input()?;
         let schema = input.schema();
         let input = inputs(input, &device, Role::Sorted, &context, spilling.as_ref())?;
-        let metrics = DeviceMetrics::new(metrics);
         let merge = Merge {
             spec: Arc::clone(&self.0),
             schema: Arc::clone(&schema),

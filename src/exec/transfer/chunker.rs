@@ -109,11 +109,11 @@ impl Chunker {
         let row_bytes = batch_bytes(&batch) / batch.num_rows().max(1);
         while from < batch.num_rows() {
             let waiting = &mut self.waiting;
-            let room = self.limits.rows - waiting.rows;
+            let missing = self.limits.rows - waiting.rows;
             let rows_of_bytes = self.limits.bytes.saturating_sub(waiting.bytes) / row_bytes.max(1);
             // At least one row is added, however wide it is.
             let least = usize::from(waiting.rows == 0);
-            let rows = room
+            let rows = missing
                 .min(rows_of_bytes.max(least))
                 .min(batch.num_rows() - from);
             if rows > 0 {

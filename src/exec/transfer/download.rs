@@ -35,7 +35,7 @@ use crate::exec::chunk::DeviceChunk;
 use crate::exec::join::long_ranges::{LongRanges, REPEATED_BYTES};
 use crate::exec::join::node::JoinOperator;
 use crate::exec::metrics::OutputMetrics;
-use crate::exec::node::DeviceNode;
+use crate::exec::node::{DeviceNode, only_child};
 use crate::exec::transfer::chunker::has_small_dictionary;
 use crate::exec::transfer::staged_chunk::StagedChunk;
 use crate::runtime::planned_device::PlannedDevice;
@@ -309,10 +309,7 @@ impl ExecutionPlan for BowtieDownloadExec {
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let given = children.len();
-        let [input] = <[_; 1]>::try_from(children).map_err(|_| {
-            DataFusionError::Internal(format!("bowtie: {} has 1 child, not {given}", self.name()))
-        })?;
+        let input = only_child(Self::NAME, children)?;
         Ok(Arc::new(Self::new(input, Arc::clone(&self.device))))
     }
 

@@ -266,9 +266,9 @@ impl Work {
             unpin(&HashSet::new());
             return Ok(Err(
                 match table.files() {
-                    None => "there is no room for all of it: raise bowtie.cache, or unpin other columns",
+                    None => "there is not enough memory for all of it: raise bowtie.cache, or unpin other columns",
                     Some(_) => {
-                        "there is no room for all of it, or its files were written a moment ago or cannot be read: raise bowtie.cache, unpin other columns, or try again"
+                        "there is not enough memory for all of it, or its files were written a moment ago or cannot be read: raise bowtie.cache, unpin other columns, or try again"
                     }
                 }
                 .into(),

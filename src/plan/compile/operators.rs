@@ -142,10 +142,10 @@ impl<T: Target> Compiler<'_, T> {
     /// and DataFusion says whether the query fails.
     fn strict(&mut self, op: Op, left: u8, right: &Expr) -> Option<u8> {
         let right = self.value(right)?;
-        let there = right + 1;
-        self.emit(Op::IsNull, Kind::Bool, [there, right, 0])?;
+        let is_null = right + 1;
+        self.emit(Op::IsNull, Kind::Bool, [is_null, right, 0])?;
         self.emit(op, Kind::Bool, [left, left, right])?;
-        self.select(Kind::Bool, left, [there, left, left])?;
+        self.select(Kind::Bool, left, [is_null, left, left])?;
         Some(left)
     }
 

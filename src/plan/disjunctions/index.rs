@@ -141,7 +141,7 @@ fn have_one_element_type(call: &ScalarFunction, sides: &Sides) -> bool {
     elements.is_some() && elements == element_type(&of_second) && sides.are_across(first, second)
 }
 
-/// The bounds that `value COMPARISON constant` sets to a difference or sum across the sides, as `plan/recognise/band_rewrite.rs` does.
+/// The bounds that `value COMPARISON constant` sets to a difference or sum across the sides, as `plan/recognise/rewrites/band.rs` does.
 fn bounds_of_difference(value: &Expr, comparison: Comparison, sides: &Sides) -> Option<usize> {
     let value = without_widening(value, sides);
     if let Expr::ScalarFunction(call) = value {

@@ -1,4 +1,5 @@
-//! `bowtie_asof` and `bowtie_nearest`: table functions that join each row with the last, the next or the nearest rows of another table.
+//! `bowtie_asof`, `bowtie_nearest` and `bowtie_similar`: table functions that join each row with the last, the next, the nearest or the most similar
+//! rows of another table.
 
 use std::sync::Arc;
 
@@ -26,6 +27,8 @@ pub(crate) enum PartnersFunction {
     Asof,
     /// `bowtie_nearest(left, right, on [, by [, k [, within]]])`
     Nearest,
+    /// `bowtie_similar(left, right, on [, k [, measure [, at_least [, by [, except]]]]])`
+    Similar,
 }
 
 /// In which direction partners are.
@@ -37,12 +40,13 @@ enum Direction {
 }
 
 impl PartnersFunction {
-    pub(crate) const ALL: [Self; 2] = [Self::Asof, Self::Nearest];
+    pub(crate) const ALL: [Self; 3] = [Self::Asof, Self::Nearest, Self::Similar];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Asof => "bowtie_asof",
             Self::Nearest => "bowtie_nearest",
+            Self::Similar => "bowtie_similar",
         }
     }
 
@@ -50,6 +54,16 @@ impl PartnersFunction {
         match self {
             Self::Asof => "bowtie_asof(left, right, on [, by [, direction [, tolerance]]])",
             Self::Nearest => "bowtie_nearest(left, right, on [, by [, k [, within]]])",
+            Self::Similar => {
+                "bowtie_similar(left, right, on [, k [, measure [, at_least [, by [, except]]]]])"
+            }
+        }
+    }
+
+    fn most_arguments(self) -> usize {
+        match self {
+            Self::Asof | Self::Nearest => 6,
+            Self::Similar => 8,
         }
     }
 
@@ -58,7 +72,7 @@ impl PartnersFunction {
     }
 
     /// A text argument; `None` where it is left out or NULL.
-    fn text(self, arguments: &[Expr], at: usize, name: &str) -> Result<Option<String>> {
+    pub(super) fn text(self, arguments: &[Expr], at: usize, name: &str) -> Result<Option<String>> {
         match arguments.get(at) {
             None => Ok(None),
             Some(Expr::Literal(value, _)) if value.is_null() => Ok(None),
@@ -70,7 +84,7 @@ impl PartnersFunction {
         }
     }
 
-    fn needed(self, arguments: &[Expr], at: usize, name: &str) -> Result<String> {
+    pub(super) fn needed(self, arguments: &[Expr], at: usize, name: &str) -> Result<String> {
         let text = self.text(arguments, at, name)?;
         text.ok_or_else(|| self.error(format!("{name} is missing")))
     }
@@ -93,30 +107,27 @@ impl PartnersFunction {
                 };
                 Ok((direction, 1))
             }
-            Self::Nearest => {
-                let k = match arguments.get(4) {
-                    None => 1,
-                    Some(Expr::Literal(value, _)) if value.is_null() => 1,
-                    Some(Expr::Literal(value, _)) if !value.data_type().is_integer() => {
-                        return Err(self.error(format!("k is a number from 1 on, not {value}")));
-                    }
-                    Some(Expr::Literal(value, _)) => match value.cast_to(&DataType::UInt32) {
-                        Ok(ScalarValue::UInt32(Some(k))) if k > 0 => u64::from(k),
-                        _ => {
-                            return Err(self.error(format!("k is a number from 1 on, not {value}")));
-                        }
-                    },
-                    Some(other) => {
-                        return Err(self.error(format!("k is a constant number, not {other}")));
-                    }
-                };
-                Ok((Direction::Nearest, k))
-            }
+            Self::Nearest | Self::Similar => Ok((Direction::Nearest, self.count(arguments, 4)?)),
+        }
+    }
+
+    /// A number of partners; 1 where it is left out or NULL.
+    pub(super) fn count(self, arguments: &[Expr], at: usize) -> Result<u64> {
+        match arguments.get(at) {
+            None => Ok(1),
+            Some(Expr::Literal(value, _)) if value.is_null() => Ok(1),
+            Some(Expr::Literal(value, _)) => match value.cast_to(&DataType::UInt32) {
+                Ok(ScalarValue::UInt32(Some(k))) if k > 0 && value.data_type().is_integer() => {
+                    Ok(u64::from(k))
+                }
+                _ => Err(self.error(format!("k is a number from 1 on, not {value}"))),
+            },
+            Some(other) => Err(self.error(format!("k is a constant number, not {other}"))),
         }
     }
 
     /// Columns of both sides by text: `a` or `a = b`, with commas between.
-    fn columns(self, text: &str, sides: [&DFSchema; 2]) -> Result<Vec<[Expr; 2]>> {
+    pub(super) fn columns(self, text: &str, sides: [&DFSchema; 2]) -> Result<Vec<[Expr; 2]>> {
         let pairs = text.split(',').map(|pair| {
             let (left, right) = match pair.split_once('=') {
                 Some((left, right)) => (left.trim(), right.trim()),
@@ -161,7 +172,7 @@ impl PartnersFunction {
 impl TableFunctionImpl for PartnersFunction {
     fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
         let arguments = args.exprs();
-        if arguments.len() > 6 {
+        if arguments.len() > self.most_arguments() {
             return Err(self.error(format!("it has {} arguments", arguments.len())));
         }
         let state = state_of(args.session(), self.name())?;
@@ -174,6 +185,9 @@ impl TableFunctionImpl for PartnersFunction {
             LogicalPlanBuilder::from(plan).alias(alias)?.build()
         };
         let (left, right) = (side(0, "left")?, side(1, "right")?);
+        if *self == Self::Similar {
+            return self.similar(arguments, [left, right], names);
+        }
         let schemas = [left.schema().as_ref(), right.schema().as_ref()];
         let on = self.columns(&self.needed(arguments, 2, "on")?, schemas)?;
         let by = match self.text(arguments, 3, "by")? {
@@ -329,19 +343,25 @@ impl PartnersFunction {
         };
         let (of_left, of_right) = (left.schema().clone(), right.schema().clone());
         let (plan, partners, distance) = nearest.of(left, right, names)?;
-        let columns = output(&of_left, &of_right, partners, by, Some(distance));
+        let columns = output(
+            &of_left,
+            &of_right,
+            partners,
+            by,
+            Some(("distance", distance)),
+        );
         let plan = LogicalPlanBuilder::from(plan).project(columns)?.build()?;
         Ok(Arc::new(ViewTable::new(plan, None)))
     }
 }
 
-/// The columns of the left side, then those of the right one without the keys, and a distance; a name that is taken gets `_right`.
-fn output(
+/// The columns of the left side, then those of the right one without the keys, and a value of both; a name that is taken gets `_right`.
+pub(super) fn output(
     left: &DFSchema,
     right: &DFSchema,
     partners: Vec<Expr>,
     by: &[[Expr; 2]],
-    distance: Option<Expr>,
+    value: Option<(&str, Expr)>,
 ) -> Vec<Expr> {
     let mut taken: Vec<String> = left.fields().iter().map(|f| f.name().clone()).collect();
     let mut columns: Vec<Expr> = columns_of(left)
@@ -351,8 +371,8 @@ fn output(
     let rights = columns_of(right).zip(right.fields()).zip(partners);
     let rights = rights.filter(|((column, _), _)| by.iter().all(|[_, key]| key != column));
     let rights = rights.map(|((_, field), partner)| (field.name().clone(), partner));
-    let distance = distance.map(|distance| ("distance".to_string(), distance));
-    for (mut name, partner) in rights.chain(distance) {
+    let value = value.map(|(name, value)| (name.to_string(), value));
+    for (mut name, partner) in rights.chain(value) {
         while taken.contains(&name) {
             name.push_str("_right");
         }

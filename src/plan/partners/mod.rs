@@ -1,5 +1,6 @@
 //! Joins of which each row keeps only some of its partners: as-of joins, nearest neighbours, the first `k` partners. In: `row_number()` and a
-//! filter of it above a join. Out: an [`ExtendedJoinExec`](crate::plan::extended_join::ExtendedJoinExec) in their place, if bowtie can keep partners by ranges.
+//! filter of it above a join. Out: an [`ExtendedJoinExec`](crate::plan::extended_join::ExtendedJoinExec) in their place, if bowtie keeps partners by ranges, or finds
+//! pairs by an index, of which it keeps the best ones.
 
 mod distances;
 pub(crate) mod function;
@@ -8,3 +9,4 @@ pub(crate) mod lateral;
 pub(crate) mod numbered;
 pub(crate) mod ranked;
 pub(crate) mod replace;
+mod similar;

@@ -28,7 +28,7 @@ use crate::plan::recognise::join::join_candidate;
 use crate::plan::recognise::join_source::{JoinSource, PartnerSource};
 use crate::plan::recognise::sides::{has_lambda, map_columns};
 use crate::plan::recognise::source::join_source;
-use crate::spec::join::joined_schema;
+use crate::spec::join::{JoinSpec, joined_schema};
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -75,20 +75,29 @@ fn replaced(
     let Some((wanted, is_swapped)) = wanted(&ranked)? else {
         return Ok(None);
     };
-    let serves = |source: &JoinSource| {
+    let kept = |source: &JoinSource| {
         let candidate = join_candidate(Ok(source.clone()), options, statistics);
         let gains = matches!(candidate.gain, Gain::OnAnyDevice);
-        (gains || options.offload == Offload::Force)
-            && candidate
-                .spec
-                .is_ok_and(|spec| spec.theta.partners.is_some())
+        let spec = candidate.spec.ok().filter(JoinSpec::limits_partners)?;
+        (gains || options.offload == Offload::Force).then(|| match spec.chooses_among_all() {
+            true => Kept::AmongAll,
+            false => Kept::ByRange,
+        })
     };
-    if let Some(last) = without_numbers(node, &ranked, is_read, &wanted)?
-        && serves(last.exec.source())
+    let last = without_numbers(node, &ranked, is_read, &wanted)?;
+    let of_last = last.as_ref().and_then(|last| kept(last.exec.source()));
+    // A range of partners that a node above numbers costs less than a look at all of them.
+    let of_wanted = match of_last {
+        Some(Kept::ByRange) => None,
+        _ => kept(&wanted),
+    };
+    if of_last.is_some()
+        && of_wanted != Some(Kept::ByRange)
+        && let Some(last) = last
     {
         return last.into_plan(&ranked).map(Some);
     }
-    if !serves(&wanted) {
+    if of_wanted.is_none() {
         return Ok(None);
     }
     let schema = ranked.join.schema();
@@ -103,6 +112,15 @@ fn replaced(
         replace_children_if_necessary(node, vec![below])
     });
     above.map(Some)
+}
+
+/// How a device keeps the partners of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// They are a range of the build side.
+    ByRange,
+    /// They are chosen among all matches of the row.
+    AmongAll,
 }
 
 /// The join with a limit of partners, whose right side's rows are those that are limited, and whether its sides were exchanged for that;

@@ -15,13 +15,14 @@ use crate::ir::pair_program::Program;
 use crate::ir::set_predicate::SetSpec;
 use crate::ir::side::Side;
 use crate::plan::compile::pair_program;
-use crate::plan::recognise::band_rewrite::{GuardExpr, Rewritten};
-use crate::plan::recognise::common_width::to_common_width;
 use crate::plan::recognise::key_types::are_comparable;
+use crate::plan::recognise::rewrites::band::{GuardExpr, Rewritten};
+use crate::plan::recognise::rewrites::common_width::to_common_width;
+use crate::plan::recognise::rewrites::{band, overlap_length};
+use crate::plan::recognise::set_predicate;
 use crate::plan::recognise::sides::{
     ExprComparison, comparison_of, named, on_side, side_of, sides_named,
 };
-use crate::plan::recognise::{band_rewrite, set_predicate};
 use crate::spec::guard::Guard;
 use crate::spec::join::{ColumnComparison, ConditionDisplay, SideInput};
 
@@ -76,7 +77,7 @@ pub(crate) fn classify(
                 guards: vec![],
                 exact: true,
             },
-            None => match band_rewrite::rewrite(filter, conjunct)? {
+            None => match rewritten(filter, conjunct)? {
                 Some(rewritten) => rewritten,
                 None => {
                     residual.push(Arc::clone(conjunct));
@@ -105,6 +106,9 @@ pub(crate) fn classify(
                 },
                 GuardExpr::Finite(side, expr) => {
                     Guard::Finite(column_of(side, &expr, left, right)?)
+                }
+                GuardExpr::NotNull(side, expr) => {
+                    Guard::NotNull(column_of(side, &expr, left, right)?)
                 }
             });
         }
@@ -146,6 +150,14 @@ pub(crate) fn classify(
     };
     (condition.display.program, condition.display.residual) = (shown(program)?, shown(rest)?);
     Ok(condition)
+}
+
+/// A conjunct that mixes the sides as comparisons; `None` if it has no such form.
+fn rewritten(filter: &JoinFilter, conjunct: &Arc<dyn PhysicalExpr>) -> Result<Option<Rewritten>> {
+    match overlap_length::rewrite(filter, conjunct)? {
+        Some(rewritten) => Ok(Some(rewritten)),
+        None => band::rewrite(filter, conjunct),
+    }
 }
 
 /// The conjuncts of a filter, each as a filter.

@@ -74,13 +74,13 @@ pub(crate) fn first_or_last(
         .iter()
         .map(|order| Ok((find(&guarded(&order.expr)?)?, order.options)))
         .collect::<Result<_, Refusal>>()?;
-    let there = match aggregate.ignore_nulls() {
+    let not_null = match aggregate.ignore_nulls() {
         true => Some(is_not_null(value)?),
         false => None,
     };
-    let filter = match (filter.clone(), there) {
-        (Some(filter), Some(there)) => Some(binary(filter, Operator::And, there, &schema)?),
-        (filter, there) => filter.or(there),
+    let filter = match (filter.clone(), not_null) {
+        (Some(filter), Some(not_null)) => Some(binary(filter, Operator::And, not_null, &schema)?),
+        (filter, not_null) => filter.or(not_null),
     };
     let filter = filter.map(|filter| find(&filter)).transpose()?;
     Ok(GroupAggregate {

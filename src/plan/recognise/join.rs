@@ -17,7 +17,8 @@ use crate::plan::recognise::candidate::JoinCandidate;
 use crate::plan::recognise::condition;
 use crate::plan::recognise::condition::Condition;
 use crate::plan::recognise::key_types::is_groupable;
-use crate::plan::recognise::partners::{kept_partners, over_pairs};
+use crate::plan::recognise::partners::kept::kept_partners;
+use crate::plan::recognise::partners::pair_values::over_pairs;
 use crate::plan::recognise::refusal::Refusal;
 use crate::plan::recognise::sides::{named, side_of};
 use crate::plan::recognise::source::JoinSource;
@@ -94,18 +95,32 @@ fn join_spec(
         }
         None => Condition::default(),
     };
+    let mut values = source.values.clone();
+    let known_values = values.len();
     let kept = match &source.partners {
         Some(wanted) => {
-            let kept = kept_partners(source, wanted, &condition, &mut left, &mut right)?;
+            let sides = [&mut left, &mut right];
+            let kept = kept_partners(source, wanted, &condition, sides, &mut values)?;
             if kept.is_none() {
                 return Err(Decline(
-                    "its partners are limited by an order in which they are not neighbours".into(),
+                    "each row keeps some of its partners, which no comparison and no set predicate finds".into(),
                 )
                 .into());
             }
             kept
         }
         None => None,
+    };
+    let compared_lists = match (&condition.set, source.values.first()) {
+        (None, Some(value)) => {
+            let [of_left, of_right] = &value.call.lists;
+            Some((left.column_of(of_left)?, right.column_of(of_right)?))
+        }
+        _ => None,
+    };
+    let (partners, best_partners, kept_guards) = match kept {
+        Some(kept) => (kept.partners, kept.best, kept.guards),
+        None => (None, None, vec![]),
     };
     let Condition {
         comparisons,
@@ -115,7 +130,7 @@ fn join_spec(
         program,
         mut display,
     } = condition;
-    guards.extend(kept.iter().flat_map(|kept| kept.guards.iter().copied()));
+    guards.extend(kept_guards);
     display.keys = keys;
     let covered = match &program {
         Some(program) if program.covers.len() == residual.len() => CompiledPart::All {
@@ -127,13 +142,19 @@ fn join_spec(
         _ => CompiledPart::Part,
     };
     let gain = match set {
-        _ if kept.is_some() => partners_gain(rows),
+        _ if partners.is_some() => partners_gain(rows),
         Some(_) => set_join_gain(source, rows, statistics),
+        // The function is evaluated on each pair, as by a filter.
+        None if compared_lists.is_some() => set_join_gain(source, rows, statistics),
         None => gain(source, &comparisons, covered, rows),
     };
     let (strategy, build) = match &set {
         // The build side is in the order that tells which partners are kept.
-        _ if kept.is_some() => (Strategy::Range, Side::Left),
+        _ if partners.is_some() => (Strategy::Range, Side::Left),
+        // The index of the left side serves all slices of the right one.
+        Some(set) if best_partners.is_some() => {
+            (Strategy::Set(strategy::technique(options, set)), Side::Left)
+        }
         Some(set) => (
             Strategy::Set(strategy::technique(options, set)),
             strategy::indexed_side(source),
@@ -141,17 +162,24 @@ fn join_spec(
         None => strategy::strategy(options, source, &comparisons, rows),
     };
 
+    if best_partners.is_some() && matches!(strategy, Strategy::Equi(_)) {
+        return Err(Decline(
+            "each row keeps some of its partners, which equal keys alone find".into(),
+        )
+        .into());
+    }
+
     let of_pair = |expr| over_pairs(expr, &left, &right);
-    let values = source.values.iter().map(|value| {
+    let values = values.iter().map(|value| {
         Ok(MatchValue {
-            value: value.value,
+            value: value.call.value,
             call: of_pair(&value.expr)?,
             field: Arc::new(value.field()),
         })
     });
     let values = values.collect::<datafusion::error::Result<Vec<_>>>()?;
     let mut columns = columns;
-    columns.extend((0..values.len()).map(Output::Value));
+    columns.extend((0..known_values).map(Output::Value));
     let output: Vec<Output> = match &source.projection {
         Some(projection) => projection.iter().map(|i| columns[*i]).collect(),
         None => columns,
@@ -168,7 +196,8 @@ fn join_spec(
             comparisons,
             set,
             has_values: !values.is_empty(),
-            partners: kept.as_ref().map(|kept| kept.partners),
+            compared_lists,
+            partners,
             materialization: options.materialization.0,
         },
         guards,
@@ -183,7 +212,7 @@ fn join_spec(
         right,
         output,
         values,
-        partner_keys: kept.and_then(|kept| kept.keys),
+        best_partners,
         fetch: source.fetch,
         output_on_device: false,
         display,

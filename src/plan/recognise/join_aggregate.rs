@@ -82,7 +82,7 @@ pub(crate) fn join_aggregate_spec(
     if join.fetch.is_some() {
         return Err(Decline("the join has a limit".into()).into());
     }
-    if join.theta.partners.is_some() {
+    if join.limits_partners() {
         let reason = "each row of the join keeps only some of its partners";
         return Err(Decline(reason.into()).into());
     }

@@ -10,7 +10,7 @@ use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use crate::ir::set_predicate::SetValue;
+use crate::plan::recognise::set_value::SetCall;
 use crate::plan::recognise::sides::map_columns;
 
 pub(crate) type ExprPair = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
@@ -35,14 +35,14 @@ pub(crate) struct JoinSource {
     pub null_aware: bool,
     /// Which partners each row of the right side keeps.
     pub partners: Option<PartnerSource>,
-    /// Values of a set join that come out behind the columns of both sides.
+    /// Values of sets that come out behind the columns of both sides.
     pub values: Vec<ValueSource>,
 }
 
-/// A function of the lists by which a set join matches.
+/// A function of two lists: of those by which a set join matches, or of the same ones for all values of another join.
 #[derive(Debug, Clone)]
 pub(crate) struct ValueSource {
-    pub value: SetValue,
+    pub call: SetCall,
     /// The call, over the columns of the unprojected join.
     pub expr: Arc<dyn PhysicalExpr>,
     pub name: String,
@@ -62,7 +62,7 @@ pub(crate) struct PartnerSource {
 impl ValueSource {
     /// NULL in rows that are padded.
     pub(crate) fn field(&self) -> Field {
-        Field::new(&self.name, self.value.data_type(), true)
+        Field::new(&self.name, self.call.value.data_type(), true)
     }
 }
 

@@ -3,4 +3,5 @@
 mod json;
 mod memory;
 mod node_profile;
+mod page;
 pub mod run;

@@ -16,6 +16,7 @@ use crate::report::explain::{Planned, Purpose, plan_and_report};
 use crate::report::plan_report::PlanSummary;
 use crate::report::profile::memory::{MemoryCurve, Sampler};
 use crate::report::profile::node_profile::NodeProfile;
+use crate::report::profile::page::page;
 use crate::runtime::list::{self, DeviceInfo};
 
 /// What a query did: its plan with the metrics of every node, a timeline of copies, kernels and host work, and the
@@ -195,9 +196,7 @@ impl Profile {
 
     /// The profile as one page, which needs nothing but a browser: the plan as a tree, a timeline, memory, reasons.
     pub fn to_html(&self) -> String {
-        // Within a script element only the end of one could be mistaken for HTML.
-        let json = self.to_json().replace('<', "\\u003c");
-        include_str!("../page/profile.html").replace("PROFILE_JSON", &json)
+        page(&self.to_json())
     }
 }
 

@@ -102,7 +102,7 @@ async fn what_cannot_be_pinned_has_a_reason() {
     let reasons = |lines: Vec<String>| lines.join("\n");
     let large = reasons(lines(&ctx, "SELECT * FROM bowtie_pin('s', 't')").await);
     assert!(
-        large.contains("there is no room for all of it: raise bowtie.cache"),
+        large.contains("there is not enough memory for all of it: raise bowtie.cache"),
         "{large}"
     );
     set(&ctx, "bowtie.cache", "off");

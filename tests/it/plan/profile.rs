@@ -41,6 +41,7 @@ async fn a_profile_has_the_rows_times_and_spans_of_a_query() {
     assert!(profile.execution_time() > Duration::ZERO);
     let page = profile.to_html();
     assert!(page.contains(r#"type="application/json""#) && !page.contains("PROFILE_JSON"));
+    assert!(!page.contains("/* part: "), "a part is not in the page");
     let json = json(&profile.to_json());
     assert_eq!(json["rows"], expected);
     assert_eq!(json["sql"], sql);

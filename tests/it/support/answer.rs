@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use arrow::util::display::array_value_to_string;
 use arrow::util::pretty::pretty_format_batches;
 use datafusion::error::Result;
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
@@ -18,6 +19,22 @@ pub(crate) struct Answer {
     pub plan: String,
     pub schema: SchemaRef,
     pub batches: Vec<RecordBatch>,
+}
+
+impl Answer {
+    /// Its rows as text, in ascending order.
+    pub(crate) fn rows(&self) -> Vec<String> {
+        let mut rows = vec![];
+        for batch in &self.batches {
+            for row in 0..batch.num_rows() {
+                let values = batch.columns().iter();
+                let values = values.map(|column| array_value_to_string(column, row).unwrap());
+                rows.push(values.collect::<Vec<_>>().join("|"));
+            }
+        }
+        rows.sort();
+        rows
+    }
 }
 
 pub(crate) async fn plan_of(ctx: &SessionContext, sql: &str) -> Result<Arc<dyn ExecutionPlan>> {

@@ -67,7 +67,7 @@ impl StrategyRun<'_> {
         let (words, order) = self
             .stream
             .partition_ids(ids, groups, self.rows, self.all)?;
-        let there = Ids {
+        let partitioned = Ids {
             words: &words,
             ..ids
         };
@@ -76,9 +76,9 @@ impl StrategyRun<'_> {
         order.fold(self.stream, groups, self.all, &outs, &mut |all, outs| {
             let (stream, rows) = (self.stream, self.rows);
             if groups > FEW_PARTITIONED {
-                added.extend(stream.accumulate_in_global(there, rows, groups, all, outs)?);
+                added.extend(stream.accumulate_in_global(partitioned, rows, groups, all, outs)?);
             } else {
-                stream.accumulate_dense(there, rows, groups, all, outs, false)?;
+                stream.accumulate_dense(partitioned, rows, groups, all, outs, false)?;
             }
             Ok(())
         })?;

@@ -7,7 +7,7 @@ use crate::device::cuda::aggregate::direct_keys::{Digits, DirectKeys};
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::minmax::Number;
-use crate::device::cuda::keys::key_width::KeyWidth;
+use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::arguments::{EitherWidth, U32, U64};
 use crate::device::cuda::runtime::kernels::{self, Kernel};
 use crate::device::cuda::runtime::launch::Shape;
@@ -21,7 +21,7 @@ impl Stream {
     pub(crate) fn direct_keys(
         self: &Arc<Self>,
         keys: &DirectKeys<'_>,
-        numbers: Option<&(Memory, KeyWidth)>,
+        numbers: Option<&(Memory, Width)>,
         groups: usize,
     ) -> Result<Vec<Column>> {
         let mut stride = 1u64;
@@ -69,7 +69,7 @@ impl Stream {
         number: Number<'_>,
         digits: Digits,
         stride: u64,
-        numbers: Option<&(Memory, KeyWidth)>,
+        numbers: Option<&(Memory, Width)>,
         groups: usize,
     ) -> Result<Column> {
         let digit = Digit {
@@ -78,8 +78,8 @@ impl Stream {
             groups,
         };
         let (values, valid) = match numbers {
-            Some((numbers, KeyWidth::B64)) => digit.decode(self, number, Some(numbers), &LONG)?,
-            Some((numbers, KeyWidth::B32)) => digit.decode(self, number, Some(numbers), &SHORT)?,
+            Some((numbers, Width::Eight)) => digit.decode(self, number, Some(numbers), &LONG)?,
+            Some((numbers, Width::Four)) => digit.decode(self, number, Some(numbers), &SHORT)?,
             None => digit.decode(self, number, None, &SHORT)?,
         };
         self.made_column(number, values, valid, groups)

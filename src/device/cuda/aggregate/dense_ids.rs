@@ -10,7 +10,7 @@ use crate::device::cuda::aggregate::results::Members;
 use crate::device::cuda::aggregate::sample::SAMPLES;
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::minmax::Number;
-use crate::device::cuda::keys::key_width::KeyWidth;
+use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::arguments::{EitherWidth, U32, U64};
 use crate::device::cuda::runtime::kernels::{self, Kernel};
 use crate::device::cuda::runtime::launch::Shape;
@@ -37,7 +37,7 @@ pub(crate) struct DirectIds<'a> {
 enum Words<'a> {
     /// The values of a column of 32 bits without NULLs, unchanged.
     Values(&'a Memory),
-    Made(Memory),
+    Computed(Memory),
 }
 
 impl<'a> DirectIds<'a> {
@@ -45,7 +45,7 @@ impl<'a> DirectIds<'a> {
     pub(crate) fn members(self, words: Memory) -> Members<'a> {
         match (&self.words, &self.of.0[..]) {
             (Words::Values(_), [(number, _)]) => Members::Values(*number, words),
-            _ => Members::Ids(self.of, Some((words, KeyWidth::B32))),
+            _ => Members::Ids(self.of, Some((words, Width::Four))),
         }
     }
 
@@ -58,7 +58,7 @@ impl<'a> DirectIds<'a> {
     pub(crate) fn ids(&self) -> Ids<'_> {
         let words = match &self.words {
             Words::Values(values) => values,
-            Words::Made(made) => made,
+            Words::Computed(words) => words,
         };
         Ids {
             words,
@@ -166,7 +166,7 @@ impl Stream {
             });
         }
         Ok(DirectIds {
-            words: Words::Made(self.numbers_of(&of, rows, KeyWidth::B32)?),
+            words: Words::Computed(self.numbers_of(&of, rows, Width::Four)?),
             first: 0,
             range,
             is_wider: false,
@@ -179,15 +179,15 @@ impl Stream {
         self: &Arc<Self>,
         of: &DirectKeys<'_>,
         rows: usize,
-        bits: KeyWidth,
+        bits: Width,
     ) -> Result<Memory> {
         let numbers = self.alloc(rows * bits.bytes(), "group ids")?;
         let mut stride = 1u64;
         for (i, (number, digits)) in of.0.iter().enumerate() {
             let (column, place) = ((*number, *digits), (stride, i > 0));
             match bits {
-                KeyWidth::B32 => self.add_digits(column, place, &numbers, rows, &SHORT)?,
-                KeyWidth::B64 => self.add_digits(column, place, &numbers, rows, &LONG)?,
+                Width::Four => self.add_digits(column, place, &numbers, rows, &SHORT)?,
+                Width::Eight => self.add_digits(column, place, &numbers, rows, &LONG)?,
             }
             stride *= digits.digits();
         }
@@ -200,14 +200,14 @@ impl Stream {
         self: &Arc<Self>,
         of: &DirectKeys<'_>,
         rows: usize,
-    ) -> Result<Option<(Memory, KeyWidth)>> {
+    ) -> Result<Option<(Memory, Width)>> {
         if of.is_plain() {
             return Ok(None);
         }
         let fits = |most: u64| of.range(most - 1).is_some();
         let bits = match (fits(u32::MAX.into()), fits(u64::MAX)) {
-            (true, _) => KeyWidth::B32,
-            (_, true) => KeyWidth::B64,
+            (true, _) => Width::Four,
+            (_, true) => Width::Eight,
             _ => return Ok(None),
         };
         Ok(Some((self.numbers_of(of, rows, bits)?, bits)))
@@ -247,7 +247,7 @@ impl Stream {
             }
         }
         let assumed = DirectIds {
-            words: Words::Made(sample.values),
+            words: Words::Computed(sample.values),
             first: number.value_of(digits.least),
             range: digits.values as usize,
             is_wider,
@@ -290,8 +290,8 @@ impl Stream {
         let first_bit = parts_from.unwrap_or(31).max(5);
         let words = range.div_ceil(32);
         // The greatest power of two that fits shared memory and is of use.
-        let room = 1usize << (self.gpu.shared_bytes / 4).ilog2();
-        let fold = room
+        let counters = 1usize << (self.gpu.shared_bytes / 4).ilog2();
+        let fold = counters
             .min(words.next_power_of_two())
             .min(1 << (first_bit - 5));
         let args = (

@@ -23,7 +23,7 @@ use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::key_column::KeyBytes;
-use crate::device::cuda::keys::key_width::KeyWidth;
+use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -149,7 +149,7 @@ impl StrategyRun<'_> {
     ) -> Result<Folded> {
         let ByIntegerKeys { ids, groups } = of;
         let groups = *groups;
-        let keys = GroupKeys::Plain(ids, KeyWidth::B32);
+        let keys = GroupKeys::Plain(ids, Width::Four);
         let strategy = match strategy {
             Some(strategy) => strategy,
             None => {

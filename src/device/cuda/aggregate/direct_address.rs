@@ -19,7 +19,7 @@ use crate::device::cuda::aggregate::strategies::{
     FEW_IN_GLOBAL, FEW_PARTITIONED, FEW_ROWS, StrategyRun,
 };
 use crate::device::cuda::columns::layout::bitmap_bytes;
-use crate::device::cuda::keys::key_width::KeyWidth;
+use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::buffer::Buffer;
@@ -39,10 +39,10 @@ struct KeptIds {
 }
 
 /// Ids as numbers from which keys are decoded.
-fn numbers(ids: Buffer<u32>) -> Result<(Memory, KeyWidth)> {
+fn numbers(ids: Buffer<u32>) -> Result<(Memory, Width)> {
     let ids = ids.into_cuda();
     let ids = ids.ok_or_else(|| BowtieError::Internal("the host's ids of a GPU's rows".into()))?;
-    Ok((ids, KeyWidth::B32))
+    Ok((ids, Width::Four))
 }
 
 /// Whether an accumulator's results tell groups with rows from ids without rows.
@@ -64,7 +64,7 @@ impl StrategyRun<'_> {
             Some(strategy) => strategy,
             None if direct_run.needs_no_sample(range) => GroupStrategy::HashShared,
             None => {
-                let keys = GroupKeys::Plain(ids.words, KeyWidth::B32);
+                let keys = GroupKeys::Plain(ids.words, Width::Four);
                 let profile = match range <= FEW_IDS {
                     true => self.stream.profile_of_ids(ids, range, self.rows)?,
                     false => self.stream.profile(&keys, self.rows)?,
@@ -124,7 +124,7 @@ impl StrategyRun<'_> {
             Some(strategy) => strategy,
             None if run.needs_no_sample(range) => GroupStrategy::HashShared,
             None => {
-                let keys = GroupKeys::Plain(words, KeyWidth::B32);
+                let keys = GroupKeys::Plain(words, Width::Four);
                 let profile = match range <= FEW_IDS {
                     true => stream.profile_of_sampled_ids(assumed.ids(), range, self.rows)?,
                     false => stream.profile(&keys, self.rows)?,
@@ -281,15 +281,15 @@ impl StrategyRun<'_> {
                     let selected = (offsets, groups);
                     return stream.select_values(bits, capacity, selected, out, word);
                 }
-                let here = stream.alloc(groups * bytes, "aggregates")?;
+                let gathered = stream.alloc(groups * bytes, "aggregates")?;
                 for j in 0..bytes / word {
                     let (from, to) = (
                         out.part(j * capacity * word)?,
-                        here.part(j * groups * word)?,
+                        gathered.part(j * groups * word)?,
                     );
                     stream.gather_into(from, kept, to, groups, word)?;
                 }
-                Ok(here)
+                Ok(gathered)
             });
             folded = Folded {
                 strategy: folded.strategy,

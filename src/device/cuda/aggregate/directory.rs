@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::keys::key_width::KeyWidth;
+use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::keys::pack::{KeyValues, Layout};
 use crate::device::cuda::keys::tuples::Tuples;
 use crate::device::cuda::runtime::arguments::{Structure, U64};
@@ -16,7 +16,7 @@ use crate::error::{BowtieError, Result};
 #[derive(Debug)]
 pub(crate) enum GroupKeys<'a> {
     /// Values of 32 or 64 bits whose bits are equal exactly where the values are.
-    Plain(&'a Memory, KeyWidth),
+    Plain(&'a Memory, Width),
     /// One or more words of 64 bits for each row.
     Tuples(Tuples),
 }
@@ -41,8 +41,8 @@ impl<'a> GroupKeys<'a> {
     pub(crate) fn of(stream: &Arc<Stream>, columns: &[KeyValues<'a>], rows: usize) -> Result<Self> {
         match columns {
             [column] => match column.plain() {
-                Some((values, 32)) => Ok(Self::Plain(values, KeyWidth::B32)),
-                Some((values, _)) => Ok(Self::Plain(values, KeyWidth::B64)),
+                Some((values, 32)) => Ok(Self::Plain(values, Width::Four)),
+                Some((values, _)) => Ok(Self::Plain(values, Width::Eight)),
                 None => Self::tuples(stream, columns, rows),
             },
             _ => Self::tuples(stream, columns, rows),
@@ -55,11 +55,11 @@ impl<'a> GroupKeys<'a> {
     }
 
     /// The keys and their width, where a key is one word.
-    pub(crate) fn word(&self) -> Option<(Part<'_>, KeyWidth)> {
+    pub(crate) fn word(&self) -> Option<(Part<'_>, Width)> {
         match self {
             Self::Plain(values, bits) => Some((Part::from(*values), *bits)),
             Self::Tuples(tuples) if tuples.width() == 1 => {
-                Some((tuples.first_word(), KeyWidth::B64))
+                Some((tuples.first_word(), Width::Eight))
             }
             Self::Tuples(_) => None,
         }
@@ -67,7 +67,7 @@ impl<'a> GroupKeys<'a> {
 
     fn entry_bytes(&self) -> usize {
         match self {
-            Self::Plain(_, KeyWidth::B32) => 8,
+            Self::Plain(_, Width::Four) => 8,
             _ => 16,
         }
     }
@@ -201,8 +201,8 @@ impl Stream {
         match (keys.word(), keys) {
             (Some((word, width)), _) => {
                 let kernel = match width {
-                    KeyWidth::B32 => kernels::GROUP_IDS_U32,
-                    KeyWidth::B64 => kernels::GROUP_IDS_U64,
+                    Width::Four => kernels::GROUP_IDS_U32,
+                    Width::Eight => kernels::GROUP_IDS_U64,
                 };
                 let all = U64::ZERO;
                 let args = (word.into(), all, n, (&structure).into(), ids.into());

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, MOST_ACCUMULATORS};
 use crate::device::cuda::aggregate::directory::Ids;
 use crate::device::cuda::aggregate::strategies::FEW_PARTITIONED;
-use crate::device::cuda::keys::key_width::KeyWidth;
+use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::keys::sort::{NARROW, NARROW_WITH_WORDS, check_sortable, passes};
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::arguments::U32;
@@ -58,7 +58,7 @@ const MOST_PASSES: usize = 2;
 #[derive(Debug)]
 struct Partitioner<'a> {
     keys: Part<'a>,
-    bits: KeyWidth,
+    bits: Width,
     /// Kernel arguments: 1 where the keys' hash is partitioned (0 for the key itself), the first key, and the first bit
     /// of the partition number.
     digits: [U32; 3],
@@ -210,7 +210,7 @@ impl Stream {
     /// Partitions rows by the hashes of their keys. Returns the keys in partition order, and the order for aggregation.
     pub(crate) fn partition_keys<'a>(
         self: &Arc<Self>,
-        keys: (Part<'a>, KeyWidth),
+        keys: (Part<'a>, Width),
         n: usize,
         all: &[Accumulator<'_>],
     ) -> Result<(Memory, Order<'a>)> {
@@ -234,7 +234,7 @@ impl Stream {
         }
         let bits = usize::BITS - groups.saturating_sub(1).leading_zeros();
         let digits = [0, ids.first, bits.saturating_sub(PARTITION_BITS)];
-        self.parts((ids.words.into(), KeyWidth::B32), digits, n, all)
+        self.parts((ids.words.into(), Width::Four), digits, n, all)
     }
 
     /// Whether the GPU has asynchronous copies to shared memory (compute capability 8.0) and enough shared memory for a
@@ -254,7 +254,7 @@ impl Stream {
         columns: &[(&Memory, usize)],
     ) -> Result<(Memory, Order<'a>)> {
         let digits = [0, ids.first, first_bit].map(U32::from);
-        let starts = self.group_partition_starts((ids.words.into(), KeyWidth::B32), &digits, n)?;
+        let starts = self.group_partition_starts((ids.words.into(), Width::Four), &digits, n)?;
         let keys = self.alloc(n * 4, "partitions")?;
         let moved = columns.iter().map(|(column, width)| {
             let copy = self.alloc(n * width, "partitions")?;
@@ -296,7 +296,7 @@ impl Stream {
 
     fn parts<'a>(
         self: &Arc<Self>,
-        (keys, bits): (Part<'a>, KeyWidth),
+        (keys, bits): (Part<'a>, Width),
         digits: [u32; 3],
         n: usize,
         all: &[Accumulator<'_>],
@@ -337,15 +337,15 @@ impl Stream {
     /// The first position of each partition of n keys.
     fn group_partition_starts(
         self: &Arc<Self>,
-        (keys, bits): (Part<'_>, KeyWidth),
+        (keys, bits): (Part<'_>, Width),
         &[hashed, first, first_bit]: &[U32; 3],
         n: usize,
     ) -> Result<Memory> {
         // One more word counts the finished blocks.
         let starts = self.zeroed((PARTITIONS + 1) * 4, "partitions")?;
         let kernel = match bits {
-            KeyWidth::B32 => kernels::GROUP_PART_STARTS_U32,
-            KeyWidth::B64 => kernels::GROUP_PART_STARTS_U64,
+            Width::Four => kernels::GROUP_PART_STARTS_U32,
+            Width::Eight => kernels::GROUP_PART_STARTS_U64,
         };
         let args = (
             keys.into(),
@@ -372,10 +372,10 @@ impl Stream {
     ) -> Result<(Memory, Memory)> {
         const THREADS: u32 = 384;
         let (kernel, tile) = match (partitioner.bits, width) {
-            (KeyWidth::B32, 4) => (kernels::GROUP_PART_U32_U32, 8832),
-            (KeyWidth::B32, _) => (kernels::GROUP_PART_U32_U64, 5760),
-            (KeyWidth::B64, 4) => (kernels::GROUP_PART_U64_U32, 5760),
-            (KeyWidth::B64, _) => (kernels::GROUP_PART_U64_U64, 5760),
+            (Width::Four, 4) => (kernels::GROUP_PART_U32_U32, 8832),
+            (Width::Four, _) => (kernels::GROUP_PART_U32_U64, 5760),
+            (Width::Eight, 4) => (kernels::GROUP_PART_U64_U32, 5760),
+            (Width::Eight, _) => (kernels::GROUP_PART_U64_U64, 5760),
         };
         let tiles = n.div_ceil(tile);
         let keys = self.alloc(n * partitioner.bits.bytes(), "partitions")?;

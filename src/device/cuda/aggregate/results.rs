@@ -3,7 +3,7 @@
 use crate::device::cuda::aggregate::accumulate::added::AddedInGlobal;
 use crate::device::cuda::aggregate::direct_keys::DirectKeys;
 use crate::device::cuda::columns::minmax::Number;
-use crate::device::cuda::keys::key_width::KeyWidth;
+use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::ir::strategies::GroupStrategy;
 
@@ -27,7 +27,7 @@ pub(crate) enum Members<'a> {
     /// From the first row of each group.
     Rows(Memory),
     /// Decoded from the group's number: the ids 0, 1, …, or these numbers.
-    Ids(DirectKeys<'a>, Option<(Memory, KeyWidth)>),
+    Ids(DirectKeys<'a>, Option<(Memory, Width)>),
     /// The keys are these values of one integer column.
     Values(Number<'a>, Memory),
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, Update};
 use crate::device::cuda::aggregate::directory::{GroupKeys, Ids};
 use crate::device::cuda::columns::layout::bitmap_bytes;
-use crate::device::cuda::keys::key_width::KeyWidth;
+use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
@@ -84,7 +84,7 @@ impl Stream {
             GroupKeys::Tuples(tuples) => {
                 let sample = self.tuples(SAMPLES, tuples.width())?;
                 for j in 0..tuples.width() {
-                    self.sample(tuples.word(j)?, KeyWidth::B64, rows, sample.word(j)?)?;
+                    self.sample(tuples.word(j)?, Width::Eight, rows, sample.word(j)?)?;
                 }
                 self.profile_of(&GroupKeys::Tuples(sample), rows)
             }
@@ -109,7 +109,7 @@ impl Stream {
     /// A sample of the words of `rows` rows, which have 32 bits. `rows` exceeds [`SAMPLES`].
     pub(crate) fn sampled_words(self: &Arc<Self>, words: &Memory, rows: usize) -> Result<Memory> {
         let sample = self.alloc(SAMPLES * 4, "a sample")?;
-        self.sample(words.into(), KeyWidth::B32, rows, (&sample).into())?;
+        self.sample(words.into(), Width::Four, rows, (&sample).into())?;
         Ok(sample)
     }
 
@@ -130,13 +130,13 @@ impl Stream {
     fn sample(
         self: &Arc<Self>,
         words: Part<'_>,
-        bits: KeyWidth,
+        bits: Width,
         rows: usize,
         out: Part<'_>,
     ) -> Result<()> {
         let kernel = match bits {
-            KeyWidth::B32 => kernels::GROUP_SAMPLE_U32,
-            KeyWidth::B64 => kernels::GROUP_SAMPLE_U64,
+            Width::Four => kernels::GROUP_SAMPLE_U32,
+            Width::Eight => kernels::GROUP_SAMPLE_U64,
         };
         let kept = self.alloc(bitmap_bytes(SAMPLES), "a sample")?;
         let all: Option<&Memory> = None;

@@ -88,7 +88,7 @@ struct Candidate<'a> {
 
 enum Text<'a> {
     /// The column's own text.
-    Here(KeyBytes<'a>),
+    Own(KeyBytes<'a>),
     /// A dictionary's values, uploaded.
     Sent(Column),
 }
@@ -96,7 +96,7 @@ enum Text<'a> {
 impl Candidate<'_> {
     fn bytes(&self) -> Result<KeyBytes<'_>> {
         match &self.text {
-            Text::Here(bytes) => Some(*bytes),
+            Text::Own(bytes) => Some(*bytes),
             Text::Sent(column) => column.stored().and_then(KeyBytes::of_text),
         }
         .ok_or_else(|| BowtieError::Internal("text without bytes".into()))
@@ -158,7 +158,7 @@ impl CudaDevice {
             }));
         }
         Ok(KeyBytes::of_text(stored).map(|bytes| Candidate {
-            text: Text::Here(bytes),
+            text: Text::Own(bytes),
             rows,
             keys: None,
         }))

@@ -31,7 +31,7 @@ use crate::device::cuda::aggregate::sample::Profile;
 use crate::device::cuda::aggregate::short_text::TextCodes;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::keys::key_width::KeyWidth;
+use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::keys::pack::{KeyValues, Layout};
 use crate::device::cuda::keys::tuples::Significance;
 use crate::device::cuda::runtime::memory::{Memory, Part};
@@ -179,7 +179,7 @@ impl StrategyRun<'_> {
     }
 
     /// The keys' word, where rows can be added by keys, without ids.
-    fn word<'k>(&self, keys: &'k GroupKeys<'_>) -> Option<(Part<'k>, KeyWidth)> {
+    fn word<'k>(&self, keys: &'k GroupKeys<'_>) -> Option<(Part<'k>, Width)> {
         keys.word().filter(|_| self.all.len() <= MOST_ACCUMULATORS)
     }
 
@@ -313,7 +313,7 @@ impl StrategyRun<'_> {
 
     /// Whether a table of keys in shared memory is better for these groups than accumulators by id: it holds all keys,
     /// or shared memory does not hold the accumulators of most ids either.
-    fn fits_mostly(&self, (_, bits): (Part<'_>, KeyWidth), profile: &Profile) -> bool {
+    fn fits_mostly(&self, (_, bits): (Part<'_>, Width), profile: &Profile) -> bool {
         let words = shared_words(self.all);
         let bytes = self.shared_bytes();
         let holds_all = profile.groups <= Slots::most((words, bits.bytes()), bytes)
@@ -324,7 +324,7 @@ impl StrategyRun<'_> {
     fn by_table(
         &self,
         keys: &GroupKeys<'_>,
-        word: (Part<'_>, KeyWidth),
+        word: (Part<'_>, Width),
         limit: usize,
         slots: &Slots,
     ) -> Result<Folded> {
@@ -341,15 +341,15 @@ impl StrategyRun<'_> {
     fn by_partitioned_keys(
         &self,
         keys: &GroupKeys<'_>,
-        word: (Part<'_>, KeyWidth),
+        word: (Part<'_>, Width),
         limit: usize,
     ) -> Result<Folded> {
-        let (there, order) = self.stream.partition_keys(word, self.rows, self.all)?;
+        let (partitioned, order) = self.stream.partition_keys(word, self.rows, self.all)?;
         let bits = word.1;
         let fold = &mut |directory: &Directory, limit, outs: &[Memory]| {
             order.fold(self.stream, limit, self.all, outs, &mut |all, outs| {
                 let table = (directory, limit);
-                let word = (Part::from(&there), bits);
+                let word = (Part::from(&partitioned), bits);
                 self.stream
                     .accumulate_table(word, self.rows, table, all, outs, &Slots::NONE)
             })

@@ -121,10 +121,10 @@ impl CudaDevice {
         let m2: Vec<f64> = (0..groups)
             .map(|group| corrected(counts[group], deviations[group], squares[group]))
             .collect();
-        let there = NullBuffer::from_iter(counts.iter().map(|count| *count > 0));
+        let is_valid = NullBuffer::from_iter(counts.iter().map(|count| *count > 0));
         Ok([
-            Some(self.sent(Float64Array::new(means, Some(there.clone())))?),
-            Some(self.sent(Float64Array::new(m2.into(), Some(there)))?),
+            Some(self.sent(Float64Array::new(means, Some(is_valid.clone())))?),
+            Some(self.sent(Float64Array::new(m2.into(), Some(is_valid)))?),
         ])
     }
 

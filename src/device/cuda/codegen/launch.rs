@@ -207,10 +207,10 @@ impl CudaDevice {
         };
         // All rows may pass.
         let moved = selection.moved.iter();
-        let room = moved
+        let reserved = moved
             .map(|moved| stream.alloc(rows * moved.bytes as usize, "kept rows"))
             .collect::<Result<Vec<_>>>();
-        let Some(room) = room.if_it_fits()? else {
+        let Some(reserved) = reserved.if_it_fits()? else {
             return Ok(None);
         };
         let tiles = rows.div_ceil(kernel.layout.tile() as usize);
@@ -220,7 +220,7 @@ impl CudaDevice {
             rows,
             columns: values,
             moved: &moving,
-            kept: &room,
+            kept: &reserved,
             faults: Some(&counts),
             test,
             ..KernelArguments::default()
@@ -246,7 +246,7 @@ impl CudaDevice {
         if selected == all && !matches!(test, FilterTest::Run) {
             return Ok(Some(None));
         }
-        let made = room.into_iter().zip(&moving).zip(&selection.moved);
+        let made = reserved.into_iter().zip(&moving).zip(&selection.moved);
         let made = made.map(|((memory, values), moved)| {
             let memory = self.trimmed(memory, selected, rows, moved.bytes as usize)?;
             self.column(values.data_type.clone(), memory, None, selected)

@@ -37,8 +37,8 @@ impl CudaDevice {
     /// Uploads the column, unless it needs more than half of the free budget, which the output needs too.
     fn upload_if_it_fits(&self, lazy: &LazyColumn) -> Result<Option<Arc<Column>>> {
         let budget = &self.stream.budget;
-        let room = budget.available() / 2;
-        if bytes_of(&lazy.parts)? > room {
+        let most_bytes = budget.available() / 2;
+        if bytes_of(&lazy.parts)? > most_bytes {
             return Ok(None);
         }
         let column = self.upload(&lazy.parts).if_it_fits()?;

@@ -8,7 +8,7 @@ use arrow::datatypes::DataType;
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::storage::Storage;
-use crate::device::cuda::keys::key_width::KeyWidth;
+use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::kernels::{self, Kernel};
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -62,10 +62,10 @@ impl<'a> Number<'a> {
 
     /// The column with the width of its values, if these have 32 or 64 bits and no NULLs: they can be group keys
     /// unchanged.
-    pub(crate) fn plain(self) -> Option<(Self, KeyWidth)> {
+    pub(crate) fn plain(self) -> Option<(Self, Width)> {
         let bits = match width(&self.values.data_type)? {
-            4 => KeyWidth::B32,
-            8 => KeyWidth::B64,
+            4 => Width::Four,
+            8 => Width::Eight,
             _ => return None,
         };
         self.values.valid.is_none().then_some((self, bits))

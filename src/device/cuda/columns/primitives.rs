@@ -149,6 +149,10 @@ impl RowPrimitives for CudaDevice {
         self.stream.sequence(from, len)
     }
 
+    fn no_rows(&self) -> Result<Buffer<u32>> {
+        self.stream.no_rows()
+    }
+
     fn row_numbers(&self, rows: usize) -> Result<Column> {
         let numbers = self.stream.sequence(0, rows)?.into_cuda();
         let values = Values {

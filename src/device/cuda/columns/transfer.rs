@@ -183,8 +183,8 @@ impl Stream {
         // Not cleared first: one thread would do it.
         let mut buffer = MutableBuffer::with_capacity(bytes);
         // SAFETY: the buffer has capacity for `bytes`, which may be anything before they are written.
-        let room = unsafe { std::slice::from_raw_parts_mut(buffer.as_mut_ptr().cast(), bytes) };
-        memory.stream.read(room, memory, made)?;
+        let target = unsafe { std::slice::from_raw_parts_mut(buffer.as_mut_ptr().cast(), bytes) };
+        memory.stream.read(target, memory, made)?;
         // SAFETY: all of them were written.
         unsafe { buffer.set_len(bytes) };
         Ok(buffer.into())

@@ -53,24 +53,24 @@ pub(crate) struct EquiKeys<'a> {
 /// The words, borrowed from a column or owned.
 #[derive(Debug)]
 enum Words<'a> {
-    Here(&'a Memory),
-    Made(Memory),
+    Borrowed(&'a Memory),
+    Computed(Memory),
     Ids(Buffer<u32>),
 }
 
 /// The validity bits, borrowed from a column or owned.
 #[derive(Debug)]
 enum Valid<'a> {
-    Here(&'a Memory),
-    Made(Memory),
+    Borrowed(&'a Memory),
+    Computed(Memory),
 }
 
 impl EquiKeys<'_> {
     /// The words in device memory, one per row.
     pub(crate) fn words(&self) -> Result<Part<'_>> {
         Ok(match &self.words {
-            Words::Here(words) => Part::from(*words),
-            Words::Made(words) => words.into(),
+            Words::Borrowed(words) => Part::from(*words),
+            Words::Computed(words) => words.into(),
             Words::Ids(ids) => memory(ids)?.into(),
         })
     }
@@ -78,8 +78,8 @@ impl EquiKeys<'_> {
     /// The validity bits, one per row; `None` if all rows can match.
     pub(crate) fn valid(&self) -> Option<&Memory> {
         match self.valid.as_ref()? {
-            Valid::Here(valid) => Some(valid),
-            Valid::Made(valid) => Some(valid),
+            Valid::Borrowed(valid) => Some(valid),
+            Valid::Computed(valid) => Some(valid),
         }
     }
 }
@@ -138,8 +138,8 @@ impl CudaDevice {
                     }
                 };
                 let keys = EquiKeys {
-                    words: Words::Made(tuples.into_words()),
-                    valid: valid.map(Valid::Made),
+                    words: Words::Computed(tuples.into_words()),
+                    valid: valid.map(Valid::Computed),
                     width: Width::Eight,
                     rows,
                 };
@@ -166,7 +166,7 @@ impl CudaDevice {
         let valid = self.stream.bits_of_groups(memory(&ids)?, rows)?;
         Ok(EquiKeys {
             words: Words::Ids(ids),
-            valid: Some(Valid::Made(valid)),
+            valid: Some(Valid::Computed(valid)),
             width: Width::Four,
             rows,
         })
@@ -189,7 +189,7 @@ impl CudaDevice {
                 )),
             },
             KeyEncoding::Words(layout) => {
-                let here = columns
+                let keys = columns
                     .iter()
                     .map(|column| {
                         self.key_column(column)?.ok_or_else(|| {
@@ -197,8 +197,8 @@ impl CudaDevice {
                         })
                     })
                     .collect::<Result<Vec<_>>>()?;
-                let words = vec![0; here.len()];
-                let columns = key_values(None, &here, &words)?;
+                let words = vec![0; keys.len()];
+                let columns = key_values(None, &keys, &words)?;
                 if !layout.fits(&columns) {
                     return Err(BowtieError::Internal(
                         "key columns of different types".into(),
@@ -209,8 +209,8 @@ impl CudaDevice {
                     self.stream
                         .all_valid(layout.unmatched_validity(&columns), rows, None)?;
                 Ok(EquiKeys {
-                    words: Words::Made(tuples.into_words()),
-                    valid: valid.map(Valid::Made),
+                    words: Words::Computed(tuples.into_words()),
+                    valid: valid.map(Valid::Computed),
                     width: Width::Eight,
                     rows,
                 })
@@ -261,8 +261,8 @@ impl CudaDevice {
 /// The values of a column as words.
 fn of_values(values: &Values, key_width: Width, rows: usize) -> EquiKeys<'_> {
     EquiKeys {
-        words: Words::Here(&values.values),
-        valid: values.valid.as_ref().map(Valid::Here),
+        words: Words::Borrowed(&values.values),
+        valid: values.valid.as_ref().map(Valid::Borrowed),
         width: key_width,
         rows,
     }

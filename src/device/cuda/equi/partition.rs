@@ -224,6 +224,15 @@ impl Stream {
             let look_back = scratch.word(lookback + at * tiles * DIGITS)?.into();
             let next = scratch.word(counters + 1 + at)?.into();
             let shape = Shape::blocks_of(n, pass.tile, pass.threads);
+            // The arguments of both kernels, and those behind them.
+            macro_rules! with_shared {
+                ($($own:expr),+) => {
+                    (
+                        keys_in, mixed, zero, n_of, keys_out, described, count, starts, U64::ZERO,
+                        first_bit, bits, $($own),+
+                    )
+                };
+            }
             match pass.kernel {
                 PassKernel::Spread(kernel) => {
                     // The first pass keeps no order; the second one keeps the order by the bits just below its own.
@@ -231,43 +240,14 @@ impl Stream {
                         0 => (0, U64::ZERO),
                         _ => (passes[at - 1].1, look_back),
                     };
-                    let args = (
-                        keys_in,
-                        mixed,
-                        zero,
-                        n_of,
-                        keys_out,
-                        described,
-                        count,
-                        starts,
-                        U64::ZERO,
-                        first_bit,
-                        bits,
-                        ordered.into(),
-                        look_back,
-                        next,
-                    );
+                    let args = with_shared!(ordered.into(), look_back, next);
                     // SAFETY: keys and columns, as described, hold n values in and have room for n out, and do not
                     // overlap; starts, the look-back of 256 words per tile and the next tile's number belong to this
                     // pass, the latter two zero.
                     unsafe { self.launch(kernel, shape, &args)? };
                 }
                 PassKernel::Sort(kernel) => {
-                    let args = (
-                        keys_in,
-                        mixed,
-                        zero,
-                        n_of,
-                        keys_out,
-                        described,
-                        count,
-                        starts,
-                        U64::ZERO,
-                        first_bit,
-                        bits,
-                        look_back,
-                        next,
-                    );
+                    let args = with_shared!(look_back, next);
                     // SAFETY: the same.
                     unsafe { self.launch(kernel, shape, &args)? };
                 }
@@ -323,8 +303,8 @@ impl Stream {
     ) -> Result<(Memory, Memory, Shape)> {
         let probe_starts = self.partition_starts(&probe.keys, probe.width, probe.rows, bits)?;
         let partitions = 1usize << bits;
-        let room = partitions + probe.rows / PIECE_ROWS;
-        let pieces = self.alloc(room * 16, "chunks of partitions")?;
+        let most_pieces = partitions + probe.rows / PIECE_ROWS;
+        let pieces = self.alloc(most_pieces * 16, "chunks of partitions")?;
         let count = self.zeroed(4, "chunks of partitions")?;
         let args = (
             (&probe_starts).into(),
@@ -339,7 +319,7 @@ impl Stream {
         // there can be.
         unsafe { self.launch(kernels::EQUI_PART_PIECES, Shape::each(partitions), &args)? };
         let shape = Shape {
-            blocks: (2 * self.gpu.multiprocessors).min(room as u32),
+            blocks: (2 * self.gpu.multiprocessors).min(most_pieces as u32),
             slices: 1,
             threads: JOIN_THREADS,
             shared: 0,

@@ -27,11 +27,11 @@ impl CudaDevice {
         if rows == 0 {
             return Ok(None);
         }
-        let here = match flags.on_cuda() {
+        let uploaded = match flags.on_cuda() {
             Some(_) => None,
             None => Some(self.column_from_host(flags)?),
         };
-        let Some(Storage::Fixed(flags)) = here.as_ref().unwrap_or(flags).stored() else {
+        let Some(Storage::Fixed(flags)) = uploaded.as_ref().unwrap_or(flags).stored() else {
             return Err(BowtieError::Internal("flags without bits".into()));
         };
         let both = match &flags.valid {

@@ -30,15 +30,15 @@ impl CudaDevice {
         columns: &[&Column],
     ) -> Result<Vec<Column>> {
         let stream = &self.stream;
-        let mut here = Vec::with_capacity(columns.len());
+        let mut uploaded = Vec::with_capacity(columns.len());
         for column in columns {
-            here.push(match column.on_cuda() {
+            uploaded.push(match column.on_cuda() {
                 Some(_) => None,
                 None => Some(self.column_from_host(&self.column_to_host(column)?)?),
             });
         }
-        let values = columns.iter().zip(&here).map(|(column, here)| {
-            let column = here.as_ref().unwrap_or(column);
+        let values = columns.iter().zip(&uploaded).map(|(column, uploaded)| {
+            let column = uploaded.as_ref().unwrap_or(column);
             column
                 .on_cuda()
                 .ok_or_else(|| BowtieError::Internal("a program's column has no width".into()))

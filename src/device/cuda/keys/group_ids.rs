@@ -42,8 +42,8 @@ impl GroupTable {
 /// The key columns of a base.
 #[derive(Debug)]
 pub(crate) struct BaseKeys<'a> {
-    here: Vec<KeyColumn<'a>>,
-    /// For each of `here` the words of its text, 0 for other types.
+    resident: Vec<KeyColumn<'a>>,
+    /// For each of `resident` the words of its text, 0 for other types.
     words: Vec<usize>,
     by_fallback: Vec<bool>,
     /// The group ids of the columns grouped by the host fallback, and their domain.
@@ -65,7 +65,7 @@ impl BaseKeys<'_> {
 
     /// The key columns for packing into tuples, the ids of the host fallback first.
     pub(crate) fn values(&self) -> Result<Vec<KeyValues<'_>>> {
-        key_values(self.ids()?, &self.here, &self.words)
+        key_values(self.ids()?, &self.resident, &self.words)
     }
 }
 
@@ -77,7 +77,7 @@ impl CudaDevice {
         null_equal: bool,
     ) -> Result<(Buffer<u32>, GroupDomain)> {
         let keys = self.base_keys(base, null_equal)?;
-        if keys.here.is_empty()
+        if keys.resident.is_empty()
             && let Some(fallback_ids) = keys.fallback_ids
         {
             return Ok(fallback_ids);
@@ -107,14 +107,14 @@ impl CudaDevice {
         base: &[&'a Column],
         null_equal: bool,
     ) -> Result<BaseKeys<'a>> {
-        let (mut here, mut words, mut on_host) = (vec![], vec![], vec![]);
+        let (mut resident, mut words, mut on_host) = (vec![], vec![], vec![]);
         let mut by_fallback = Vec::with_capacity(base.len());
         for column in base {
             let key = self.base_key(column)?;
             by_fallback.push(key.is_none());
             match key {
                 Some((key, of_key)) => {
-                    here.push(key);
+                    resident.push(key);
                     words.push(of_key);
                 }
                 None => on_host.push(self.column_to_host(column)?),
@@ -129,7 +129,7 @@ impl CudaDevice {
             }
         };
         Ok(BaseKeys {
-            here,
+            resident,
             words,
             by_fallback,
             fallback_ids,
@@ -155,11 +155,11 @@ impl CudaDevice {
             return from_fallback(domain, columns);
         };
         // The base decides which columns the host fallback groups: its text may be too long.
-        let (mut here, mut on_host) = (vec![], vec![]);
+        let (mut resident, mut on_host) = (vec![], vec![]);
         for (column, by_fallback) in columns.iter().zip(&groups.by_fallback) {
             match by_fallback {
                 true => on_host.push(*column),
-                false => here.push(self.key_column(column)?.ok_or_else(|| {
+                false => resident.push(self.key_column(column)?.ok_or_else(|| {
                     BowtieError::Internal("a key column of another type than its base".into())
                 })?),
             }
@@ -170,8 +170,8 @@ impl CudaDevice {
             .map(|domain| from_fallback(domain, &on_host))
             .transpose()?;
         let rows = columns.first().map_or(0, |column| column.rows());
-        let words = vec![0; here.len()];
-        let columns = key_values(ids.as_ref().map(memory).transpose()?, &here, &words)?;
+        let words = vec![0; resident.len()];
+        let columns = key_values(ids.as_ref().map(memory).transpose()?, &resident, &words)?;
         self.stream.group_keys_in(groups, &columns, rows)
     }
 }
@@ -179,15 +179,15 @@ impl CudaDevice {
 /// Key columns for packing into tuples: group ids, if there are any, and the columns with the words of their text.
 pub(crate) fn key_values<'a>(
     ids: Option<&'a Memory>,
-    here: &'a [KeyColumn<'a>],
+    resident: &'a [KeyColumn<'a>],
     words: &[usize],
 ) -> Result<Vec<KeyValues<'a>>> {
     let of_ids = ids.map(|ids| Ok(KeyValues::ids(ids)));
-    let here = here
+    let resident = resident
         .iter()
         .zip(words)
         .map(|(column, words)| KeyValues::of(column.source()?, *words));
-    of_ids.into_iter().chain(here).collect()
+    of_ids.into_iter().chain(resident).collect()
 }
 
 impl Stream {

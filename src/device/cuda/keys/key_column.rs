@@ -45,7 +45,7 @@ const ENOUGH_KEY_BYTES: usize = MOST_KEY_BYTES + 1;
 pub(crate) enum KeyColumn<'a> {
     Resident(KeySource<'a>),
     /// Materialised for the keys: a dictionary's values row by row, or the bytes of views.
-    Made(Box<Storage>),
+    Computed(Box<Storage>),
 }
 
 /// The input of kernels.
@@ -142,7 +142,7 @@ impl KeyColumn<'_> {
     pub(crate) fn source(&self) -> Result<KeySource<'_>> {
         match self {
             Self::Resident(source) => Some(*source),
-            Self::Made(stored) => KeySource::of(stored),
+            Self::Computed(stored) => KeySource::of(stored),
         }
         .ok_or_else(|| BowtieError::Internal("a key column without values".into()))
     }
@@ -239,7 +239,7 @@ impl CudaDevice {
     fn of_views(&self, parts: &[ArrayRef]) -> Result<KeyColumn<'static>> {
         let text = self.stream.send_views(parts, ENOUGH_KEY_BYTES)?;
         text.receive()?;
-        Ok(KeyColumn::Made(Box::new(text.into())))
+        Ok(KeyColumn::Computed(Box::new(text.into())))
     }
 
     /// A dictionary's values row by row.
@@ -255,7 +255,7 @@ impl CudaDevice {
         self.receive(&values)?;
         let made;
         let values = match self.key_column(&values)? {
-            Some(KeyColumn::Made(bytes)) => {
+            Some(KeyColumn::Computed(bytes)) => {
                 made = bytes;
                 &made
             }
@@ -280,7 +280,7 @@ impl CudaDevice {
         if let (None, Some(of_keys)) = (&valid, &keys.valid) {
             *valid = Some(self.stream.bits_and(of_keys, of_keys, rows)?);
         }
-        Ok(Some(KeyColumn::Made(Box::new(plain))))
+        Ok(Some(KeyColumn::Computed(Box::new(plain))))
     }
 }
 

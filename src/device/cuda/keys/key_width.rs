@@ -1,22 +1,6 @@
-//! Widths of keys: of group keys' words ([`KeyWidth`]), and of join keys ([`Width`]).
+//! The width of a key: of the word of a group key, and of a join key.
 
-/// The width of a group key's word.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum KeyWidth {
-    B32,
-    B64,
-}
-
-impl KeyWidth {
-    pub(crate) fn bytes(self) -> usize {
-        match self {
-            Self::B32 => 4,
-            Self::B64 => 8,
-        }
-    }
-}
-
-/// The width of a join key: 4 or 8 bytes.
+/// 4 or 8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
     Four,

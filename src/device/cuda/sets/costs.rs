@@ -7,7 +7,7 @@
 //! | `matrix` | pairs in windows | 1.5 ps, and 0.55 ps for each 1000 elements of the universe |
 //!
 //! Fitted on an H200 to self joins of 10⁵ to 10⁶ sets of clones of DBLP, TWITTER, BMS-POS and KOSARAK at Jaccard 0.5 to
-//! 0.9 (`docs/performance/log.md`), where the cheapest technique by the model took at most 1.5 times as long as the
+//! 0.9 (`docs/performance/log-sets.md`), where the cheapest technique by the model took at most 1.5 times as long as the
 //! fastest. The model reads the indexed side alone, and assumes that the probe side is like it.
 
 use crate::device::cuda::runtime::memory::Memory;

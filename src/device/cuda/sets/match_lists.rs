@@ -37,7 +37,7 @@ const PAIR_BYTES: usize = 8;
 const MOST_LISTED: u64 = 1 << 28;
 
 /// The matches of all probe sets as lists.
-pub(crate) struct Found {
+pub(crate) struct MatchLists {
     /// Indexed positions, list after list; `total` of them.
     positions: Memory,
     total: usize,
@@ -62,7 +62,7 @@ impl Stream {
         search: &PreparedProbe<'_>,
         probe: &Sets,
         empties: Option<&EmptySetMatches>,
-    ) -> Result<Found> {
+    ) -> Result<MatchLists> {
         let n = probe.len;
         let known = empties.map_or(0, |empties| empties.total);
         self.check_listed(known)?;
@@ -70,9 +70,9 @@ impl Stream {
             .budget
             .limit()
             .saturating_sub(self.budget.in_use_by_all());
-        let room = free / MEMORY_SHARE / PAIR_BYTES as u64;
+        let affordable = free / MEMORY_SHARE / PAIR_BYTES as u64;
         let wanted = (n * PAIRS_A_SET).max(SOME_PAIRS) as u64;
-        let mut capacity = wanted.min(room).max(1);
+        let mut capacity = wanted.min(affordable).max(1);
         let (counts, pairs, tested, verified) = loop {
             let bytes = (known + capacity) as usize * PAIR_BYTES;
             let pairs = self.alloc(bytes, "matches of sets")?;
@@ -112,7 +112,7 @@ impl Stream {
         );
         // SAFETY: counts are those of the pairs, and offsets their sums, so that each pair has a place of its own.
         unsafe { self.launch(kernels::SET_MATCHES_PLACE, Shape::rows(total), &args)? };
-        Ok(Found {
+        Ok(MatchLists {
             positions,
             total,
             segments: Buffer::cuda(offsets, n + 1),
@@ -123,7 +123,7 @@ impl Stream {
     /// The lists of `found` with all rows of the indexed sets, and the list of each row of the probe sets.
     pub(crate) fn lists_of_rows(
         self: &Arc<Self>,
-        found: Found,
+        found: MatchLists,
         [probe, indexed]: [&Sets; 2],
     ) -> Result<(OrderedRows, Ranges)> {
         let rows = memory(&indexed.rows)?;
@@ -150,12 +150,12 @@ impl Stream {
     /// The lists with the rows of each position, of `lists` lists: rows, and the start of each list with the end.
     fn lists_of_members(
         self: &Arc<Self>,
-        found: Found,
+        found: MatchLists,
         members: &Members,
         rows: &Buffer<u32>,
         lists: usize,
     ) -> Result<(Buffer<u32>, Buffer<u32>)> {
-        let Found {
+        let MatchLists {
             positions, total, ..
         } = found;
         let bound = |from: usize| -> Result<Buffer<u32>> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::kernels;
@@ -64,7 +65,7 @@ impl CudaDevice {
         self.stream.scatter(&sets.rows, &places, rows)
     }
 
-    /// The value of each pair of an indexed row and a probe row: Int64 of an overlap, Float64 of a degree.
+    /// The value of each pair of an indexed row and a probe row: Int64 of an overlap, Float64 of a degree. NULL where one has no set.
     pub(crate) fn values_of_pairs(
         &self,
         index: &SetIndex,
@@ -74,6 +75,12 @@ impl CudaDevice {
     ) -> Result<Column> {
         let (stream, n) = (&self.stream, probe_rows.len());
         let out = stream.alloc(n * 8, "values of sets")?;
+        let all_have_sets =
+            probe.sets.rows.len() == probe.places.len() && index.sets().rows.len() == index.rows();
+        let valid = match all_have_sets {
+            true => None,
+            false => Some(stream.alloc(bitmap_bytes(n), "validity")?),
+        };
         let (of_probe, of_indexed) = (probe.sets.structure(), index.sets().structure());
         let args = (
             (&of_probe).into(),
@@ -84,9 +91,10 @@ impl CudaDevice {
             memory(indexed_rows)?.into(),
             code(value).into(),
             (&out).into(),
+            valid.as_ref().into(),
             (n as u32).into(),
         );
-        // SAFETY: rows are below the lengths of the places; places are numbers of sets or 0; `out` holds a word of 64 bits a pair.
+        // SAFETY: rows are below the lengths of the places; places are numbers of sets or 0; `out` holds a word of 64 bits a pair, `valid` a bit.
         unsafe { stream.launch(kernels::SET_VALUES, Shape::each(n), &args)? };
         let values = Values {
             data_type: match value {
@@ -94,7 +102,7 @@ impl CudaDevice {
                 SetValue::Degree(_) => DataType::Float64,
             },
             values: out,
-            valid: None,
+            valid,
             original: None,
             made: Some(stream.mark()?),
         };

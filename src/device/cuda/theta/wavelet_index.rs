@@ -5,7 +5,7 @@ use crate::device::wavelet::{Costs, Layout};
 
 /// Picoseconds on an H200: a leaf test if all leaves are tested; the build for each build position, and the count for
 /// each probe position, with 10^8 random keys of 64 bits a side. There the build takes 13.6 ms, the ranks of the probe
-/// words 11.4 ms, and the search 10.0 to 14.5 ms (docs/performance/log.md). `begin` is some eighty launches.
+/// words 11.4 ms, and the search 10.0 to 14.5 ms (docs/performance/log-theta.md). `begin` is some eighty launches.
 pub(crate) const COSTS: Costs = Costs {
     leaf_test: 22.0,
     begin: 3e8,

@@ -133,6 +133,10 @@ impl RowPrimitives for HostDevice {
         values::sequence(&self.budget, from, len)
     }
 
+    fn no_rows(&self) -> Result<Buffer<u32>> {
+        values::sequence(&self.budget, 0, 0)
+    }
+
     fn row_numbers(&self, rows: usize) -> Result<Column> {
         check_chunk_rows(rows)?;
         let lease = self.budget.lease(rows as u64 * 4, "row numbers")?;

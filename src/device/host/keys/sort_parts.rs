@@ -147,9 +147,9 @@ impl Cuts {
 /// The rows of each part, in their order.
 fn deal(rows: impl Iterator<Item = SortRow>, cuts: &Cuts, task_rows: usize) -> Vec<Vec<SortRow>> {
     // Parts of a sample are not quite equal.
-    let room = task_rows / cuts.parts() * 5 / 4 + 16;
+    let capacity = task_rows / cuts.parts() * 5 / 4 + 16;
     let mut dealt: Vec<Vec<SortRow>> = (0..cuts.parts())
-        .map(|_| Vec::with_capacity(room))
+        .map(|_| Vec::with_capacity(capacity))
         .collect();
     for row in rows {
         dealt[cuts.part(&row)].push(row);

@@ -66,8 +66,8 @@ pub(crate) fn range(
 
 fn extent(keys: &HostKeys<'_>) -> Extent {
     let words = keys.words.iter().enumerate();
-    let there = words.filter(|(row, _)| keys.is_valid(*row));
-    there.fold(Extent::NONE, |extent, (_, word)| {
+    let valid = words.filter(|(row, _)| keys.is_valid(*row));
+    valid.fold(Extent::NONE, |extent, (_, word)| {
         extent.with(Extent {
             least: *word,
             greatest: *word,

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array};
+use arrow::array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{Float64Type, Int64Type};
 use rayon::prelude::*;
 
 use crate::device::budget::{Budget, Lease};
@@ -12,7 +14,7 @@ use crate::device::host::pace::CancelCheck;
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::finder::{SetIndex, lists_of};
 use crate::device::host::sets::techniques::verify::overlap;
-use crate::error::{BowtieError, Result};
+use crate::error::Result;
 use crate::ir::set_predicate::SetValue;
 
 /// The place of a row without a set.
@@ -65,7 +67,7 @@ fn places(sets: &Sets, rows: usize) -> Vec<u32> {
     places
 }
 
-/// The value of each pair of an indexed row and a probe row: Int64 of an overlap, Float64 of a degree.
+/// The value of each pair of an indexed row and a probe row: Int64 of an overlap, Float64 of a degree. NULL where a row has no set.
 pub(crate) fn set_values(
     budget: &Arc<Budget>,
     index: &SetIndex,
@@ -74,47 +76,52 @@ pub(crate) fn set_values(
     value: SetValue,
 ) -> Result<Column> {
     let pairs = probe_rows.len();
-    let lease = budget.lease(pairs as u64 * 8, "values of sets")?;
+    let lease = budget.lease(pairs as u64 * 9, "values of sets")?;
     let (indexed_rows, probe_rows) = (indexed_rows.on_host()?, probe_rows.on_host()?);
-    let sizes = |at: usize| -> Result<(u64, u64, u64)> {
+    let sizes = |at: usize| {
         let place = probe.places[probe_rows[at] as usize];
         let indexed = probe.indexed_places[indexed_rows[at] as usize];
         if place == NOWHERE || indexed == NOWHERE {
-            return Err(BowtieError::Internal(
-                "a match of a row without a set".into(),
-            ));
+            return None;
         }
         let (place, indexed) = (place as usize, indexed as usize);
         let shared = overlap(probe.sets.get(place), index.sets.get(indexed));
-        Ok((
-            shared as u64,
-            probe.sets.size(place),
-            index.sets.size(indexed),
-        ))
+        let sizes = (probe.sets.size(place), index.sets.size(indexed));
+        Some((shared as u64, sizes))
     };
     let array: ArrayRef = match value {
-        SetValue::Overlap => {
-            let values = of_pairs(pairs, |at| Ok(sizes(at)?.0 as i64))?;
-            Arc::new(Int64Array::from(values))
-        }
-        SetValue::Degree(measure) => {
-            let values = of_pairs(pairs, |at| {
-                let (shared, a, b) = sizes(at)?;
-                Ok(measure.degree(shared, a, b))
-            })?;
-            Arc::new(Float64Array::from(values))
-        }
+        SetValue::Overlap => Arc::new(of_pairs::<Int64Type>(pairs, |at| {
+            sizes(at).map(|(shared, _)| shared as i64)
+        })),
+        SetValue::Degree(measure) => Arc::new(of_pairs::<Float64Type>(pairs, |at| {
+            sizes(at).map(|(shared, (a, b))| measure.degree(shared, a, b))
+        })),
     };
     Ok(Column::host(array, lease))
 }
 
-fn of_pairs<T: Send>(pairs: usize, value: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
-    let parts: Vec<Vec<T>> = (0..pairs.div_ceil(TASK_PAIRS))
+fn of_pairs<T: ArrowPrimitiveType>(
+    pairs: usize,
+    value: impl Fn(usize) -> Option<T::Native> + Sync,
+) -> PrimitiveArray<T> {
+    let parts: Vec<(Vec<T::Native>, Vec<bool>)> = (0..pairs.div_ceil(TASK_PAIRS))
         .into_par_iter()
         .map(|task| {
             let end = ((task + 1) * TASK_PAIRS).min(pairs);
-            (task * TASK_PAIRS..end).map(&value).collect()
+            let values = (task * TASK_PAIRS..end).map(|at| match value(at) {
+                Some(value) => (value, true),
+                None => (T::default_value(), false),
+            });
+            values.unzip()
         })
-        .collect::<Result<_>>()?;
-    Ok(parts.into_iter().flatten().collect())
+        .collect();
+    let has_nulls = parts.iter().any(|(_, valid)| valid.contains(&false));
+    let valid = has_nulls.then(|| parts.iter().flat_map(|(_, valid)| valid).copied());
+    let valid = valid.map(|valid| NullBuffer::from_iter(valid));
+    let values: Vec<T::Native> = parts
+        .iter()
+        .flat_map(|(values, _)| values)
+        .copied()
+        .collect();
+    PrimitiveArray::new(values.into(), valid)
 }

@@ -41,8 +41,8 @@ pub(crate) struct FusedRows {
     pool: Arc<dyn MemoryPool>,
 }
 
-/// What became of the rows.
-pub(crate) enum Made {
+/// What comes of the rows.
+pub(crate) enum FusedOutput {
     /// The groups of all rows.
     Groups(Box<GroupRun>),
     /// The rows that pass the filters and projections.
@@ -116,7 +116,7 @@ impl FusedRows {
 
     /// Groups all rows in one pass; where the first piece has no keys of few values, or the device has no form of the program, only the steps are
     /// applied.
-    pub(crate) async fn run(self, grouping: &GroupPartitioner) -> Result<Made> {
+    pub(crate) async fn run(self, grouping: &GroupPartitioner) -> Result<FusedOutput> {
         let GroupPartitioner {
             device,
             context,
@@ -145,11 +145,13 @@ impl FusedRows {
                 let fused = Arc::into_inner(fused);
                 let fused =
                     fused.ok_or_else(|| internal_datafusion_err!("a piece in two hands"))?;
-                return Ok(Made::Rows(fused.steps.stream(first.chain(chunks).boxed())));
+                return Ok(FusedOutput::Rows(
+                    fused.steps.stream(first.chain(chunks).boxed()),
+                ));
             }
         }
         fused.steps.done();
-        Ok(Made::Groups(Box::new(run)))
+        Ok(FusedOutput::Groups(Box::new(run)))
     }
 
     /// Groups the rows of a piece. Gives it back if it is the first and the steps are not fused for it.

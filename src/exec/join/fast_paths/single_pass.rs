@@ -69,7 +69,7 @@ impl SinglePassJoin {
         if !is_inner || !spec.matches_by_keys_alone() || spec.fetch.is_some() {
             return None;
         }
-        let mut at_once = Self {
+        let mut join = Self {
             strategy,
             build: vec![],
             probe: vec![],
@@ -80,12 +80,12 @@ impl SinglePassJoin {
                 return None;
             };
             let place = match *side == spec.theta.build {
-                true => Place::Build(place_in(&mut at_once.build, *column)),
-                false => Place::Probe(place_in(&mut at_once.probe, *column)),
+                true => Place::Build(place_in(&mut join.build, *column)),
+                false => Place::Probe(place_in(&mut join.probe, *column)),
             };
-            at_once.output.push(place);
+            join.output.push(place);
         }
-        Some(at_once)
+        Some(join)
     }
 
     /// All matches of two resident sides; `None` if they must be found first and gathered piece by piece. Fails with an

@@ -268,16 +268,16 @@ impl Matrix {
         self.right = None;
     }
 
-    /// The next tile of the current right chunk, joined in a single pass if `at_once` allows it; `None` when the chunk
+    /// The next tile of the current right chunk, joined in a single pass if `single_pass` allows it; `None` when the chunk
     /// is done.
     pub(crate) fn next_step(
         &mut self,
         step: &Step<'_>,
         wanted: ProbeResult,
-        at_once: Option<&SinglePassJoin>,
+        single_pass: Option<&SinglePassJoin>,
     ) -> Result<Option<TileStep>> {
         self.next_by(step, |matrix, tile| {
-            matrix.step(step, tile, wanted, at_once)
+            matrix.step(step, tile, wanted, single_pass)
         })
     }
 

@@ -32,23 +32,24 @@ impl Matrix {
         chunk.check_evaluated(|column| self.spec.theta.keys(side).any(|key| key == column))
     }
 
-    /// Joins a tile in a single pass, if `at_once` is set and allows it, or probes it for the use `wanted`.
+    /// Joins a tile in a single pass, if `single_pass` is set and allows it, or probes it for the use `wanted`.
     pub(crate) fn step(
         &mut self,
         step: &Step<'_>,
         tile: &Tile,
         wanted: ProbeResult,
-        at_once: Option<&SinglePassJoin>,
+        single_pass: Option<&SinglePassJoin>,
     ) -> Result<TileStep> {
         let whole_filter = self.bring(tile)?;
-        if let Some(at_once) = at_once
+        if let Some(single_pass) = single_pass
             && !whole_filter
-            && let Some(joined) = self.join(step, at_once)?
+            && let Some(joined) = self.join(step, single_pass)?
         {
             return Ok(TileStep::Joined(joined));
         }
         let passes = match (whole_filter, tile.pass) {
-            (false, None) => {
+            // Partners are chosen among all matches of a row.
+            (false, None) if !self.spec.chooses_among_all() => {
                 let (left, right) = self.resident_sides()?;
                 let _timer = self.metrics.prepare_time.timer();
                 self.passes.choose(self.device.as_ref(), left, right)?
@@ -128,7 +129,11 @@ impl Matrix {
     }
 
     /// All matches of the resident tile by a single pass; `None` if they must be found by ranges.
-    fn join(&mut self, step: &Step<'_>, at_once: &SinglePassJoin) -> Result<Option<DeviceBatch>> {
+    fn join(
+        &mut self,
+        step: &Step<'_>,
+        single_pass: &SinglePassJoin,
+    ) -> Result<Option<DeviceBatch>> {
         let (Some(left), Some(right)) = (&mut self.resident_left, &mut self.resident_right) else {
             return Err(BowtieError::Internal("a tile without its sides".into()));
         };
@@ -140,7 +145,7 @@ impl Matrix {
         let device = self.device.as_ref();
         let prepared = &mut build.prepared;
         let sides = [&build.batch, &probe.batch];
-        at_once.join(device, &self.metrics, step, &self.spec, prepared, sides)
+        single_pass.join(device, &self.metrics, step, &self.spec, prepared, sides)
     }
 
     /// Indexes the build side of the resident tile, unless it has its index, and probes with the other side.

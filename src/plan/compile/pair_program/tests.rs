@@ -63,6 +63,7 @@ fn passing(
 ) -> Option<Vec<(u32, u32)>> {
     let theta = MatchSpec {
         has_values: false,
+        compared_lists: None,
         partners: None,
         strategy: Strategy::Tiles,
         build,

@@ -58,7 +58,10 @@ async fn what_has_no_room_is_not_pinned() {
     let large = lines(&ctx, "SELECT * FROM bowtie_pin('r', 't')")
         .await
         .join("\n");
-    assert!(large.contains("there is no room for all of it"), "{large}");
+    assert!(
+        large.contains("there is not enough memory for all of it"),
+        "{large}"
+    );
     assert!(
         lines(&ctx, "SELECT * FROM bowtie_cache() WHERE pinned")
             .await

@@ -151,8 +151,8 @@ async fn nearest_partners() {
                         );
                         let further = order.contains(',') && data_type == DataType::Float64;
                         let limited = match further {
-                            // It is a range of other values than the distance is of.
-                            _ if condition.contains("abs") => Limited::No,
+                            // It is a range of other values than the distance is of: partners are chosen among all matches.
+                            _ if condition.contains("abs") => Limited::Finally,
                             true => Limited::First,
                             false => Limited::Finally,
                         };
@@ -170,7 +170,7 @@ async fn nearest_partners() {
                 let sql = format!(
                     "SELECT t.id, abs(l.ts - t.ts) >= 0 FROM t LEFT JOIN LATERAL (SELECT * FROM q WHERE q.k = t.k AND q.ts <= t.ts ORDER BY {order} LIMIT 2) l ON true"
                 );
-                check_limited(&ctx, &sql, Limited::No, &tunings(order.len(), 1)).await;
+                check_limited(&ctx, &sql, Limited::Finally, &tunings(order.len(), 1)).await;
             }
         }
     }
@@ -187,7 +187,7 @@ async fn integers_whose_difference_wraps() {
     }
     // The sum of a wrapped difference fails in no row here, but its order is another one.
     let sql = "SELECT t.id, l.ts FROM t LEFT JOIN LATERAL (SELECT * FROM q WHERE q.id > t.id - 100 ORDER BY abs(CAST(q.ts AS BIGINT) - CAST(t.ts AS BIGINT)), q.id LIMIT 1) l ON true";
-    check_limited(&ctx, sql, Limited::No, &tunings(0, 2)).await;
+    check_limited(&ctx, sql, Limited::Finally, &tunings(0, 2)).await;
     let sql = "SELECT t.id, l.ts FROM t LEFT JOIN LATERAL (SELECT * FROM q WHERE q.ts IS NOT NULL AND q.ts > t.ts - 1 ORDER BY abs(q.ts - t.ts), q.ts LIMIT 1) l ON true";
     check_limited(&ctx, sql, Limited::Finally, &tunings(0, 4)).await;
 }
@@ -196,32 +196,44 @@ async fn integers_whose_difference_wraps() {
 async fn conditions_that_leave_no_range() {
     let ctx = session();
     tables(&ctx, &DataType::Int64, (60, 90), 0.1);
-    for (kind, condition) in [
-        ("LEFT", "t.k = q.k AND q.ts <= t.ts AND q.id > t.id"),
-        ("LEFT", "t.k = q.k AND q.ts <= t.ts AND q.ts <> t.id"),
+    let (first, no) = (Limited::First, Limited::No);
+    for (kind, condition, limited) in [
+        ("LEFT", "t.k = q.k AND q.ts <= t.ts AND q.id > t.id", first),
+        ("LEFT", "t.k = q.k AND q.ts <= t.ts AND q.ts <> t.id", first),
         (
             "INNER",
             "t.k = q.k AND q.ts <= t.ts AND (q.id + t.id) % 2 = 0",
+            first,
         ),
-        ("FULL", "t.k = q.k AND q.ts <= t.ts"),
-        ("RIGHT", "t.k = q.k AND q.ts <= t.ts"),
+        ("FULL", "t.k = q.k AND q.ts <= t.ts", no),
+        ("RIGHT", "t.k = q.k AND q.ts <= t.ts", no),
+        ("LEFT", "t.k = q.k AND (q.id + t.id) % 2 = 0", no),
     ] {
         let sql = format!(
             "SELECT id, qts FROM (SELECT t.id, q.ts AS qts, row_number() OVER (PARTITION BY t.id ORDER BY q.ts DESC, q.id) AS rn FROM t {kind} JOIN q ON {condition}) WHERE rn = 1"
         );
-        check_limited(&ctx, &sql, Limited::No, &tunings(0, 3)).await;
+        check_limited(&ctx, &sql, limited, &tunings(0, 3)).await;
     }
     // Numbers of other rows than partners, and functions that count on all of them.
-    for window in [
-        "row_number() OVER (PARTITION BY t.id, q.k ORDER BY q.ts DESC)",
-        "row_number() OVER (ORDER BY q.ts DESC, t.id, q.id)",
-        "dense_rank() OVER (PARTITION BY t.id ORDER BY q.ts DESC)",
-        "row_number() OVER (PARTITION BY t.id ORDER BY q.id, q.ts)",
+    for (window, limited) in [
+        (
+            "row_number() OVER (PARTITION BY t.id, q.k ORDER BY q.ts DESC)",
+            no,
+        ),
+        ("row_number() OVER (ORDER BY q.ts DESC, t.id, q.id)", no),
+        (
+            "dense_rank() OVER (PARTITION BY t.id ORDER BY q.ts DESC)",
+            no,
+        ),
+        (
+            "row_number() OVER (PARTITION BY t.id ORDER BY q.id, q.ts)",
+            first,
+        ),
     ] {
         let sql = format!(
             "SELECT id, qts FROM (SELECT t.id, q.ts AS qts, {window} AS rn FROM t LEFT JOIN q ON t.k = q.k AND q.ts <= t.ts) WHERE rn <= 2"
         );
-        check_limited(&ctx, &sql, Limited::No, &tunings(0, 1)).await;
+        check_limited(&ctx, &sql, limited, &tunings(0, 1)).await;
     }
     // What may fail is evaluated of all partners; what cannot fail, of those that are kept.
     for (further, limited) in [

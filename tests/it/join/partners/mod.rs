@@ -99,18 +99,7 @@ async fn rows_of(ctx: &SessionContext, sql: &str, tuning: &Tuning) -> Vec<String
     let given = forced(ctx, sql, tuning)
         .await
         .unwrap_or_else(|e| panic!("{sql}\n{e}"));
-    let mut rows = vec![];
-    for batch in &given.batches {
-        for row in 0..batch.num_rows() {
-            let values = batch
-                .columns()
-                .iter()
-                .map(|column| arrow::util::display::array_value_to_string(column, row).unwrap());
-            rows.push(values.collect::<Vec<_>>().join("|"));
-        }
-    }
-    rows.sort();
-    rows
+    given.rows()
 }
 
 fn tunings(first: usize, count: usize) -> Vec<Tuning> {

@@ -7,6 +7,7 @@
 mod explain;
 mod joins;
 mod limits;
+mod most_similar;
 mod repeats;
 mod techniques;
 mod values;

@@ -94,7 +94,7 @@ async fn aggregates_and_values() {
                 if (n + n / 6) % 4 != 0 {
                     continue;
                 }
-                let kind = ["JOIN", "LEFT JOIN", "RIGHT JOIN"][n % 3];
+                let kind = ["JOIN", "LEFT JOIN", "RIGHT JOIN"][(n + n / 6) % 3];
                 let other = OTHERS[n % OTHERS.len()];
                 let of = |condition: &str| {
                     format!("SELECT {select} FROM r {kind} s ON {condition}{other}{group}")

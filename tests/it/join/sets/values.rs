@@ -106,3 +106,48 @@ async fn what_is_read_of_the_values() {
     let sql = "SELECT r.id, s.id AS other, array_jaccard(r.v, array_distinct(s.v)) AS x FROM r JOIN s ON array_overlap(r.v, s.v) >= 2";
     check_values(&ctx, (sql, sql), true, 2).await;
 }
+
+/// Without a predicate on the lists: each list is encoded once, and a NULL one has no value.
+#[tokio::test]
+async fn values_of_all_pairs() {
+    let mut at = 0;
+    for nulls in [0.0, 0.2] {
+        let ctx = tables(nulls);
+        for from in [
+            "FROM r CROSS JOIN s",
+            "FROM r, s WHERE r.id <= s.id",
+            "FROM r JOIN s ON r.a < s.a AND r.g >= s.g",
+            "FROM r JOIN s ON r.g = s.g",
+            "FROM r LEFT JOIN s ON r.g = s.g AND r.a < s.a",
+            "FROM r FULL JOIN s ON r.a BETWEEN s.a - 1 AND s.a",
+            "FROM r RIGHT JOIN s ON concat(r.t, s.t) < 'd'",
+        ] {
+            for selected in SELECTED
+                .iter()
+                .filter(|selected| !selected.contains("r.v, s.v, "))
+            {
+                at += 1;
+                let sql = format!("SELECT r.id, s.id AS other, {selected} {from}");
+                check_values(&ctx, (&sql, &sql), false, at).await;
+            }
+        }
+        // Of other lists, or of lists of both sides, a value is evaluated by rows.
+        for (selected, computed) in [
+            (
+                "array_jaccard(r.v, s.v) AS x, array_jaccard(array_distinct(r.v), s.v) AS y",
+                true,
+            ),
+            (
+                "array_overlap(CASE WHEN s.id > 20 THEN r.v ELSE s.v END, s.v) AS x",
+                true,
+            ),
+            (
+                "array_overlap(array_distinct(r.v), array_sort(s.v)) AS x",
+                false,
+            ),
+        ] {
+            let sql = format!("SELECT r.id, s.id AS other, {selected} FROM r CROSS JOIN s");
+            check_values(&ctx, (&sql, &sql), computed, at).await;
+        }
+    }
+}

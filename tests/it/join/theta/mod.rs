@@ -3,6 +3,7 @@
 mod conditions;
 mod empty_sides;
 mod key_types;
+mod overlap_length;
 mod overlaps;
 mod pair_program;
 mod tunings;

@@ -10,7 +10,7 @@ use crate::device::cuda::aggregate::accumulate::added::{
 };
 use crate::device::cuda::aggregate::accumulate::shared_layout::{SharedAccumulators, Slots};
 use crate::device::cuda::aggregate::directory::{Directory, Ids};
-use crate::device::cuda::keys::key_width::KeyWidth;
+use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::{Memory, Part};
@@ -109,7 +109,7 @@ impl Stream {
     /// results are allocated for the directory's `limit` groups.
     pub(crate) fn accumulate_table(
         self: &Arc<Self>,
-        (keys, bits): (Part<'_>, KeyWidth),
+        (keys, bits): (Part<'_>, Width),
         rows: usize,
         (directory, limit): (&Directory, usize),
         all: &[Accumulator<'_>],
@@ -130,8 +130,8 @@ impl Stream {
             1u32.into(),
         );
         let kernel = match bits {
-            KeyWidth::B32 => kernels::GROUP_TABLE_U32,
-            KeyWidth::B64 => kernels::GROUP_TABLE_U64,
+            Width::Four => kernels::GROUP_TABLE_U32,
+            Width::Eight => kernels::GROUP_TABLE_U64,
         };
         let shape = Shape {
             blocks: self.claiming_blocks(rows) as u32,

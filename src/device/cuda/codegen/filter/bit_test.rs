@@ -125,8 +125,8 @@ impl KeyTest {
             match of_null {
                 Some(of_null) => {
                     *digit = text.word("selp.b32", &[&of_null, digit, &is_null]);
-                    if let Some(there) = in_range {
-                        *there = text.predicate("or.pred", &[there, &is_null]);
+                    if let Some(in_range) = in_range {
+                        *in_range = text.predicate("or.pred", &[in_range, &is_null]);
                     }
                 }
                 None => {

@@ -135,12 +135,12 @@ impl Words {
                 _ => None,
             };
             // A value that is NULL changes no word.
-            let there = |text: &mut Text, value: Long| match is_null {
+            let or_nothing = |text: &mut Text, value: Long| match is_null {
                 Some(is_null) => text.long("selp.b64", &[&0, &value, &is_null]),
                 None => value,
             };
             if accumulator.nullable {
-                let counted = there(text, one);
+                let counted = or_nothing(text, one);
                 values.push(Value::One(counted));
             }
             match accumulator.word() {
@@ -150,16 +150,19 @@ impl Words {
                         return None;
                     };
                     let [lower, upper] = *halves.get(k as usize)?;
-                    values.push(Value::Wide([there(text, lower), there(text, upper)]));
+                    values.push(Value::Wide([
+                        or_nothing(text, lower),
+                        or_nothing(text, upper),
+                    ]));
                 }
                 Some(Word::Sum) => {
                     let value = value_of(text, argument, k)?;
-                    values.push(Value::One(there(text, value)));
+                    values.push(Value::One(or_nothing(text, value)));
                 }
                 Some(Word::Most) => {
                     let value = value_of(text, argument, k)?;
                     let word = extreme(text, accumulator, value)?;
-                    values.push(Value::One(there(text, word)));
+                    values.push(Value::One(or_nothing(text, word)));
                 }
             }
         }

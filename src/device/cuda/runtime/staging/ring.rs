@@ -274,14 +274,14 @@ impl UploadPieces<'_> {
         let times = self.narrowing.times();
         let mut slot = self.ring.next_slot().lock();
         let pinned = &mut slot.free(self.scope.as_ref())?[..len / times];
-        let mut room = &mut *pinned;
+        let mut rest = &mut *pinned;
         for piece in pieces {
-            let (target, behind) = room.split_at_mut(piece.len() / times);
+            let (target, behind) = rest.split_at_mut(piece.len() / times);
             if !self.narrowing.narrow(piece, target) {
                 self.fits.store(false, Ordering::Relaxed);
                 return Ok(false);
             }
-            room = behind;
+            rest = behind;
         }
         let stream = &self.ring.stream;
         // SAFETY: the target holds all parts; the slot is not touched until its event was waited for.

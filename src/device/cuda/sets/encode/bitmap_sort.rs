@@ -37,43 +37,43 @@ impl Stream {
     /// a rank. `words` makes the words of (set, id), which are only needed if elements have many ranks.
     pub(crate) fn arrange_listed(
         self: &Arc<Self>,
-        lying: &ListSpans,
+        spans: &ListSpans,
         ids: &Buffer<u32>,
         ranks: &Ranks,
         words: impl FnOnce() -> Result<Words>,
     ) -> Result<Option<Sets>> {
         // A set cannot have more elements than the universe.
-        if lying.longest as usize > ranks.universe {
+        if spans.longest as usize > ranks.universe {
             return Ok(None);
         }
-        let order = self.sets_in_order(lying, &lying.counts)?;
+        let order = self.sets_in_order(spans, &spans.counts)?;
         // Lists may share values, or skip some: then only the estimate is wrong.
-        if are_few(ranks.universe, ids.len(), lying.rows.len()) {
+        if are_few(ranks.universe, ids.len(), spans.rows.len()) {
             drop(words);
-            return self.arrange_by_bits(lying, ids, ranks, order);
+            return self.arrange_by_bits(spans, ids, ranks, order);
         }
         let words = words()?;
         let total = words.n;
-        let sets = self.arrange(lying, Distinct { words, order }, ranks)?;
+        let sets = self.arrange(spans, Distinct { words, order }, ranks)?;
         Ok((sets.entries == total).then_some(sets))
     }
 
     /// The same by bitmaps in shared memory.
     fn arrange_by_bits(
         self: &Arc<Self>,
-        lying: &ListSpans,
+        spans: &ListSpans,
         ids: &Buffer<u32>,
         ranks: &Ranks,
         order: Order,
     ) -> Result<Option<Sets>> {
-        let len = lying.rows.len();
+        let len = spans.rows.len();
         let total = self.total_of(&order.sizes, len)?;
         let offsets = self.scan(EXCLUSIVE_U32, &order.sizes, len, "elements of sets")?;
         let elements = self.alloc(total * 4, "elements of sets")?;
         let fewer = self.zeroed(4, "elements of sets")?;
         let args = (
             memory(&order.order)?.into(),
-            (&lying.starts).into(),
+            (&spans.starts).into(),
             memory(ids)?.into(),
             memory(&ranks.of)?.into(),
             (ranks.of.len() as u32).into(),
@@ -94,7 +94,7 @@ impl Stream {
         if self.read_word32(&fewer, 0)? != 0 {
             return Ok(None);
         }
-        self.sets_of(lying, order, offsets, elements, total)
+        self.sets_of(spans, order, offsets, elements, total)
             .map(Some)
     }
 

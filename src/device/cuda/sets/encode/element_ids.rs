@@ -42,8 +42,8 @@ impl CudaDevice {
         let rows = values.rows();
         if let Some(number) = Number::of(values).filter(|_| rows > 0) {
             let range = KeyRange(self.stream.extents(&[number], rows)?);
-            let room = self.stream.budget.available() / ID_SHARE;
-            let most = FEW_IDS.max(IDS_PER_VALUE * rows as u64).min(room);
+            let affordable = self.stream.budget.available() / ID_SHARE;
+            let most = FEW_IDS.max(IDS_PER_VALUE * rows as u64).min(affordable);
             // The frequencies of ids are sorted, so a sort must be able to number them.
             let are_few = |places: &BitNumbering| {
                 places.count <= most && check_sortable(places.count as usize).is_ok()

@@ -113,18 +113,18 @@ impl CudaDevice {
             true => Source::of(&self.stream, column, &lists),
             false => None,
         };
-        let (values, lying) = self.list_spans(&lists, groups, not_null)?;
+        let (values, spans) = self.list_spans(&lists, groups, not_null)?;
         let (ids, elements) = self.element_ids(&values)?;
         drop(values);
         self.check_cancelled()?;
         let stream = &self.stream;
         let universe = elements.count();
         let mut grouped = None;
-        let as_listed = match lying.groups {
+        let as_listed = match spans.groups {
             None => {
-                let words = stream.words_of(&lying, &ids, universe)?;
+                let words = stream.words_of(&spans, &ids, universe)?;
                 let ranks = stream.ranks(&words, universe)?;
-                let sets = stream.arrange_listed(&lying, &ids, &ranks, || Ok(words))?;
+                let sets = stream.arrange_listed(&spans, &ids, &ranks, || Ok(words))?;
                 sets.map(|sets| (sets, ranks))
             }
             Some(_) => None,
@@ -133,10 +133,10 @@ impl CudaDevice {
         let (sets, mut ranks) = match as_listed {
             Some(encoded) => encoded,
             None => {
-                let mut distinct = stream.distinct(&lying, &ids, universe)?;
+                let mut distinct = stream.distinct(&spans, &ids, universe)?;
                 drop(ids);
                 let mut universe = universe;
-                if let Some((groups, _)) = &lying.groups {
+                if let Some((groups, _)) = &spans.groups {
                     let keys = stream.grouped_words(&distinct.words, groups, None)?;
                     let (ids, of_groups) = self.groups(&[&keys], true)?;
                     universe = of_groups.groups as usize;
@@ -145,7 +145,7 @@ impl CudaDevice {
                 }
                 self.check_cancelled()?;
                 let ranks = stream.ranks(&distinct.words, universe)?;
-                (stream.arrange(&lying, distinct, &ranks)?, ranks)
+                (stream.arrange(&spans, distinct, &ranks)?, ranks)
             }
         };
         self.check_cancelled()?;
@@ -182,13 +182,13 @@ impl CudaDevice {
             return Ok(None);
         }
         let groups = groups.map(|ids| (ids, domain.groups));
-        let (values, lying) = self.list_spans(&lists, groups, not_null)?;
+        let (values, spans) = self.list_spans(&lists, groups, not_null)?;
         let known = self.known_ids(&domain.ids, &values)?;
         self.check_cancelled()?;
         let stream = &self.stream;
-        if lying.groups.is_none() && !domain.probed_twice.load(Ordering::Relaxed) {
-            let words = || stream.words_of(&lying, &known, domain.ids.count());
-            let sets = stream.arrange_listed(&lying, &known, &domain.ranks, words)?;
+        if spans.groups.is_none() && !domain.probed_twice.load(Ordering::Relaxed) {
+            let words = || stream.words_of(&spans, &known, domain.ids.count());
+            let sets = stream.arrange_listed(&spans, &known, &domain.ranks, words)?;
             if let Some(sets) = sets {
                 return stream.share_equal_sets(sets).map(Some);
             }
@@ -199,11 +199,11 @@ impl CudaDevice {
         let (ids, own) = self.element_ids(&values)?;
         drop(values);
         self.check_cancelled()?;
-        let mut distinct = stream.distinct(&lying, &ids, own.count())?;
+        let mut distinct = stream.distinct(&spans, &ids, own.count())?;
         // The indexed side's id of each probe id.
         let known = stream.scatter(&ids, &known, own.count())?;
         drop(ids);
-        distinct.words = match (&lying.groups, &domain.grouped) {
+        distinct.words = match (&spans.groups, &domain.grouped) {
             (Some((groups, _)), Some(of_groups)) => {
                 let numbers = Some(memory(&known)?);
                 let keys = stream.grouped_words(&distinct.words, groups, numbers)?;
@@ -213,7 +213,7 @@ impl CudaDevice {
             _ => stream.recode(&distinct.words, &known, domain.ids.count(), None)?,
         };
         self.check_cancelled()?;
-        let sets = stream.arrange(&lying, distinct, &domain.ranks)?;
+        let sets = stream.arrange(&spans, distinct, &domain.ranks)?;
         stream.share_equal_sets(sets).map(Some)
     }
 }

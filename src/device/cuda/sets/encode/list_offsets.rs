@@ -67,18 +67,18 @@ impl CudaDevice {
         }
         let (starts, counts, longest) = stream.send_spans(&lists, rows)?;
         let Some(kept) = kept else {
-            let lying = ListSpans {
+            let spans = ListSpans {
                 rows: stream.sequence(0, rows)?,
                 groups: None,
                 starts,
                 counts,
                 longest,
             };
-            return Ok((values, lying));
+            return Ok((values, spans));
         };
         let rows = stream.select(&kept, rows, None)?;
         let of_rows = |words: &Memory| stream.gather_values(words, memory(&rows)?, rows.len(), 4);
-        let lying = ListSpans {
+        let spans = ListSpans {
             groups: match groups {
                 Some((ids, count)) => Some((of_rows(memory(ids)?)?, count)),
                 None => None,
@@ -88,7 +88,7 @@ impl CudaDevice {
             rows,
             longest,
         };
-        Ok((values, lying))
+        Ok((values, spans))
     }
 }
 

@@ -87,16 +87,16 @@ impl Stream {
     /// Words of (set, id) in the order of the lists; ids are below `universe`, or none.
     pub(crate) fn words_of(
         self: &Arc<Self>,
-        lying: &ListSpans,
+        spans: &ListSpans,
         ids: &Buffer<u32>,
         universe: usize,
     ) -> Result<Words> {
-        let sets = lying.rows.len();
-        let (of_entries, offsets, total) = self.entries(&lying.counts, sets)?;
+        let sets = spans.rows.len();
+        let (of_entries, offsets, total) = self.entries(&spans.counts, sets)?;
         let words = self.words(Packing::of(sets, universe), total)?;
         let given = words.structure();
         let args = (
-            (&lying.starts).into(),
+            (&spans.starts).into(),
             memory(ids)?.into(),
             (&offsets).into(),
             (&of_entries).into(),
@@ -111,12 +111,12 @@ impl Stream {
     /// Words of (set, id), sorted, without duplicates, and the order of the sets.
     pub(crate) fn distinct(
         self: &Arc<Self>,
-        lying: &ListSpans,
+        spans: &ListSpans,
         ids: &Buffer<u32>,
         universe: usize,
     ) -> Result<Distinct> {
-        let len = lying.rows.len();
-        let words = self.words_of(lying, ids, universe)?;
+        let len = spans.rows.len();
+        let words = self.words_of(spans, ids, universe)?;
         let words = self.sorted_words(words, Packing::all)?;
         let words = self.without_duplicates(words)?;
 
@@ -125,22 +125,22 @@ impl Stream {
         let args = ((&offsets).into(), (len as u32).into(), (&sizes).into());
         // SAFETY: `offsets` holds one word more than `sizes`.
         unsafe { self.launch(kernels::SET_ENCODE_SIZES, Shape::rows(len), &args)? };
-        let order = self.sets_in_order(lying, &sizes)?;
+        let order = self.sets_in_order(spans, &sizes)?;
         Ok(Distinct { words, order })
     }
 
     /// The order of sets of these sizes.
     pub(crate) fn sets_in_order(
         self: &Arc<Self>,
-        lying: &ListSpans,
+        spans: &ListSpans,
         sizes: &Memory,
     ) -> Result<Order> {
-        let len = lying.rows.len();
-        let groups = lying
+        let len = spans.rows.len();
+        let groups = spans
             .groups
             .as_ref()
             .map(|(ids, count)| (ids, *count as usize));
-        let (order, by_group) = self.in_order(groups, sizes, len, lying.longest as usize)?;
+        let (order, by_group) = self.in_order(groups, sizes, len, spans.longest as usize)?;
         Ok(Order {
             sizes: self.gather_values(sizes, memory(&order)?, len, 4)?,
             places: self.scatter(&order, &self.sequence(0, len)?, len)?,
@@ -298,7 +298,7 @@ impl Stream {
     /// The encoded sets: in order, elements by `ranks`.
     pub(crate) fn arrange(
         self: &Arc<Self>,
-        lying: &ListSpans,
+        spans: &ListSpans,
         distinct: Distinct,
         ranks: &Ranks,
     ) -> Result<Sets> {
@@ -315,22 +315,22 @@ impl Stream {
         let shape = Shape::rows(entries);
         // SAFETY: both hold `entries` words.
         unsafe { self.launch(kernels::SET_ENCODE_ELEMENTS, shape, &args)? };
-        let offsets = self.upper_offsets(&words, lying.rows.len())?;
-        self.sets_of(lying, order, offsets, elements, entries)
+        let offsets = self.upper_offsets(&words, spans.rows.len())?;
+        self.sets_of(spans, order, offsets, elements, entries)
     }
 
     /// Encoded sets from their order and elements; rows are gathered.
     pub(crate) fn sets_of(
         self: &Arc<Self>,
-        lying: &ListSpans,
+        spans: &ListSpans,
         order: Order,
         offsets: Memory,
         elements: Memory,
         entries: usize,
     ) -> Result<Sets> {
-        let len = lying.rows.len();
+        let len = spans.rows.len();
         let in_order = memory(&order.order)?;
-        let rows = self.gather_values(memory(&lying.rows)?, in_order, len, 4)?;
+        let rows = self.gather_values(memory(&spans.rows)?, in_order, len, 4)?;
         Ok(Sets {
             rows: Buffer::cuda(rows, len),
             members: None,

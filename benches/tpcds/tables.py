@@ -2,7 +2,7 @@
 """The tables of TPC-DS as Parquet files, for `cargo bench --bench tpcds`: made by the generator in DuckDB's extension.
 
     pip install duckdb==1.5.5 duckdb-extension-tpcds==1.5.5        # requirements of this script; the crate depends on neither
-    python3 scripts/tpcds_tables.py --scale 1 --out target/tpcds   # 0.3 GB at scale factor 1
+    python3 benches/tpcds/tables.py --scale 1 --out target/tpcds   # 0.3 GB at scale factor 1
 
 Writes <out>/<table>/<table>.parquet for each table, and the scale factor to <out>/scale.
 """

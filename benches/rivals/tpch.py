@@ -3,7 +3,7 @@
 
     cargo bench --bench tpch -- --large --parquet target/tpch      # writes the tables, as folders of Parquet files, and measures
     pip install duckdb==2.0.0                                      # a requirement of this script; the crate depends on none
-    python3 scripts/rivals_tpch.py --tables target/tpch
+    python3 benches/rivals/tpch.py --tables target/tpch
 
 Two ways, as in the bench: the tables loaded before (`memory`), and read from the files by each query (`parquet`). For both, `first_ms`
 is the first run of a query, and `ms` the median of the others. What is timed is the query from its text to the last row.
@@ -19,7 +19,7 @@ import pathlib
 import statistics
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLES = ["nation", "region", "part", "supplier", "partsupp", "customer", "orders", "lineitem"]
 
 

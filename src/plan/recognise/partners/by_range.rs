@@ -1,41 +1,42 @@
-//! From a limit of partners to [`Partners`]: which order of the build side tells the partners that a row keeps, or why none does.
+//! From a limit of partners to [`Partners`]: which order of the build side tells the partners that a row keeps.
 
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::{JoinSide, JoinType};
+use datafusion::common::JoinType;
 use datafusion::error::Result;
 use datafusion::functions::math::abs::AbsFunc;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column};
-use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr};
-use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 
 use crate::ir::partners::{Distance, PartnerLimit, Which};
 use crate::ir::side::Side;
 use crate::plan::recognise::condition::Condition;
 use crate::plan::recognise::join_source::{JoinSource, PartnerSource};
 use crate::plan::recognise::key_types::is_orderable;
+use crate::plan::recognise::partners::pair_values::{expression, partner_key};
+use crate::plan::recognise::set_value::side_of;
 use crate::plan::recognise::sides::map_columns;
 use crate::spec::guard::Guard;
 use crate::spec::join::SideInput;
-use crate::spec::partners::{PartnerKey, Partners};
+use crate::spec::partners::{BestPartners, Partners};
 
 type Expr = Arc<dyn PhysicalExpr>;
 
 /// A limit of partners as a device keeps it.
 #[derive(Debug)]
 pub(crate) struct KeptPartners {
-    pub(crate) partners: Partners,
-    /// If no row may have more than the limit.
-    pub(crate) keys: Option<Vec<PartnerKey>>,
+    /// If a range of one column tells which partners a row keeps.
+    pub(crate) partners: Option<Partners>,
+    /// If a row may have more of them than it keeps.
+    pub(crate) best: Option<BestPartners>,
     /// Conditions on the values under which the order is that of the query.
     pub(crate) guards: Vec<Guard>,
 }
 
 /// `None` if a range of one column does not tell which partners of a row are kept. Adds the columns that it needs to the sides' inputs.
-pub(crate) fn kept_partners(
+pub(super) fn by_range(
     source: &JoinSource,
     wanted: &PartnerSource,
     condition: &Condition,
@@ -84,12 +85,17 @@ pub(crate) fn kept_partners(
         return Ok(None);
     }
     let keys = wanted.keys.iter().map(|key| partner_key(key, left, right));
-    let keys = match wanted.is_final {
-        true => Some(keys.collect::<Result<_>>()?),
+    let best = match wanted.is_final {
+        true => Some(BestPartners {
+            most: wanted.most,
+            with_ties: false,
+            display: String::new(),
+            keys: keys.collect::<Result<_>>()?,
+        }),
         false => None,
     };
     Ok(Some(KeptPartners {
-        partners: Partners {
+        partners: Some(Partners {
             limit: PartnerLimit {
                 most: wanted.most,
                 which,
@@ -97,8 +103,8 @@ pub(crate) fn kept_partners(
             },
             column,
             centre,
-        },
-        keys,
+        }),
+        best,
         guards,
     }))
 }
@@ -249,14 +255,6 @@ fn is_lesser(key: &PhysicalSortExpr, column: usize, left: &SideInput) -> bool {
             .is_ok_and(|t| !t.is_floating())
 }
 
-/// The expression of a column of a side.
-fn expression(input: &SideInput, column: usize) -> Expr {
-    match column.checked_sub(input.plan_columns()) {
-        Some(evaluated) => Arc::clone(&input.expressions[evaluated]),
-        None => Arc::new(Column::new(input.plan().field(column).name(), column)),
-    }
-}
-
 /// Whether two expressions have the same order: one is the other, but for casts to wider integers, or from times to integers.
 fn is_same_value(a: &Expr, b: &Expr, input: &SideInput) -> Result<bool> {
     let (a, b) = (narrowest(a, input)?, narrowest(b, input)?);
@@ -308,51 +306,4 @@ fn integer_range(data_type: &DataType) -> Option<(i128, i128)> {
         DataType::Int64 => (i64::MIN.into(), i64::MAX.into()),
         _ => return None,
     })
-}
-
-/// The one side whose columns an expression over the joined columns reads.
-fn side_of(expr: &Expr, of_left: usize) -> Option<Side> {
-    let mut sides =
-        collect_columns(expr)
-            .into_iter()
-            .map(|column| match column.index() < of_left {
-                true => Side::Left,
-                false => Side::Right,
-            });
-    let side = sides.next()?;
-    sides.all(|other| other == side).then_some(side)
-}
-
-/// A key of the order, to be evaluated on pairs.
-fn partner_key(key: &PhysicalSortExpr, left: &SideInput, right: &SideInput) -> Result<PartnerKey> {
-    Ok(PartnerKey {
-        value: over_pairs(&key.expr, left, right)?,
-        options: key.options,
-    })
-}
-
-/// An expression over the columns of the unprojected join, to be evaluated on pairs.
-pub(crate) fn over_pairs(expr: &Expr, left: &SideInput, right: &SideInput) -> Result<JoinFilter> {
-    let of_left = left.plan_columns();
-    let columns: Vec<usize> = {
-        let mut columns: Vec<usize> = collect_columns(expr).iter().map(Column::index).collect();
-        columns.sort_unstable();
-        columns
-    };
-    let mut fields = vec![];
-    let mut indices = vec![];
-    for column in &columns {
-        let (side, input, index) = match column.checked_sub(of_left) {
-            None => (JoinSide::Left, left, *column),
-            Some(index) => (JoinSide::Right, right, index),
-        };
-        fields.push(input.plan().field(index).clone().with_nullable(true));
-        indices.push(ColumnIndex { index, side });
-    }
-    let expr = map_columns(expr, |column| {
-        let at = columns.partition_point(|known| *known < column.index());
-        Column::new(column.name(), at)
-    })?;
-    let schema = Arc::new(arrow::datatypes::Schema::new(fields));
-    Ok(JoinFilter::new(expr, indices, schema))
 }

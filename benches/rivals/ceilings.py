@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a GPU machine allows at most: device copy, random gather, copies over the bus, copies through staging memory.
 
-Needs CuPy. Prints one line each; the shares of docs/performance/log.md are of these figures, measured in the same run.
+Needs CuPy. Prints one line each; the shares in docs/performance/log-theta.md are of these figures, measured in the same run.
 """
 
 import os

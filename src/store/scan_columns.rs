@@ -1,10 +1,10 @@
-//! [`Found`]: the columns that a store brought to the device for a scan.
+//! [`ScanColumns`]: the columns that a store brought to the device for a scan.
 
 use crate::store::kept_column::KeptColumn;
 
 /// Some columns of a scan, on the device.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct ScanColumns {
     pub columns: Vec<KeptColumn>,
     /// Bytes of those that were stored before.
     pub hit_bytes: u64,

@@ -43,16 +43,17 @@ pub(crate) enum GuardExpr {
         high: i128,
     },
     Finite(Side, Expr),
+    NotNull(Side, Expr),
 }
 
 /// `first - second` or `first + second`, each of its own side.
-struct Mixed {
-    first: (Side, Expr),
-    second: (Side, Expr),
-    subtract: bool,
+pub(super) struct Mixed {
+    pub(super) first: (Side, Expr),
+    pub(super) second: (Side, Expr),
+    pub(super) subtract: bool,
     /// Inside `abs`.
-    absolute: bool,
-    data_type: DataType,
+    pub(super) absolute: bool,
+    pub(super) data_type: DataType,
 }
 
 /// `None` when the conjunct has no such form.
@@ -137,7 +138,7 @@ fn mixed(filter: &JoinFilter, expr: &Expr) -> Result<Option<Mixed>> {
 }
 
 /// The operand of casts that change no value: from one integer type to a wider one.
-fn without_widening(filter: &JoinFilter, expr: &Expr) -> Result<Expr> {
+pub(super) fn without_widening(filter: &JoinFilter, expr: &Expr) -> Result<Expr> {
     let Some(cast) = expr.downcast_ref::<CastExpr>() else {
         return Ok(Arc::clone(expr));
     };
@@ -152,7 +153,7 @@ fn without_widening(filter: &JoinFilter, expr: &Expr) -> Result<Expr> {
     }
 }
 
-fn integer_range(data_type: &DataType) -> Option<(i128, i128)> {
+pub(super) fn integer_range(data_type: &DataType) -> Option<(i128, i128)> {
     Some(match data_type {
         DataType::Int8 => (i8::MIN.into(), i8::MAX.into()),
         DataType::Int16 => (i16::MIN.into(), i16::MAX.into()),
@@ -167,7 +168,7 @@ fn integer_range(data_type: &DataType) -> Option<(i128, i128)> {
 }
 
 /// Integers and decimals: all moved to one side in 128 bits.
-fn exact(
+pub(super) fn exact(
     mixed: Mixed,
     op: Comparison,
     limit: &Expr,
@@ -219,17 +220,13 @@ fn exact(
             }
         }
     }
-    let guards = integer_range(&mixed.data_type)
-        .map(|(low, high)| GuardExpr::NoOverflow {
-            first: mixed.first,
-            second: mixed.second,
-            subtract: mixed.subtract,
-            // The least integer has no absolute value.
-            low: low + i128::from(mixed.absolute),
-            high,
-        })
-        .into_iter()
-        .collect();
+    let range = integer_range(&mixed.data_type);
+    let guards = range.map(|(low, high)| {
+        // The least integer has no absolute value.
+        let low = low + i128::from(mixed.absolute);
+        no_overflow([mixed.first, mixed.second], mixed.subtract, (low, high))
+    });
+    let guards = guards.into_iter().collect();
     Ok(Some(Rewritten {
         comparisons,
         guards,
@@ -237,8 +234,22 @@ fn exact(
     }))
 }
 
+pub(super) fn no_overflow(
+    [first, second]: [(Side, Expr); 2],
+    subtract: bool,
+    (low, high): (i128, i128),
+) -> GuardExpr {
+    GuardExpr::NoOverflow {
+        first,
+        second,
+        subtract,
+        low,
+        high,
+    }
+}
+
 /// Floats: bounds that rounding cannot make too narrow.
-fn floats(mixed: Mixed, op: Comparison, limit: &Expr) -> Result<Option<Rewritten>> {
+pub(super) fn floats(mixed: Mixed, op: Comparison, limit: &Expr) -> Result<Option<Rewritten>> {
     let Some(literal) = limit.downcast_ref::<Literal>() else {
         return Ok(None);
     };

@@ -1,0 +1,286 @@
+//! Rewriting conditions on the length of an overlap: `least(a.stop, b.stop) - greatest(a.start, b.start) >= c`, and
+//! `least(a.stop, b.stop) > greatest(a.start, b.start)`.
+//!
+//! The least difference of an end and a beginning decides, so the condition is that all four differences satisfy it. Two of them are of one
+//! interval each, which has no key if it is too short; the other two are differences of the sides, as in a band join ([`band`](super::band)).
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::functions::core::greatest::GreatestFunc;
+use datafusion::functions::core::least::LeastFunc;
+use datafusion::logical_expr::{Operator, ScalarUDFImpl};
+use datafusion::physical_expr::expressions::{BinaryExpr, CaseExpr, CastExpr, Literal};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_plan::joins::utils::JoinFilter;
+
+use crate::ir::comparison::Comparison;
+use crate::ir::side::Side;
+use crate::plan::recognise::rewrites::band::{
+    GuardExpr, Mixed, Rewritten, exact, floats, integer_range, no_overflow, without_widening,
+};
+use crate::plan::recognise::sides::{comparison_of, on_side, side_of};
+
+type Expr = Arc<dyn PhysicalExpr>;
+
+/// An expression of each side, over its columns.
+struct Both {
+    left: Expr,
+    right: Expr,
+}
+
+/// The ends and the beginnings of both sides' intervals, and the least difference that matches.
+struct OverlapLength {
+    stops: Both,
+    starts: Both,
+    op: Comparison,
+    least: Expr,
+    /// Whether the query subtracts, so that a difference may wrap.
+    subtracts: bool,
+    /// What the query adds to the difference.
+    added: i64,
+    data_type: DataType,
+}
+
+/// `None` when the conjunct has no such form.
+pub(crate) fn rewrite(filter: &JoinFilter, conjunct: &Expr) -> Result<Option<Rewritten>> {
+    let Some(condition) = overlap_length(filter, conjunct)? else {
+        return Ok(None);
+    };
+    let ends = |side: Side| match side {
+        Side::Left => (&condition.starts.left, &condition.stops.left),
+        Side::Right => (&condition.starts.right, &condition.stops.right),
+    };
+    let is_float = condition.data_type.is_floating();
+    let mut comparisons = vec![];
+    let mut guards = vec![];
+    for side in [Side::Left, Side::Right] {
+        let (start, stop) = ends(side);
+        let (other_start, _) = ends(side.other());
+        let mixed = Mixed {
+            first: (side, Arc::clone(stop)),
+            second: (side.other(), Arc::clone(other_start)),
+            subtract: true,
+            absolute: false,
+            data_type: condition.data_type.clone(),
+        };
+        let rewritten = match is_float {
+            true => floats(mixed, condition.op, &condition.least)?,
+            false => exact(mixed, condition.op, &condition.least, filter)?,
+        };
+        let Some(rewritten) = rewritten else {
+            return Ok(None);
+        };
+        for (of_left, op, of_right) in rewritten.comparisons {
+            comparisons.push(match is_float {
+                true => (of_left, op, of_right),
+                // An interval that is too short has neither a beginning nor an end.
+                false => (
+                    condition.if_long_enough(ends(Side::Left), of_left)?,
+                    op,
+                    condition.if_long_enough(ends(Side::Right), of_right)?,
+                ),
+            });
+        }
+        // The functions pass over NULLs.
+        for end in [start, stop] {
+            guards.push(GuardExpr::NotNull(side, Arc::clone(end)));
+        }
+        match (is_float, condition.subtracts) {
+            (true, _) => guards.extend(rewritten.guards),
+            (false, true) => {
+                for (of, begins) in [(side, start), (side.other(), other_start)] {
+                    let ends = [(side, Arc::clone(stop)), (of, Arc::clone(begins))];
+                    let range = condition.range();
+                    guards.extend(range.map(|range| no_overflow(ends, true, range)));
+                }
+            }
+            // Nothing is subtracted by the query.
+            (false, false) => {}
+        }
+    }
+    Ok(Some(Rewritten {
+        comparisons,
+        guards,
+        exact: !is_float,
+    }))
+}
+
+impl OverlapLength {
+    /// The differences of integers that do not wrap in the query.
+    fn range(&self) -> Option<(i128, i128)> {
+        let (low, high) = integer_range(&self.data_type)?;
+        let added = i128::from(self.added);
+        Some((low - added.min(0), high - added.max(0)))
+    }
+
+    /// A key of intervals that are long enough themselves; NULL, which matches nothing, of others.
+    fn if_long_enough(&self, (start, stop): (&Expr, &Expr), key: Expr) -> Result<Expr> {
+        // In 128 bits nothing wraps.
+        let wide = |e: &Expr| -> Expr {
+            let exact = match &self.data_type {
+                DataType::Decimal128(_, scale) => DataType::Decimal128(37, *scale),
+                _ => DataType::Decimal128(20, 0),
+            };
+            Arc::new(CastExpr::new(Arc::clone(e), exact, None))
+        };
+        let op = match self.op {
+            Comparison::Gt => Operator::Gt,
+            _ => Operator::GtEq,
+        };
+        let scale = match &self.data_type {
+            DataType::Decimal128(_, scale) => *scale,
+            _ => 0,
+        };
+        let common = DataType::Decimal128(38, scale);
+        let alike = |e: Expr| -> Expr { Arc::new(CastExpr::new(e, common.clone(), None)) };
+        let difference = BinaryExpr::new(wide(stop), Operator::Minus, wide(start));
+        let is_long = BinaryExpr::new(
+            alike(Arc::new(difference)),
+            op,
+            alike(Arc::clone(&self.least)),
+        );
+        let case = CaseExpr::try_new(None, vec![(Arc::new(is_long), key)], None)?;
+        Ok(Arc::new(case))
+    }
+}
+
+fn overlap_length(filter: &JoinFilter, conjunct: &Expr) -> Result<Option<OverlapLength>> {
+    let Some(binary) = conjunct.downcast_ref::<BinaryExpr>() else {
+        return Ok(None);
+    };
+    let Some(op) = comparison_of(*binary.op()) else {
+        return Ok(None);
+    };
+    for (greater, op, less) in [
+        (binary.left(), op, binary.right()),
+        (binary.right(), op.swap(), binary.left()),
+    ] {
+        if !matches!(op, Comparison::Gt | Comparison::GtEq) {
+            continue;
+        }
+        let (greater, less) = (
+            without_widening(filter, greater)?,
+            without_widening(filter, less)?,
+        );
+        let (greater, added) = match less.downcast_ref::<Literal>() {
+            Some(_) => without_addend(filter, &greater)?,
+            None => (greater, 0),
+        };
+        let (stops, starts, least, subtracts) = match greater.downcast_ref::<BinaryExpr>() {
+            Some(difference) if *difference.op() == Operator::Minus && less.is::<Literal>() => {
+                let Some(least) = less_by(&less, added) else {
+                    continue;
+                };
+                let sides = (difference.left(), difference.right());
+                (Arc::clone(sides.0), Arc::clone(sides.1), least, true)
+            }
+            Some(_) => continue,
+            None => {
+                let zero = ScalarValue::new_zero(&greater.data_type(filter.schema())?);
+                let Ok(zero) = zero else {
+                    continue;
+                };
+                (greater, less, Arc::new(Literal::new(zero)) as Expr, false)
+            }
+        };
+        let both = (
+            of_both::<LeastFunc>(filter, &stops)?,
+            of_both::<GreatestFunc>(filter, &starts)?,
+        );
+        let (Some((stops, of_stops)), Some((starts, of_starts))) = both else {
+            continue;
+        };
+        let is_plain = |t: &DataType| {
+            let decimal = matches!(t, DataType::Decimal128(p, _) if *p <= 37);
+            let float = matches!(t, DataType::Float32 | DataType::Float64);
+            t.is_integer() || decimal || float
+        };
+        if of_stops != of_starts || !is_plain(&of_stops) {
+            continue;
+        }
+        return Ok(Some(OverlapLength {
+            stops,
+            starts,
+            op,
+            least,
+            subtracts,
+            added,
+            data_type: of_stops,
+        }));
+    }
+    Ok(None)
+}
+
+/// A sum without the whole number that is added to it or subtracted from it, such as the 1 of closed intervals; and this number.
+fn without_addend(filter: &JoinFilter, expr: &Expr) -> Result<(Expr, i64)> {
+    let none = (Arc::clone(expr), 0);
+    let Some(sum) = expr.downcast_ref::<BinaryExpr>() else {
+        return Ok(none);
+    };
+    let by = |literal: &Expr| {
+        let literal = literal.downcast_ref::<Literal>()?.value();
+        let is_whole = literal.data_type().is_integer();
+        match literal.cast_to(&DataType::Int64) {
+            Ok(ScalarValue::Int64(Some(by))) if is_whole && by.abs() < 1 << 31 => Some(by),
+            _ => None,
+        }
+    };
+    let is_whole = expr.data_type(filter.schema())?.is_integer();
+    let found = match sum.op() {
+        _ if !is_whole => None,
+        Operator::Plus => by(sum.right())
+            .map(|by| (sum.left(), by))
+            .or_else(|| by(sum.left()).map(|by| (sum.right(), by))),
+        Operator::Minus => by(sum.right()).map(|by| (sum.left(), -by)),
+        _ => None,
+    };
+    Ok(match found {
+        Some((inner, by)) => (without_widening(filter, inner)?, by),
+        None => none,
+    })
+}
+
+/// A literal less a whole number; `None` if it is no integer of 64 bits, unless there is nothing to subtract.
+fn less_by(literal: &Expr, by: i64) -> Option<Expr> {
+    if by == 0 {
+        return Some(Arc::clone(literal));
+    }
+    let value = literal.downcast_ref::<Literal>()?.value();
+    match value.cast_to(&DataType::Int64) {
+        Ok(ScalarValue::Int64(Some(value))) if value.abs() < 1 << 62 => {
+            let least = ScalarValue::Int64(Some(value - by));
+            Some(Arc::new(Literal::new(least)))
+        }
+        _ => None,
+    }
+}
+
+/// The arguments of a call of `F`, one of each side, and their type.
+fn of_both<F: ScalarUDFImpl + 'static>(
+    filter: &JoinFilter,
+    expr: &Expr,
+) -> Result<Option<(Both, DataType)>> {
+    let call = ScalarFunctionExpr::try_downcast_func::<F>(expr.as_ref());
+    let Some([first, second]) = call.map(ScalarFunctionExpr::args) else {
+        return Ok(None);
+    };
+    let (left, right) = match (side_of(filter, first), side_of(filter, second)) {
+        (Some(Side::Left), Some(Side::Right)) => (first, second),
+        (Some(Side::Right), Some(Side::Left)) => (second, first),
+        _ => return Ok(None),
+    };
+    let data_type = expr.data_type(filter.schema())?;
+    for side in [left, right] {
+        if side.data_type(filter.schema())? != data_type {
+            return Ok(None);
+        }
+    }
+    let both = Both {
+        left: on_side(filter, left)?,
+        right: on_side(filter, right)?,
+    };
+    Ok(Some((both, data_type)))
+}
