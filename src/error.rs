@@ -17,6 +17,8 @@ pub(crate) enum BowtieError {
     /// and other queries may give some back.
     OutOfDeviceMemory {
         what: &'static str,
+        /// The node that asked, once the error has left its step.
+        operator: Option<&'static str>,
         requested: u64,
         in_use: u64,
         limit: u64,
@@ -103,6 +105,18 @@ const LEAST_FREE_SHARE: u64 = 8;
 const MOST_SPLITS: u64 = 64;
 
 impl BowtieError {
+    /// The error with the name of the node whose step failed, where users look for it.
+    pub(crate) fn in_operator(mut self, name: &'static str) -> Self {
+        match &mut self {
+            Self::OutOfDeviceMemory { operator, .. } => {
+                operator.get_or_insert(name);
+            }
+            Self::Internal(message) => *message = format!("{message} in {name}"),
+            _ => {}
+        }
+        self
+    }
+
     /// Whether the same work may succeed on fewer rows.
     pub(crate) fn is_divisible(&self) -> bool {
         matches!(
@@ -177,17 +191,21 @@ impl fmt::Display for BowtieError {
         match self {
             Self::OutOfDeviceMemory {
                 what,
+                operator,
                 requested,
                 in_use,
                 limit,
                 limit_of,
             } => {
                 let (place, remedy) = limit_of.words();
+                let of = operator
+                    .map(|name| format!(" of {name}"))
+                    .unwrap_or_default();
                 let [requested, in_use, limit] =
                     [requested, in_use, limit].map(|bytes| human_readable_size(to_usize(*bytes)));
                 write!(
                     f,
-                    "bowtie: device memory exhausted: {what} needs {requested} while {in_use} of {limit} are reserved {place}; {remedy}"
+                    "bowtie: device memory exhausted: {what}{of} needs {requested} while {in_use} of {limit} are reserved {place}; {remedy}"
                 )
             }
             Self::MustSplit {
@@ -279,6 +297,7 @@ mod tests {
         let beside = |in_use, requested, limit| {
             let error = BowtieError::OutOfDeviceMemory {
                 what: "matches",
+                operator: None,
                 requested,
                 in_use,
                 limit,
@@ -305,6 +324,7 @@ mod tests {
         let told = |limit_of| {
             let error = BowtieError::OutOfDeviceMemory {
                 what: "matches",
+                operator: None,
                 requested: 3 << 20,
                 in_use: 6 << 20,
                 limit: 8 << 20,
@@ -331,6 +351,40 @@ mod tests {
             format!(
                 "{frame} and the GPU has no more free; end other processes that use it, {rest}"
             )
+        );
+    }
+
+    #[test]
+    fn errors_name_the_operator_whose_step_failed() {
+        let refused = BowtieError::OutOfDeviceMemory {
+            what: "match counts",
+            operator: None,
+            requested: 3 << 20,
+            in_use: 6 << 20,
+            limit: 8 << 20,
+            limit_of: LimitOf::Device,
+        };
+        let refused = refused.in_operator("BowtieJoinExec");
+        assert!(refused.is_transient());
+        let text = refused.in_operator("BowtieDownloadExec").to_string();
+        assert!(
+            text.starts_with(
+                "bowtie: device memory exhausted: match counts of BowtieJoinExec needs 3.0 MB"
+            ),
+            "{text}"
+        );
+        let defect = BowtieError::Internal("a tile without a request".into());
+        let text = defect.in_operator("BowtieJoinExec").to_string();
+        assert!(
+            text.starts_with(
+                "bowtie: internal error: a tile without a request in BowtieJoinExec; please"
+            ),
+            "{text}"
+        );
+        let other = BowtieError::Device("it failed".into());
+        assert_eq!(
+            other.in_operator("BowtieJoinExec").to_string(),
+            "bowtie: it failed"
         );
     }
 

@@ -237,6 +237,7 @@ impl Budget {
     ) -> BowtieError {
         BowtieError::OutOfDeviceMemory {
             what,
+            operator: None,
             requested,
             in_use,
             limit: self.limit,

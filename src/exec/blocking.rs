@@ -9,6 +9,7 @@ use datafusion::error::{DataFusionError, Result};
 
 use crate::device::trace::{self, Lane, Scope};
 use crate::device::tracing_spans::Step;
+use crate::error::BowtieError;
 use crate::exec::metrics::DeviceMetrics;
 
 /// Starts `work` on a blocking thread.
@@ -66,12 +67,21 @@ pub(crate) async fn blocking<R: Send + 'static, T: Send + 'static>(
     }))
     .await?;
     timer.done();
-    Ok((run, made?))
+    Ok((run, made.map_err(of_operator)?))
 }
 
 /// Runs `work` on a blocking thread, without a metric.
 pub(crate) async fn blocking_task<T: Send + 'static>(
     work: impl FnOnce() -> crate::error::Result<T> + Send + 'static,
 ) -> Result<T> {
-    Ok(joined(spawn_blocking(work)).await??)
+    let made = joined(spawn_blocking(work)).await?;
+    Ok(made.map_err(of_operator)?)
+}
+
+/// The error of a step, which no one retries any more, with the name of the node that this thread works for.
+fn of_operator(error: BowtieError) -> BowtieError {
+    match trace::current() {
+        Some(scope) => error.in_operator(scope.operator),
+        None => error,
+    }
 }

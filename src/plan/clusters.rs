@@ -21,10 +21,10 @@ use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::options::Offload;
 use crate::plan::device_plan::{device_node, downloaded};
 use crate::plan::explain::decision::Decision;
-use crate::plan::query_ends::{FINISHED_ON_HOST, Origin, not_on_device, origin_of};
+use crate::plan::query_ends::{EndDecline, FINISHED_ON_HOST, Origin, origin_of};
 use crate::plan::recognise::candidate::NodeId;
 use crate::plan::recognise::key_types::is_orderable;
-use crate::plan::rewrite::Rewrite;
+use crate::plan::rewrite::{Rewrite, log_declined};
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -56,7 +56,9 @@ impl Rewrite<'_> {
     pub(crate) fn clusters(&mut self, id: NodeId) -> Result<Plan> {
         let below = self.unchanged(id)?;
         let outcome = self.clusters_on_device(id, &below)?;
+        let outcome = self.declined_end(id, outcome)?;
         let plan = &self.plan.node(id).plan;
+        log_declined(plan.name(), outcome.as_ref().err());
         self.recorder.decided(id, || {
             let children = plan.children();
             Decision::of_end(
@@ -72,37 +74,45 @@ impl Rewrite<'_> {
         Ok(outcome.unwrap_or(below))
     }
 
-    fn clusters_on_device(&mut self, id: NodeId, above: &Plan) -> Result<Result<Plan, Decline>> {
+    fn clusters_on_device(&mut self, id: NodeId, above: &Plan) -> Result<Result<Plan, EndDecline>> {
         let (Some(clusters), [input]) = (
             above.downcast_ref::<ClustersExec>(),
             &self.plan.node(id).inputs[..],
         ) else {
-            return Ok(Decline::because("it does not have exactly one input"));
+            return Ok(EndDecline::because("it does not have exactly one input"));
         };
         // The device is asked for only if there may be something on it.
         if !has_download(clusters.input()) {
-            return Ok(Decline::because(ON_HOST));
+            return Ok(EndDecline::because(ON_HOST));
         }
         let spec = clusters.spec();
         if !is_exact(&spec.data_type) {
-            return Ok(Decline::because(format!(
+            let decline = Decline(format!(
                 "ids of type {} are clustered on the host alone",
                 spec.data_type
-            )));
+            ));
+            return Ok(Err(EndDecline {
+                decline,
+                is_unsupported: self.reads_downloaded(*input, clusters.input()),
+            }));
         }
         let device = self.device()?;
         if !device.is_gpu() && self.policy.options.offload != Offload::Force {
-            return Ok(Decline::because(BY_CPU));
+            return Ok(EndDecline::because(BY_CPU));
         }
         let mut steps = vec![];
         let pairs =
             self.transfers(&device, &mut steps)
                 .resident(*input, clusters.input(), Role::Sorted)?;
         let Some(pairs) = pairs else {
-            return Ok(Err(not_on_device(&steps, ON_HOST)));
+            return Ok(Err(self.not_on_device(
+                &steps,
+                (*input, clusters.input()),
+                ON_HOST,
+            )));
         };
         if origin_of(&pairs) == Origin::Host {
-            return Ok(Decline::because(FINISHED_ON_HOST));
+            return Ok(EndDecline::because(FINISHED_ON_HOST));
         }
         let operator = ClustersOperator(Arc::new(spec.clone()));
         let clusters = device_node(operator, vec![pairs], &device)?;

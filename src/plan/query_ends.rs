@@ -34,10 +34,10 @@ use crate::options::Offload;
 use crate::plan::choose::distinct::are_few;
 use crate::plan::device_plan::{device_node, downloaded};
 use crate::plan::explain::decision::Decision;
-use crate::plan::recognise::candidate::{NodeId, SortCandidate};
+use crate::plan::recognise::candidate::{Candidate, NodeId, SortCandidate};
 use crate::plan::recognise::sort::limit_spec;
-use crate::plan::rewrite::Rewrite;
-use crate::plan::transfers::{HostStep, Why};
+use crate::plan::rewrite::{Rewrite, log_declined};
+use crate::plan::transfers::{HostStep, Why, only_partitions};
 use crate::runtime::planned_device::PlannedDevice;
 use crate::spec::rows::{Projected, ProjectionSpec};
 use crate::spec::sort::{LimitSpec, SortSpec, shown};
@@ -47,6 +47,30 @@ type Plan = Arc<dyn ExecutionPlan>;
 /// Why a sort or a limit stays where its rows are.
 const NOT_ON_DEVICE: &str =
     "its input is not on the device, and an upload only to sort gains nothing";
+
+/// Why a node at the end of a query stays DataFusion's.
+#[derive(Debug)]
+pub(crate) struct EndDecline {
+    pub(crate) decline: Decline,
+    /// Whether bowtie would run it on the device, if it could.
+    pub(crate) is_unsupported: bool,
+}
+
+impl EndDecline {
+    /// It gains nothing.
+    pub(crate) fn because<T>(reason: impl Into<String>) -> Result<T, Self> {
+        Err(Decline(reason.into()).into())
+    }
+}
+
+impl From<Decline> for EndDecline {
+    fn from(decline: Decline) -> Self {
+        Self {
+            decline,
+            is_unsupported: false,
+        }
+    }
+}
 
 /// Where the rows of a chain of device nodes come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,6 +117,7 @@ impl Rewrite<'_> {
     pub(crate) fn sort(&mut self, id: NodeId, sort: &SortCandidate) -> Result<Plan> {
         let below = self.unchanged(id)?;
         let sorted = self.sort_on_device(id, sort, &below)?;
+        let sorted = self.declined_end(id, sorted)?;
         self.record_end(id, &sorted, "sorted on the device");
         Ok(sorted.unwrap_or(below))
     }
@@ -101,6 +126,8 @@ impl Rewrite<'_> {
     pub(crate) fn limit(&mut self, id: NodeId, limit: LimitSpec) -> Result<Plan> {
         let below = self.unchanged(id)?;
         let limited = self.limit_on_device(id, limit, &below)?;
+        // Wherever it is, it costs nothing.
+        let limited = limited.map_err(|declined| declined.decline);
         self.record_end(
             id,
             &limited,
@@ -109,9 +136,69 @@ impl Rewrite<'_> {
         Ok(limited.unwrap_or(below))
     }
 
+    /// What became of a node at the end of a query.
+    ///
+    /// # Errors
+    /// Under `bowtie.strict`, of one that is not supported.
+    pub(crate) fn declined_end(
+        &self,
+        id: NodeId,
+        outcome: Result<Plan, EndDecline>,
+    ) -> Result<Result<Plan, Decline>> {
+        match outcome {
+            Ok(plan) => Ok(Ok(plan)),
+            Err(declined) => {
+                self.refuse_if_strict(id, declined.is_unsupported, &declined.decline)?;
+                Ok(Err(declined.decline))
+            }
+        }
+    }
+
+    /// Whether bowtie would run a node on the device that reads the rows of `rewritten`, which node `input` became, if it could: they come
+    /// from a device, past nodes alone that may be there, too.
+    pub(crate) fn reads_downloaded(&self, input: NodeId, rewritten: &Plan) -> bool {
+        if let Some(download) = rewritten.downcast_ref::<BowtieDownloadExec>() {
+            return self.policy.by_itself && origin_of(download.input()) != Origin::Host;
+        }
+        let node = self.plan.node(input);
+        let may_be = matches!(node.candidate, Candidate::Rows(_) | Candidate::Union);
+        let mut inputs = node.inputs.iter().zip(rewritten.children());
+        (may_be || only_partitions(rewritten))
+            && inputs.any(|(input, below)| self.reads_downloaded(*input, below))
+    }
+
+    /// Why the rows of `rewritten`, which node `input` became, are not on a device; `otherwise`: where no expression on the way keeps them
+    /// on the host.
+    pub(crate) fn not_on_device(
+        &self,
+        steps: &[HostStep],
+        (input, rewritten): (NodeId, &Plan),
+        otherwise: &str,
+    ) -> EndDecline {
+        let Some(HostStep {
+            expression, why, ..
+        }) = steps.first()
+        else {
+            return Decline(otherwise.into()).into();
+        };
+        match why {
+            Why::NotCompiled => EndDecline {
+                decline: Decline(format!(
+                    "its input is on the host, as {expression} is not supported on the device"
+                )),
+                is_unsupported: self.reads_downloaded(input, rewritten),
+            },
+            Why::ManyValues => Decline(format!(
+                "its input is on the host, as {expression} cannot be compiled, and its column may have many distinct values"
+            ))
+            .into(),
+        }
+    }
+
     /// Records what became of node `id`, for `bowtie_explain`.
     fn record_end(&self, id: NodeId, outcome: &Result<Plan, Decline>, reason: &str) {
         let plan = &self.plan.node(id).plan;
+        log_declined(plan.name(), outcome.as_ref().err());
         self.recorder.decided(id, || {
             let children = plan.children();
             Decision::of_end(
@@ -129,28 +216,38 @@ impl Rewrite<'_> {
         id: NodeId,
         sort: &SortCandidate,
         above: &Plan,
-    ) -> Result<Result<Plan, Decline>> {
+    ) -> Result<Result<Plan, EndDecline>> {
         let spec = match &sort.spec {
             Ok(spec) => spec,
-            Err(decline) => return Ok(Err(decline.clone())),
+            Err(decline) => {
+                let is_seen = self.plan.order_matters(id) || above.fetch().is_some();
+                let is_unsupported = match (&self.plan.node(id).inputs[..], &above.children()[..]) {
+                    ([input], [rewritten]) if is_seen => self.reads_downloaded(*input, rewritten),
+                    _ => false,
+                };
+                return Ok(Err(EndDecline {
+                    decline: decline.clone(),
+                    is_unsupported,
+                }));
+            }
         };
         if spec.fetch.is_none() && !self.plan.order_matters(id) {
-            return Ok(Decline::because("no node above needs its order"));
+            return Ok(EndDecline::because("no node above needs its order"));
         }
         let (device, below) = match self.input_on_device(id, above)? {
             Ok(below) => below,
             Err(decline) => return Ok(Err(decline)),
         };
         if origin_of(&below) == Origin::Host {
-            return Ok(Decline::because(FINISHED_ON_HOST));
+            return Ok(EndDecline::because(FINISHED_ON_HOST));
         }
         if let (Some(keys), [input]) = (&sort.computed, &above.children()[..])
             && self.policy.options.offload != Offload::Force
             && !are_few(input, self.statistics, keys)
         {
             let HostStep { expression, .. } = HostStep::of_many_values(id, "SortExec", keys);
-            return Ok(Decline::because(format!(
-                "its key {expression} has no program, and its column may have many distinct values"
+            return Ok(EndDecline::because(format!(
+                "its key {expression} cannot be compiled, and its column may have many distinct values"
             )));
         }
         let sorted = sort_plan(below, sort, spec.clone(), &device)?;
@@ -162,18 +259,20 @@ impl Rewrite<'_> {
         id: NodeId,
         limit: LimitSpec,
         above: &Plan,
-    ) -> Result<Result<Plan, Decline>> {
+    ) -> Result<Result<Plan, EndDecline>> {
         let (device, below) = match self.input_on_device(id, above)? {
             Ok(below) => below,
             Err(decline) => return Ok(Err(decline)),
         };
         match origin_of(&below) {
-            Origin::Host => return Ok(Decline::because(FINISHED_ON_HOST)),
+            Origin::Host => return Ok(EndDecline::because(FINISHED_ON_HOST)),
             Origin::Table => {
-                return Ok(Decline::because("few rows of a table are read on the host"));
+                return Ok(EndDecline::because(
+                    "few rows of a table are read on the host",
+                ));
             }
             Origin::Join => {
-                return Ok(Decline::because(
+                return Ok(EndDecline::because(
                     "a join ends by itself once there are enough rows",
                 ));
             }
@@ -193,17 +292,17 @@ impl Rewrite<'_> {
         &mut self,
         id: NodeId,
         above: &Plan,
-    ) -> Result<Result<(Arc<PlannedDevice>, Plan), Decline>> {
+    ) -> Result<Result<(Arc<PlannedDevice>, Plan), EndDecline>> {
         if let Err(decline) = self.policy.end(id) {
-            return Ok(Err(decline));
+            return Ok(Err(decline.into()));
         }
         let ([input], [rewritten]) = (&self.plan.node(id).inputs[..], &above.children()[..]) else {
-            return Ok(Decline::because("it does not have exactly one input"));
+            return Ok(EndDecline::because("it does not have exactly one input"));
         };
         // The device is asked for only if there may be something on it.
         let may_be = |node: &Plan| Ok(node.is::<BowtieDownloadExec>() || Table::of(node).is_some());
         if !rewritten.exists(may_be)? {
-            return Ok(Decline::because(NOT_ON_DEVICE));
+            return Ok(EndDecline::because(NOT_ON_DEVICE));
         }
         let device = self.device()?;
         let mut steps = vec![];
@@ -212,7 +311,7 @@ impl Rewrite<'_> {
                 .resident(*input, rewritten, Role::Sorted)?;
         Ok(match below {
             Some(below) => Ok((device, below)),
-            None => Err(not_on_device(&steps, NOT_ON_DEVICE)),
+            None => Err(self.not_on_device(&steps, (*input, rewritten), NOT_ON_DEVICE)),
         })
     }
 }
@@ -236,27 +335,6 @@ fn without_weaker_limit(below: Plan, limit: LimitSpec) -> Plan {
 
 pub(crate) const FINISHED_ON_HOST: &str =
     "the groups below are finished on the host, so its rows are there";
-
-/// Why rows are not on a device; `otherwise`: where no expression on the way keeps them on the host.
-pub(crate) fn not_on_device(steps: &[HostStep], otherwise: &str) -> Decline {
-    match steps.first() {
-        None => Decline(otherwise.into()),
-        Some(HostStep {
-            expression,
-            why: Why::NotCompiled,
-            ..
-        }) => Decline(format!(
-            "its input is on the host, as {expression} is not supported on the device"
-        )),
-        Some(HostStep {
-            expression,
-            why: Why::ManyValues,
-            ..
-        }) => Decline(format!(
-            "its input is on the host, as {expression} has no program, and its column may have many distinct values"
-        )),
-    }
-}
 
 /// What EXPLAIN shows of a sort or a limit; `None` for other nodes.
 pub(crate) fn end_detail(plan: &Plan) -> Option<String> {

@@ -2,6 +2,7 @@
 //! above, and no transfer between two of them.
 
 use std::cell::OnceCell;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use datafusion::error::{DataFusionError, Result};
@@ -144,6 +145,7 @@ impl Rewrite<'_> {
     fn join(&mut self, id: NodeId, join: &JoinCandidate) -> Result<Plan> {
         match self.policy.join(id, join) {
             Ok(spec) => {
+                self.refuse_unsuited_join(id, spec)?;
                 self.record_join(id, join, Ok(spec));
                 let device = self.device()?;
                 let sides = self.sides(id, spec, &device)?;
@@ -174,6 +176,7 @@ impl Rewrite<'_> {
         }
         match self.policy.aggregate(id, aggregate) {
             Ok(spec) => {
+                self.refuse_unsuited_groups(id, spec)?;
                 self.record_aggregate(id, &source, Ok(spec), separate.as_ref());
                 let device = self.device()?;
                 if let (Some(_), Some(above)) = (&separate, &aggregate.above)
@@ -219,6 +222,7 @@ impl Rewrite<'_> {
             Ok(spec) => spec,
             Err(refusal) => return Ok(Fusion::Declined(refusal.clone().declined()?)),
         };
+        self.refuse_unsuited_join(above.join, &spec.join)?;
         let name = self.plan.node(id).plan.name();
         self.recorder.decided(id, || Decision {
             detail: spec.aggregate_display.join(", "),
@@ -249,6 +253,7 @@ impl Rewrite<'_> {
             }
             None => return Ok(None),
         };
+        self.refuse_unsuited_join(above.join, join_spec)?;
         self.record_join(above.join, join, Ok(join_spec));
         let sides = self.sides(above.join, join_spec, device)?;
         let join = resident_join(sides, join_spec.clone(), device)?;
@@ -261,10 +266,59 @@ impl Rewrite<'_> {
 
     /// # Errors
     /// Under `bowtie.strict`, of a node that bowtie would offload if it could.
-    fn refuse_if_strict(&self, id: NodeId, unsupported: bool, decline: &Decline) -> Result<()> {
+    pub(crate) fn refuse_if_strict(
+        &self,
+        id: NodeId,
+        unsupported: bool,
+        decline: &Decline,
+    ) -> Result<()> {
         match self.policy.options.strict && unsupported {
             true => Err(not_offloaded(self.plan.node(id).plan.name(), decline)),
             false => Ok(()),
+        }
+    }
+
+    /// # Errors
+    /// Under `bowtie.strict`, of a join for which another strategy stands in than the option of its family asks for.
+    fn refuse_unsuited_join(&self, id: NodeId, spec: &JoinSpec) -> Result<()> {
+        let options = self.policy.options;
+        match spec.theta.strategy {
+            // Each one suits all equalities, as far as the plan tells.
+            Strategy::Equi(_) => Ok(()),
+            Strategy::Set(technique) => {
+                self.refuse_unsuited(id, "set_strategy", options.set_strategy.0, technique)
+            }
+            strategy @ (Strategy::Range | Strategy::Dominance | Strategy::Tiles) => {
+                let wanted = options.theta_strategy.0;
+                self.refuse_unsuited(id, "theta_strategy", wanted, Some(strategy))
+            }
+        }
+    }
+
+    /// # Errors
+    /// The same of an aggregation.
+    fn refuse_unsuited_groups(&self, id: NodeId, spec: &GroupSpec) -> Result<()> {
+        let wanted = self.policy.options.group_strategy.0;
+        // One group needs no strategy.
+        let wanted = wanted.filter(|_| !spec.keys.is_empty());
+        self.refuse_unsuited(id, "group_strategy", wanted, spec.strategy)
+    }
+
+    fn refuse_unsuited<S: PartialEq + Display>(
+        &self,
+        id: NodeId,
+        option: &str,
+        wanted: Option<S>,
+        chosen: Option<S>,
+    ) -> Result<()> {
+        match (wanted, chosen) {
+            (Some(wanted), Some(chosen)) if self.policy.options.strict && wanted != chosen => {
+                let node = self.plan.node(id).plan.name();
+                Err(DataFusionError::Plan(format!(
+                    "bowtie.strict = true, and bowtie.{option} = '{wanted}' does not suit {node}: '{chosen}' would stand in; SET bowtie.strict = false allows it"
+                )))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -282,6 +336,7 @@ impl Rewrite<'_> {
 
     fn record_join(&self, id: NodeId, join: &JoinCandidate, outcome: Result<&JoinSpec, &Decline>) {
         let name = self.plan.node(id).plan.name();
+        log_declined(name, outcome.err());
         self.recorder
             .decided(id, || self.decision(name, join, outcome, id));
     }
@@ -294,6 +349,7 @@ impl Rewrite<'_> {
         separate: Option<&Decline>,
     ) {
         let name = self.plan.node(id).plan.name();
+        log_declined(name, outcome.err());
         let estimate = self.policy.estimate(id);
         self.recorder.decided(id, || {
             Decision::of_aggregate(name, source, outcome, separate, self.statistics, estimate)
@@ -308,6 +364,13 @@ enum Fusion {
     Declined(Decline),
     /// The join is not offloaded.
     NoJoin,
+}
+
+/// Logs why a node falls back, for those who look at no plan.
+pub(crate) fn log_declined(node: &str, why: Option<&Decline>) {
+    if let Some(decline) = why {
+        log::debug!("{node} stays DataFusion's: {decline}");
+    }
 }
 
 /// The error of a query that falls back, under `bowtie.strict`.

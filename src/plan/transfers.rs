@@ -61,7 +61,7 @@ pub(crate) struct HostStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
     NotCompiled,
-    /// It has no program, and nothing is gained by evaluating it by distinct values.
+    /// It cannot be compiled, and nothing is gained by evaluating it by distinct values.
     ManyValues,
 }
 
@@ -112,7 +112,7 @@ fn shown(expression: Option<&Arc<dyn PhysicalExpr>>) -> String {
 }
 
 /// Whether a node does no more than to divide the rows of its input into partitions, or to unite those of all.
-fn only_partitions(node: &Plan) -> bool {
+pub(crate) fn only_partitions(node: &Plan) -> bool {
     let unites = node.downcast_ref::<CoalescePartitionsExec>();
     node.is::<RepartitionExec>() || unites.is_some_and(|node| node.fetch().is_none())
 }

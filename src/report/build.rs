@@ -8,6 +8,7 @@ use crate::exec::node::DeviceNode;
 use crate::exec::scan::node::ScanOperator;
 use crate::exec::scan::table::Table;
 use crate::exec::transfer::download::BowtieDownloadExec;
+use crate::plan::choose::cardinality::Cardinalities;
 use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::explain::decision::Decision;
 use crate::plan::explain::node_kind::NodeKind;
@@ -82,6 +83,8 @@ pub(crate) fn report(
     let decided = decisions_of(&nodes, original, &was);
     let statistics = StatisticsCache::default();
     let device = nodes.iter().find_map(|node| node.device.clone());
+    let inputs = (0..nodes.len()).map(|id| input_rows(&nodes, &decided, id));
+    let inputs: Vec<Option<u64>> = inputs.collect();
     let reports = nodes.iter().zip(decided).enumerate();
     let reports: Vec<NodeReport> = reports
         .map(|(id, (node, decided))| {
@@ -90,7 +93,7 @@ pub(crate) fn report(
                 has_device: device.is_some(),
                 is_gpu: device.as_deref().is_some_and(|device| device != "host"),
             };
-            let report = node_report(id, node, &decided, &around, &statistics);
+            let report = node_report(id, (node, inputs[id]), &decided, &around, &statistics);
             match DeviceNode::find::<ScanOperator>(node.plan) {
                 Some((on, scan)) => of_scan(report, runtime, on.device_name(), &scan.table),
                 None => report,
@@ -158,9 +161,20 @@ fn decisions_of<'a>(
     decided
 }
 
+/// Rows of a node's first input, where they were estimated.
+fn input_rows(nodes: &[Node<'_>], decided: &[Vec<&Decision>], id: usize) -> Option<u64> {
+    // An input stands behind the node that reads it. A projection has the rows of its own one.
+    let mut input = id + 1;
+    while nodes.get(input)?.kind == NodeKind::Projection && decided[input].is_empty() {
+        input += 1;
+    }
+    decided[input].first()?.estimate?.rows
+}
+
+/// The report of a node, whose first input was estimated at `input_rows`.
 fn node_report(
     id: usize,
-    node: &Node<'_>,
+    (node, input_rows): (&Node<'_>, Option<u64>),
     decided: &[&Decision],
     around: &Surroundings<'_>,
     statistics: &StatisticsCache,
@@ -183,6 +197,25 @@ fn node_report(
     let replaces: Vec<&str> = decided.iter().map(|d| d.node.as_str()).collect();
     let estimate = first.and_then(|decision| decision.estimate);
     let known = || statistics.rows(node.plan).rows();
+    let rows = match is_transfer {
+        true => input_rows,
+        false => estimate.and_then(|estimate| estimate.rows),
+    };
+    let rows = rows.or_else(known);
+    // The CPU backend copies nothing.
+    let sent = rows.filter(|_| is_transfer && around.is_gpu);
+    let sent = sent.map(|rows| {
+        let flow = Cardinalities(statistics).output(node.plan, rows as f64);
+        flow.bytes as u64
+    });
+    let (bytes_up, bytes_down) = match node.kind {
+        NodeKind::Upload => (sent, None),
+        NodeKind::Download => (None, sent),
+        _ => (
+            estimate.map(|estimate| estimate.bytes_up),
+            estimate.map(|estimate| estimate.bytes_down),
+        ),
+    };
     NodeReport {
         id,
         depth: node.depth,
@@ -199,10 +232,10 @@ fn node_report(
         },
         left_rows: first.and_then(|decision| decision.left_rows),
         right_rows: first.and_then(|decision| decision.right_rows),
-        output_rows: estimate.and_then(|estimate| estimate.rows).or_else(known),
+        output_rows: rows,
         resident_bytes: None,
-        bytes_up: estimate.map(|estimate| estimate.bytes_up),
-        bytes_down: estimate.map(|estimate| estimate.bytes_down),
+        bytes_up,
+        bytes_down,
         device_ms: estimate.map(|estimate| estimate.device_ms),
         host_ms: estimate.map(|estimate| estimate.host_ms),
         reason,
@@ -251,9 +284,12 @@ fn summary(nodes: &[NodeReport], device: Option<String>, imagined: Option<String
         .iter()
         .filter(|node| node.node == BowtieDownloadExec::NAME)
         .count();
+    // What an operator's transfers bring is theirs, or a scan's.
     let total = |of: fn(&NodeReport) -> Option<u64>| {
-        let there = nodes.iter().filter(|node| node.runs_on != DATAFUSION);
-        let known = there.filter_map(of);
+        let send = nodes
+            .iter()
+            .filter(|node| node.verdict == Verdict::Transfer || node.resident_bytes.is_some());
+        let known = send.filter_map(of);
         known.reduce(u64::saturating_add)
     };
     let times = nodes.iter().filter_map(|node| {

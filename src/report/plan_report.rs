@@ -57,9 +57,9 @@ pub struct NodeReport {
     pub output_rows: Option<u64>,
     /// Of a scan on a device: bytes of its columns that are there already, as they are stored.
     pub resident_bytes: Option<u64>,
-    /// Estimated bytes that are sent to the device for it.
+    /// Estimated bytes that are sent to a GPU: of a transfer its rows, of an operator what its transfers bring, of a scan what is not there.
     pub bytes_up: Option<u64>,
-    /// Estimated bytes that come from the device.
+    /// Estimated bytes that come from a GPU.
     pub bytes_down: Option<u64>,
     /// Estimated milliseconds on the device, with its transfers.
     pub device_ms: Option<f64>,
@@ -81,9 +81,9 @@ pub struct PlanSummary {
     pub offloaded: usize,
     /// All nodes, without transfers.
     pub operators: usize,
-    /// Transfers to the device.
+    /// Transfers to the device, without columns of scans.
     pub uploads: usize,
-    /// Estimated bytes of them, where known.
+    /// Estimated bytes of them, and of what scans send, where known.
     pub upload_bytes: Option<u64>,
     /// Transfers from the device.
     pub downloads: usize,
@@ -115,10 +115,12 @@ impl fmt::Display for PlanSummary {
             (self.uploads, "upload", self.upload_bytes),
             (self.downloads, "download", self.download_bytes),
         ] {
-            write!(f, "; {}", counted(count, what))?;
-            if let Some(bytes) = bytes {
-                let bytes = human_readable_size(usize::try_from(bytes).unwrap_or(usize::MAX));
-                write!(f, ", estimated at {bytes}")?;
+            let bytes = bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+            match bytes.map(human_readable_size) {
+                // Scans send them.
+                Some(bytes) if count == 0 => write!(f, "; {bytes} of columns to send")?,
+                Some(bytes) => write!(f, "; {}, estimated at {bytes}", counted(count, what))?,
+                None => write!(f, "; {}", counted(count, what))?,
             }
         }
         if let (Some(here), Some(there)) = (self.estimated_ms, self.datafusion_ms) {

@@ -92,7 +92,9 @@ async fn strict_sessions_do_not_fall_back() {
     let context = session("force").await;
     let odd = "SELECT r.a FROM r JOIN s ON arrow_cast(r.f, 'Dictionary(Int32, Float64)') = arrow_cast(s.f, 'Dictionary(Int32, Float64)')";
     let between = "SELECT s.a FROM (SELECT k, max(t) AS t FROM r GROUP BY k) x JOIN s ON x.k = s.k WHERE x.t ILIKE concat('n', x.k)";
-    for sql in [odd, between] {
+    let by_list = "SELECT make_array(s.a) AS x FROM r JOIN s ON r.a < s.a ORDER BY x";
+    let computed = "SELECT r.t ILIKE concat('n', s.k) AS x FROM r JOIN s ON r.a < s.a ORDER BY x";
+    for sql in [odd, between, by_list, computed] {
         context.sql("SET bowtie.strict = false").await.unwrap();
         run(&context, sql).await.unwrap();
         context.sql("SET bowtie.strict = true").await.unwrap();
@@ -103,12 +105,16 @@ async fn strict_sessions_do_not_fall_back() {
             "{message}"
         );
     }
-    run(&context, "SELECT r.a FROM r JOIN s ON r.a = s.a")
-        .await
-        .unwrap();
+    let on_host = "SELECT make_array(a) AS x FROM r ORDER BY x";
+    let finished =
+        "SELECT make_array(n) AS x FROM (SELECT k, stddev(f) AS n FROM r GROUP BY k) ORDER BY x";
+    for sql in ["SELECT r.a FROM r JOIN s ON r.a = s.a", on_host, finished] {
+        run(&context, sql).await.unwrap();
+    }
     context.sql("SET bowtie.offload = 'auto'").await.unwrap();
     context.sql("SET bowtie.device = 'host'").await.unwrap();
     run(&context, odd).await.unwrap();
+    run(&context, by_list).await.unwrap();
     run(&context, "SELECT a, count(*) FROM r GROUP BY a")
         .await
         .unwrap();

@@ -3,6 +3,7 @@
 use datafusion::common::JoinType;
 
 use crate::device::profile::DeviceProfile;
+use crate::ir::set_predicate::{SetPredicate, SetSpec, SetTechnique};
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
 use crate::options::BowtieOptions;
@@ -16,6 +17,18 @@ pub(crate) fn indexed_side(source: &JoinSource) -> Side {
         JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => Side::Right,
         _ => Side::Left,
     }
+}
+
+/// The technique of the options, or the one that stands in for it on every device. Which one a device replaces by its rows is not known yet.
+pub(crate) fn technique(options: &BowtieOptions, set: &SetSpec) -> Option<SetTechnique> {
+    options.set_strategy.0.map(|wanted| match set.predicate {
+        SetPredicate::Contains(_) => wanted,
+        // Only a set that contains the other one has its rarest element.
+        SetPredicate::Overlap(_) | SetPredicate::Degree { .. } => match wanted {
+            SetTechnique::Rarest => SetTechnique::Prefix,
+            wanted => wanted,
+        },
+    })
 }
 
 /// Whether the left side has fewer rows than the right one, which is a single chunk. With a high fan-out each probe row repeats its values

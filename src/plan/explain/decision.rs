@@ -68,7 +68,7 @@ impl Decision {
                     step.expression
                 ),
                 Why::ManyValues => format!(
-                    "it runs in DataFusion between two operators of the device, so rows are sent to the host and back: {} has no program, and its column may have many distinct values",
+                    "it runs in DataFusion between two operators of the device, so rows are sent to the host and back: {} cannot be compiled, and its column may have many distinct values",
                     step.expression
                 ),
             },

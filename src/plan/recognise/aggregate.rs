@@ -12,6 +12,7 @@ use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::error::Decline;
+use crate::ir::strategies::GroupStrategy;
 use crate::options::{BowtieOptions, Offload};
 #[cfg(test)]
 use crate::plan::calls;
@@ -31,15 +32,16 @@ use crate::spec::join::{JoinSpec, Output, SideInput};
 /// A grouping id has 64 bits: one for each key, and the others number equal sets.
 const MOST_KEYS_OF_SETS: usize = 48;
 
-/// The spec of an aggregation under `options`.
+/// The spec of an aggregation under `options`. `on_gpu`: whether it would run on a GPU.
 pub(crate) fn group_spec(
     source: &GroupSource<'_>,
     options: &BowtieOptions,
+    on_gpu: bool,
 ) -> Result<GroupSpec, Refusal> {
     #[cfg(test)]
     calls::count(calls::Maker::GroupSpec);
     let mut input = SideInput::new(source.bottom.input().schema());
-    let spec = spec_of(source, options, &mut |expression| {
+    let spec = spec_of(source, (options, on_gpu), &mut |expression| {
         if is_volatile(expression) {
             let shown = fmt_sql(expression.as_ref());
             return Err(Decline(format!("{shown} is volatile: compute it in a subquery")).into());
@@ -54,7 +56,7 @@ pub(crate) fn group_spec(
 pub(crate) fn group_above_join(
     source: &GroupSource<'_>,
     above: &AggregateSource<'_>,
-    options: &BowtieOptions,
+    (options, on_gpu): (&BowtieOptions, bool),
     join: JoinSpec,
 ) -> Result<(JoinSpec, GroupSpec), Refusal> {
     #[cfg(test)]
@@ -64,7 +66,7 @@ pub(crate) fn group_above_join(
     }
     let mut join = join;
     let mut output = vec![];
-    let spec = spec_of(source, options, &mut |expression| {
+    let spec = spec_of(source, (options, on_gpu), &mut |expression| {
         let (side, column) = above.argument(&mut join, expression)?;
         let column = Output::Column(side, column);
         let known = output.iter().position(|known| *known == column);
@@ -83,7 +85,7 @@ pub(crate) fn group_above_join(
 
 fn spec_of(
     source: &GroupSource<'_>,
-    options: &BowtieOptions,
+    (options, on_gpu): (&BowtieOptions, bool),
     find: &mut Find<'_>,
 ) -> Result<GroupSpec, Refusal> {
     let input = source.bottom.input();
@@ -136,13 +138,22 @@ fn spec_of(
             .map(|a| a.aggregate.name().to_string())
             .collect(),
         aggregates,
-        strategy: options.group_strategy.0,
+        strategy: strategy(options, on_gpu),
         schema: source.top.schema(),
         group_display,
         output_on_device: false,
         is_downloaded: true,
         views_are_text: false,
         input: SideInput::new(input.schema()),
+    })
+}
+
+/// The strategy of the options, or what stands in for it on the CPU backend, which has two.
+fn strategy(options: &BowtieOptions, on_gpu: bool) -> Option<GroupStrategy> {
+    use GroupStrategy::{HashGlobal, HashShared, Partition, Sort, SortDictionary};
+    options.group_strategy.0.map(|wanted| match wanted {
+        HashShared | Sort | SortDictionary if !on_gpu => HashGlobal,
+        HashShared | HashGlobal | Partition | Sort | SortDictionary => wanted,
     })
 }
 

@@ -148,13 +148,15 @@ fn join_spec(
         None if compared_lists.is_some() => set_join_gain(source, rows, statistics),
         None => gain(source, &comparisons, covered, rows),
     };
-    let (strategy, build) = match set {
+    let (strategy, build) = match &set {
         // The build side is in the order that tells which partners are kept.
         _ if partners.is_some() => (Strategy::Range, Side::Left),
         // The index of the left side serves all slices of the right one.
-        Some(_) if best_partners.is_some() => (Strategy::Set(options.set_strategy.0), Side::Left),
-        Some(_) => (
-            Strategy::Set(options.set_strategy.0),
+        Some(set) if best_partners.is_some() => {
+            (Strategy::Set(strategy::technique(options, set)), Side::Left)
+        }
+        Some(set) => (
+            Strategy::Set(strategy::technique(options, set)),
             strategy::indexed_side(source),
         ),
         None => strategy::strategy(options, source, &comparisons, rows),

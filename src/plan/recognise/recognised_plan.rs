@@ -191,7 +191,7 @@ impl Pass<'_> {
         // On the host `auto` leaves them to DataFusion, unless they are one node with a join.
         let by_itself = options.offload == Offload::Force || self.scope.on_gpu;
         let spec = match by_itself {
-            true => group_spec(&source, options),
+            true => group_spec(&source, options, self.scope.on_gpu),
             false => Err(Decline(OWN_AGGREGATION.into()).into()),
         };
         let above = self.above_join(plan, input, by_itself);
@@ -216,8 +216,10 @@ impl Pass<'_> {
             }
             _ => false,
         };
-        let resident = (by_itself && (fused.is_err() || separate))
-            .then(|| group_above_join(&source, &above, self.scope.options, spec.clone()));
+        let resident = (by_itself && (fused.is_err() || separate)).then(|| {
+            let options = (self.scope.options, self.scope.on_gpu);
+            group_above_join(&source, &above, options, spec.clone())
+        });
         let separate = (separate && matches!(resident, Some(Ok(_))))
             .then(|| Decline("the grouped side has many rows, and a GPU aggregates the join's rows faster than DataFusion merges partial states".into()));
         Some(AboveJoin {

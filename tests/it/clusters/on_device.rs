@@ -325,6 +325,11 @@ async fn why_on_the_host() {
         "ids of type Float64 are clustered on the host alone",
     )
     .await;
+    set(&ctx, "bowtie.offload", "force");
+    set(&ctx, "bowtie.strict", "true");
+    let message = snapshot::refusal(&ctx, &of(JOINED)).await;
+    let refused = "bowtie.strict = true, and ClustersExec cannot be offloaded: ids of type Float64 are clustered on the host alone";
+    assert!(message.contains(refused), "{message}");
 }
 
 fn path(n: i64) -> [ArrayRef; 2] {

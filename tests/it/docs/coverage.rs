@@ -68,7 +68,7 @@ const NO_MESSAGES: [&str; 15] = [
     "The same options with another value of `bowtie.",
     "none of {} runs on a device",
     "{} of {} {verb} on {device}",
-    ", estimated at",
+    "; {bytes} of columns to send",
     "; joins, aggregations and sorts are estimated at",
     "; estimated at {rows} rows",
     // Of the file of measured rates, and of the machines there.

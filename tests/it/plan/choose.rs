@@ -193,7 +193,7 @@ async fn auto_leaves_expressions_of_many_values() {
     let of_names = decisions(&context, &query("names")).await;
     assert!(!of_names.contains("ProjectionExec"), "{of_names}");
     let of_messages = decisions(&context, &query("messages")).await;
-    let reason = "ProjectionExec declined: it runs in DataFusion between two operators of the device, so rows are sent to the host and back: upper(t) has no program, and its column may have many distinct values";
+    let reason = "ProjectionExec declined: it runs in DataFusion between two operators of the device, so rows are sent to the host and back: upper(t) cannot be compiled, and its column may have many distinct values";
     assert!(of_messages.contains(reason), "{of_messages}");
     run(&context, "SET bowtie.offload = 'force'").await.unwrap();
     let forced = decisions(&context, &query("messages")).await;

@@ -144,6 +144,30 @@ async fn a_plan_for_a_gpu() {
     let forced = datafusion_bowtie::explain(&query_of).await.unwrap();
     assert_eq!(forced.summary.estimated_ms, Some(here), "{forced}");
     assert_eq!(forced.summary.datafusion_ms, Some(there), "{forced}");
+    // Transfers have the bytes; the summary does not count those of operators again.
+    run(&context, "SET bowtie.cache = 'off'").await.unwrap();
+    let query_of = context.sql(query).await.unwrap();
+    let uploaded = datafusion_bowtie::explain(&query_of).await.unwrap();
+    let of_transfers = |column: fn(Option<u64>, Option<u64>) -> Option<u64>| {
+        let nodes = uploaded.nodes.iter();
+        let transfers = nodes.filter(|node| node.verdict == Verdict::Transfer);
+        let bytes = transfers.map(|node| {
+            assert_ne!(node.bytes_up.is_some(), node.bytes_down.is_some());
+            column(node.bytes_up, node.bytes_down).unwrap_or_default()
+        });
+        bytes.sum::<u64>()
+    };
+    assert_eq!(
+        uploaded.summary.upload_bytes,
+        Some(of_transfers(|up, _| up)),
+        "{uploaded}"
+    );
+    assert_eq!(
+        uploaded.summary.download_bytes,
+        Some(of_transfers(|_, down| down)),
+        "{uploaded}"
+    );
+    run(&context, "SET bowtie.cache = 'auto'").await.unwrap();
     let refused = refusal(&context, query).await;
     assert!(
         refused.contains("bowtie.device = 'cuda:9' is not available"),

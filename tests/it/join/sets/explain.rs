@@ -36,13 +36,15 @@ async fn explain_and_metrics() {
     for technique in &TECHNIQUES[1..] {
         set(&ctx, "bowtie.set_strategy", technique);
         let plan = shown(&plan_of(&ctx, sql).await.unwrap());
-        assert!(
-            plan.contains(&format!("strategy=set_{technique}")),
-            "{plan}"
-        );
+        // No set has to have the rarest element of a similar one.
+        let planned = match *technique {
+            "rarest" => "prefix",
+            technique => technique,
+        };
+        assert!(plan.contains(&format!("strategy=set_{planned},")), "{plan}");
         let explained = text(&ctx, &format!("SELECT * FROM bowtie_explain('{sql}')")).await;
         assert!(
-            explained.contains(&format!("by the technique {technique}")),
+            explained.contains(&format!("by the technique {planned}")),
             "{explained}"
         );
     }

@@ -42,6 +42,7 @@ impl Word {
     pub(crate) fn refused() -> BowtieError {
         BowtieError::OutOfDeviceMemory {
             what: "a pinned word",
+            operator: None,
             requested: size_of::<u32>() as u64,
             in_use: 0,
             limit: 0,
