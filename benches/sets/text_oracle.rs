@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use arrow::array::StringArray;
+use arrow::array::{Array, StringArray};
 use rayon::prelude::*;
 
 use super::oracle::Pair;

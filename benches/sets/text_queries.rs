@@ -31,7 +31,7 @@ const CASES: [Case; 2] = [
     },
     Case {
         name: "duplicate-clusters",
-        sql: "SELECT id, cluster FROM bowtie_clusters($$ SELECT a.id, b.id FROM (SELECT id, shingles(title, 5) AS s FROM titles) a \
+        sql: "SELECT * FROM bowtie_clusters($$ SELECT a.id, b.id FROM (SELECT id, shingles(title, 5) AS s FROM titles) a \
               JOIN (SELECT id, shingles(title, 5) AS s FROM titles) b ON array_jaccard(a.s, b.s) >= 0.8 AND a.id < b.id $$)",
         expected: text_oracle::clusters,
     },
