@@ -2,11 +2,12 @@
 //!
 //! | technique | unit of work | time per unit |
 //! |---|---|---|
-//! | `prefix` | candidates: an element of two prefixes, `Σ p(e)²` by the number `p(e)` of sets with element `e` in their prefix | 3 ps, and the verification of those that are left: the larger the sets and the less they must share, the more |
+//! | `prefix` | candidates: an element of two prefixes, `Σ p(e)²` by the number `p(e)` of sets with element `e` in their prefix | 3 ps, and 18 ps for the share of elements that need not be common, since signatures reject most |
+//! | | probe sets, for the verification of pairs that signatures let through | 1.6 ns for each pair of elements that need not be common |
 //! | `inverted_index` | list items in windows, `Σ f(e)²` by the number `f(e)` of sets with element `e` | 3 ps, and 0.8 ps per pair in a window to read its counter |
-//! | `matrix` | pairs in windows | 1.5 ps, and 0.55 ps for each 1000 elements of the universe |
+//! | `matrix` | pairs in windows | 2.2 ps, and 0.4 ps for each 1000 elements of the universe |
 //!
-//! Fitted on an H200 to self joins of 10⁵ to 10⁶ sets of clones of DBLP, TWITTER, BMS-POS and KOSARAK at Jaccard 0.5 to
+//! Fitted on an H100 to self joins of 10⁵ to 1.6 · 10⁶ sets of clones of DBLP, TWITTER, BMS-POS and KOSARAK at Jaccard 0.5 to
 //! 0.9 (`docs/performance/log-sets.md`), where the cheapest technique by the model took at most 1.5 times as long as the
 //! fastest. The model reads the indexed side alone, and assumes that the probe side is like it.
 
@@ -15,14 +16,14 @@ use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
 use crate::ir::set_predicate::SetTechnique;
 
-/// Picoseconds on an H200, of `prefix`, `inverted_index` and `matrix` as in the table above.
+/// Picoseconds on an H100, of `prefix`, `inverted_index` and `matrix` as in the table above.
 const CANDIDATE: f64 = 3.0;
-const SURVIVOR: f64 = 21.0;
-const SURVIVOR_ELEMENT: f64 = 1.5;
+const SURVIVOR: f64 = 18.0;
+const VERIFIED_PAIR: f64 = 1.57e3;
 const ITEM: f64 = 3.0;
 const COUNTER: f64 = 0.8;
-const PRODUCT: f64 = 1.5;
-const PRODUCT_ELEMENT: f64 = 5.5e-4;
+const PRODUCT: f64 = 2.2;
+const PRODUCT_ELEMENT: f64 = 4.0e-4;
 
 /// The estimated work of a set join.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +34,8 @@ pub(crate) struct Work {
     /// Pairs of equal elements, and pairs of equal prefix elements.
     pub items: f64,
     pub candidates: f64,
+    /// Probe sets.
+    pub sets: f64,
     /// Elements of an average set, the share of them that must be common, and distinct elements in all.
     pub mean: f64,
     pub share: f64,
@@ -42,12 +45,13 @@ pub(crate) struct Work {
 impl Work {
     /// Picoseconds of each technique.
     fn costs(&self) -> [(SetTechnique, f64); 3] {
-        let survivor = (SURVIVOR + SURVIVOR_ELEMENT * self.mean) * (1.0 - self.share);
+        let may_differ = 1.0 - self.share;
+        let verified = self.sets * (self.mean * may_differ).powi(2) * VERIFIED_PAIR;
         let in_windows = self.pairs / self.all_pairs.max(1.0);
         [
             (
                 SetTechnique::Prefix,
-                self.candidates * (CANDIDATE + survivor),
+                self.candidates * (CANDIDATE + SURVIVOR * may_differ) + verified,
             ),
             (
                 SetTechnique::InvertedIndex,
@@ -98,27 +102,28 @@ impl Stream {
 mod tests {
     use super::*;
 
-    /// Self joins of clones as they were measured, in ms: by `prefix`, `inverted_index` and `matrix`.
+    /// Self joins of clones as they were measured, in ms: by `prefix`, `inverted_index` and `matrix`. DBLP on an H100; the others on an H200,
+    /// before there were signatures and with equal sets joined one by one.
     const MEASURED: [(&str, Work, [f64; 3]); 8] = [
         (
             "DBLP 100K, 0.5",
             work(3.41e9, 1e5, 6.22e10, 3.5e9, 88.0, 0.667, 7205.0),
-            [175.0, 70.4, 22.3],
+            [218.0, 64.4, 18.2],
         ),
         (
             "DBLP 100K, 0.7",
             work(1.79e9, 1e5, 6.22e10, 1.34e9, 88.0, 0.824, 7205.0),
-            [41.1, 43.5, 17.7],
+            [34.6, 37.9, 12.4],
         ),
         (
             "DBLP 200K, 0.5",
             work(1.36e10, 2e5, 2.29e11, 1.15e10, 88.0, 0.667, 8817.0),
-            [521.0, 245.0, 81.7],
+            [473.0, 233.0, 74.8],
         ),
         (
             "DBLP 200K, 0.8",
             work(4.54e9, 2e5, 2.29e11, 2.39e9, 88.0, 0.889, 8817.0),
-            [52.1, 98.0, 41.7],
+            [39.3, 85.3, 34.0],
         ),
         (
             "TWITTER 100K, 0.5",
@@ -156,6 +161,7 @@ mod tests {
             all_pairs: sets * sets,
             items,
             candidates,
+            sets,
             mean,
             share,
             universe,

@@ -210,6 +210,7 @@ impl CudaDevice {
             all_pairs,
             items: stream.sum_of_squares(domain.frequencies(), universe, false)? * longer,
             candidates: stream.sum_of_squares(prefix.list_offsets(), universe, true)? * longer,
+            sets: profile.probe as f64,
             mean: profile.mean() as f64,
             share: profile.least_share(test),
             universe: universe as f64,
