@@ -63,10 +63,10 @@ impl PartnersFunction {
             None => set_call(SetValue::Overlap, lists()).gt_eq(lit(1_i64)),
         };
         let mut condition = vec![is_similar];
-        let pairs = |pairs: &[[Expr; 2]]| pairs.to_vec().into_iter();
-        condition.extend(pairs(&by).map(|[left, right]| left.eq(right)));
+        let keys = by.iter().cloned();
+        condition.extend(keys.map(|[left, right]| left.eq(right)));
         // A NULL differs from everything, and from another NULL.
-        let same = pairs(&except).map(|[left, right]| left.eq(right));
+        let same = except.into_iter().map(|[left, right]| left.eq(right));
         condition.extend(conjunction(same).map(|same| same.is_not_true()));
         let wanted = FirstPartners {
             condition: conjunction(condition).unwrap_or_else(|| lit(true)),
@@ -76,7 +76,10 @@ impl PartnersFunction {
             fetch: k,
         };
         let (of_left, of_right) = (left.schema().clone(), right.schema().clone());
-        let place = of_right.maybe_index_of_column(&column_of(right_list)?);
+        let place = match right_list {
+            Expr::Column(column) => of_right.maybe_index_of_column(column),
+            _ => None,
+        };
         let (plan, partners) = wanted.of(left, right, names)?;
         let partner_list = place.and_then(|place| partners.get(place)).cloned();
         let similarity = partner_list.map(|list| {
@@ -139,12 +142,5 @@ impl PartnersFunction {
                 "at_least is a similarity above 0, and 1 at most, not {least}"
             ))),
         }
-    }
-}
-
-fn column_of(expr: &Expr) -> Result<datafusion::common::Column> {
-    match expr {
-        Expr::Column(column) => Ok(column.clone()),
-        other => datafusion::common::internal_err!("bowtie: {other} is no column"),
     }
 }

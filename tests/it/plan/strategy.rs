@@ -33,8 +33,11 @@ async fn a_strategy_that_does_not_suit_gives_way() {
 /// A join by a predicate on the lists of one table.
 const SETS: &str = "SELECT x.id FROM l x JOIN l y ON ";
 
-/// Option and strategy, the query, the node of DataFusion, and the strategy that stands in; none if it suits.
-const OPTIONS: [(&str, &str, &str, Option<(&str, &str)>); 14] = [
+/// The node of DataFusion, and the strategy that stands in.
+type StandIn = (&'static str, &'static str);
+
+/// Option and strategy, the query, and what stands in; none if the strategy suits.
+const OPTIONS: [(&str, &str, &str, Option<StandIn>); 14] = [
     ("group_strategy", "hash_shared", GROUPS, HASHED),
     ("group_strategy", "sort", GROUPS, HASHED),
     ("group_strategy", "sort_dict", GROUPS, HASHED),

@@ -117,7 +117,7 @@ fn of_pairs<T: ArrowPrimitiveType>(
         .collect();
     let has_nulls = parts.iter().any(|(_, valid)| valid.contains(&false));
     let valid = has_nulls.then(|| parts.iter().flat_map(|(_, valid)| valid).copied());
-    let valid = valid.map(|valid| NullBuffer::from_iter(valid));
+    let valid = valid.map(NullBuffer::from_iter);
     let values: Vec<T::Native> = parts
         .iter()
         .flat_map(|(values, _)| values)

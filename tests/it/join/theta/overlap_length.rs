@@ -80,7 +80,6 @@ async fn join_types_and_types_of_ends() {
                 };
                 let plan = check(&ctx, &sql, &Tuning::nth(turn), &expected, &["Bowtie"]).await;
                 let is_float = data_type.is_floating();
-                let compares = !plan.contains("strategy=tiles");
                 assert!(
                     plan.contains("least(") && plan.contains("theta=["),
                     "{sql}\n{plan}"
