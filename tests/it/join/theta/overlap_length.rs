@@ -84,11 +84,9 @@ async fn join_types_and_types_of_ends() {
                     plan.contains("least(") && plan.contains("theta=["),
                     "{sql}\n{plan}"
                 );
-                assert_eq!(
-                    plan.contains("compiled_filter="),
-                    is_float,
-                    "{sql}\n{data_type}\n{plan}"
-                );
+                // Bounds of floats are wider, so candidates are tested.
+                let is_tested = plan.contains("compiled_filter=") || plan.contains("residual=");
+                assert_eq!(is_tested, is_float, "{sql}\n{data_type}\n{plan}");
             }
         }
     }
