@@ -97,9 +97,11 @@ impl BuildIndex {
         comparisons: bool,
     ) -> Result<Self> {
         let index = Self::order(device, spec, program, batch, probe, comparisons)?;
+        // Where the caller evaluates all conditions, it does all values, too.
         let compared = spec
             .compared_list(spec.build)
-            .zip(spec.compared_list(spec.build.other()));
+            .zip(spec.compared_list(spec.build.other()))
+            .filter(|_| comparisons);
         let compared = compared.map(|(of_build, of_probe)| {
             device.set_index(
                 batch.column(of_build)?,

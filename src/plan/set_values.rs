@@ -134,7 +134,8 @@ fn valued(
                 Some([left, right]) => call.has_lists([left, right]),
                 None => call.is_supported([&schemas[0], &schemas[1]])?,
             };
-            if !is_known {
+            let of_sides = [schemas[0].as_ref(), schemas[1].as_ref()];
+            if !is_known || !call.is_null_of_padded(source.kind, of_sides)? {
                 return Ok(Transformed::no(expr));
             }
             lists = Some(call.lists.clone());

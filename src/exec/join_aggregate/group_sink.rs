@@ -64,6 +64,7 @@ pub(crate) type AggregateRun = JoinWalk<GroupSink>;
 impl FinishedRun for AggregateRun {
     fn next_groups(&mut self) -> Result<Option<Finished>> {
         let device = Arc::clone(&self.device);
+        self.sink.left_groups.give_up();
         let groups = self.sink.table.next(&|| device.check_cancelled())?;
         Ok(groups.map(Finished::OnHost))
     }
@@ -97,7 +98,7 @@ impl AggregateRun {
     /// Spills the groups. Group numbers change, so those of the current tile's rows are forgotten.
     fn spill_groups(&mut self) -> Result<()> {
         self.sink.table.spill()?;
-        self.sink.left_groups.forget();
+        self.sink.left_groups.give_up();
         if let State::Pairs(pairs) = &mut self.state {
             pairs.groups.fill(None);
         }
@@ -389,16 +390,20 @@ impl MatchSink for GroupSink {
         made: Result<Vec<DeviceChunk>>,
     ) -> Result<Vec<DeviceChunk>> {
         let made = made?;
-        if !walk.sink.table.account(0)? {
+        let mut accounted = walk.sink.table.account(0);
+        if !matches!(accounted, Ok(true)) && walk.sink.left_groups.give_up() {
+            accounted = walk.sink.table.account(0);
+        }
+        if !accounted? {
             walk.spill_groups()?;
         }
         Ok(made)
     }
 
     fn leave_pool(walk: &mut AggregateRun) -> Result<()> {
-        match walk.sink.table.can_spill() {
-            true => walk.spill_groups(),
-            false => Ok(()),
+        match walk.sink.left_groups.give_up() || !walk.sink.table.can_spill() {
+            true => Ok(()),
+            false => walk.spill_groups(),
         }
     }
 }

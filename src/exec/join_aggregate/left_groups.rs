@@ -12,6 +12,8 @@ const UNKNOWN: u32 = u32::MAX;
 pub(crate) struct LeftGroups {
     /// By chunk and row; empty for a chunk of which nothing is known.
     chunks: Vec<Vec<u32>>,
+    /// Whether nothing is kept any more, since others need the memory.
+    is_given_up: bool,
     reservation: MemoryReservation,
 }
 
@@ -19,6 +21,7 @@ impl LeftGroups {
     pub(crate) fn new(chunks: usize, reservation: MemoryReservation) -> Self {
         Self {
             chunks: vec![vec![]; chunks],
+            is_given_up: false,
             reservation,
         }
     }
@@ -58,6 +61,9 @@ impl LeftGroups {
         let Some(known) = self.chunks.get_mut(chunk) else {
             return;
         };
+        if self.is_given_up {
+            return;
+        }
         if known.is_empty() {
             if self.reservation.try_grow(len * size_of::<u32>()).is_err() {
                 return;
@@ -70,9 +76,10 @@ impl LeftGroups {
         }
     }
 
-    /// Forgets all groups, whose numbers have changed.
-    pub(crate) fn forget(&mut self) {
+    /// Forgets all groups for good. Returns whether that gave memory back.
+    pub(crate) fn give_up(&mut self) -> bool {
+        self.is_given_up = true;
         self.chunks.iter_mut().for_each(|known| *known = vec![]);
-        self.reservation.free();
+        self.reservation.free() > 0
     }
 }

@@ -151,7 +151,7 @@ pub(crate) fn set_join_gain(
     }
 }
 
-/// Of a join with a limit of partners: DataFusion makes all pairs first.
+/// Of a join with a limit of partners, for which DataFusion makes all pairs first, or with a value of the lists of each pair.
 pub(crate) fn partners_gain(rows: (RowEstimate, RowEstimate)) -> Gain {
     match few_pairs(rows) {
         Some(reason) => Gain::Nowhere(Decline(reason)),

@@ -79,10 +79,13 @@ fn replaced(
         let candidate = join_candidate(Ok(source.clone()), options, statistics);
         let gains = matches!(candidate.gain, Gain::OnAnyDevice);
         let spec = candidate.spec.ok().filter(JoinSpec::limits_partners)?;
-        (gains || options.offload == Offload::Force).then(|| match spec.chooses_among_all() {
+        let kept = match spec.chooses_among_all() {
             true => Kept::AmongAll,
             false => Kept::ByRange,
-        })
+        };
+        // To find all matches of comparisons DataFusion's partitions work beside each other.
+        let gains = gains && (kept == Kept::ByRange || spec.theta.set.is_some());
+        (gains || options.offload == Offload::Force).then_some(kept)
     };
     let last = without_numbers(node, &ranked, is_read, &wanted)?;
     let of_last = last.as_ref().and_then(|last| kept(last.exec.source()));

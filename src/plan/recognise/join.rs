@@ -144,8 +144,10 @@ fn join_spec(
     let gain = match set {
         _ if partners.is_some() => partners_gain(rows),
         Some(_) => set_join_gain(source, rows, statistics),
-        // The function is evaluated on each pair, as by a filter.
-        None if compared_lists.is_some() => set_join_gain(source, rows, statistics),
+        // All pairs are made anyway; each list is encoded once for them.
+        None if compared_lists.is_some() && source.on.is_empty() && residual.is_empty() => {
+            partners_gain(rows)
+        }
         None => gain(source, &comparisons, covered, rows),
     };
     let (strategy, build) = match &set {

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, RecordBatch, new_null_array};
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result as DataFusionResult;
@@ -27,7 +26,7 @@ use crate::plan::recognise::aggregate_function::{
 use crate::plan::recognise::aggregate_source::{GroupSource, group_source};
 use crate::plan::recognise::key_types::is_orderable;
 use crate::plan::recognise::refusal::Refusal;
-use crate::plan::recognise::sides::has_lambda;
+use crate::plan::recognise::sides::{has_lambda, is_null_of_nulls};
 use crate::spec::aggregate::AggregateFunction;
 use crate::spec::join::{JoinSpec, Output, SideInput};
 use crate::spec::join_aggregate::{AggregateSpec, GroupSide, JoinAggregateSpec};
@@ -334,18 +333,4 @@ fn through_projection(
             })
         })
         .data()
-}
-
-/// Whether `expr` is NULL where all its columns are.
-fn is_null_of_nulls(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> DataFusionResult<bool> {
-    let fields = schema.fields().iter();
-    let nullable: Vec<_> = fields
-        .map(|f| f.as_ref().clone().with_nullable(true))
-        .collect();
-    let columns = nullable
-        .iter()
-        .map(|f| new_null_array(f.data_type(), 1))
-        .collect();
-    let row = RecordBatch::try_new(Arc::new(Schema::new(nullable)), columns)?;
-    Ok(expr.evaluate(&row)?.into_array(1)?.logical_null_count() == 1)
 }

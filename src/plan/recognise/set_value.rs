@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::Schema;
+use datafusion::common::JoinType;
 use datafusion::error::Result;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_expr_common::physical_expr::is_volatile;
 
 use crate::functions::set_function::{SetFunction, element_type};
 use crate::ir::set_predicate::SetValue;
 use crate::ir::side::Side;
 use crate::list_sets::elements::are_elements;
-use crate::plan::recognise::sides::map_columns;
+use crate::plan::compile::fallible::cannot_fail;
+use crate::plan::recognise::sides::{is_null_of_nulls, map_columns};
 
 type Expr = Arc<dyn PhysicalExpr>;
 
@@ -32,6 +36,9 @@ impl SetCall {
         let [first, second] = call.args() else {
             return Ok(None);
         };
+        if is_volatile(expr) {
+            return Ok(None);
+        }
         let (left, right) = match (side_of(first, of_left), side_of(second, of_left)) {
             (Some(Side::Left), Some(Side::Right)) => (first, second),
             (Some(Side::Right), Some(Side::Left)) => (second, first),
@@ -51,15 +58,28 @@ impl SetCall {
         is_same(left, lists[0]) && is_same(right, lists[1])
     }
 
-    /// Whether a device compares its lists, which are over the columns of two plans.
-    pub(crate) fn is_supported(&self, schemas: [&arrow::datatypes::Schema; 2]) -> Result<bool> {
+    /// Whether a device compares its lists, which are over the columns of two plans and have a value on each of their rows.
+    pub(crate) fn is_supported(&self, schemas: [&Schema; 2]) -> Result<bool> {
         for (list, schema) in self.lists.iter().zip(schemas) {
             let data_type = list.data_type(schema)?;
-            if !element_type(&data_type).is_some_and(are_elements) {
+            if !element_type(&data_type).is_some_and(are_elements) || !cannot_fail(list, schema) {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Whether it is NULL in the rows that a join of this kind pads.
+    pub(crate) fn is_null_of_padded(&self, kind: JoinType, schemas: [&Schema; 2]) -> Result<bool> {
+        let [left, right] = &self.lists;
+        let of_left = || is_null_of_nulls(left, schemas[0]);
+        let of_right = || is_null_of_nulls(right, schemas[1]);
+        Ok(match kind {
+            JoinType::Left => of_right()?,
+            JoinType::Right => of_left()?,
+            JoinType::Full => of_left()? && of_right()?,
+            _ => true,
+        })
     }
 }
 

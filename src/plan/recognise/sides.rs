@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use arrow::array::{Array, RecordBatch, new_null_array};
+use arrow::datatypes::Schema;
 use datafusion::common::JoinSide;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
@@ -110,4 +112,18 @@ pub(crate) fn map_columns(
             })
         })
         .data()
+}
+
+/// Whether `expr` is NULL where all its columns are.
+pub(crate) fn is_null_of_nulls(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool> {
+    let fields = schema.fields().iter();
+    let nullable: Vec<_> = fields
+        .map(|f| f.as_ref().clone().with_nullable(true))
+        .collect();
+    let columns = nullable
+        .iter()
+        .map(|f| new_null_array(f.data_type(), 1))
+        .collect();
+    let row = RecordBatch::try_new(Arc::new(Schema::new(nullable)), columns)?;
+    Ok(expr.evaluate(&row)?.into_array(1)?.logical_null_count() == 1)
 }

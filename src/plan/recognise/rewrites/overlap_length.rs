@@ -3,6 +3,7 @@
 //!
 //! The least difference of an end and a beginning decides, so the condition is that all four differences satisfy it. Two of them are of one
 //! interval each, which has no key if it is too short; the other two are differences of the sides, as in a band join ([`band`](super::band)).
+//! Where an end may be NULL, the two of the sides alone find candidates, and the condition is tested on these.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use datafusion::error::Result;
 use datafusion::functions::core::greatest::GreatestFunc;
 use datafusion::functions::core::least::LeastFunc;
 use datafusion::logical_expr::{Operator, ScalarUDFImpl};
-use datafusion::physical_expr::expressions::{BinaryExpr, CaseExpr, CastExpr, Literal};
+use datafusion::physical_expr::expressions::{BinaryExpr, CaseExpr, CastExpr, IsNullExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
@@ -29,6 +30,7 @@ type Expr = Arc<dyn PhysicalExpr>;
 struct Both {
     left: Expr,
     right: Expr,
+    may_be_null: bool,
 }
 
 /// The ends and the beginnings of both sides' intervals, and the least difference that matches.
@@ -41,6 +43,8 @@ struct OverlapLength {
     subtracts: bool,
     /// What the query adds to the difference.
     added: i64,
+    /// Whether an end may be NULL.
+    may_be_open: bool,
     data_type: DataType,
 }
 
@@ -54,14 +58,16 @@ pub(crate) fn rewrite(filter: &JoinFilter, conjunct: &Expr) -> Result<Option<Rew
         Side::Right => (&condition.starts.right, &condition.stops.right),
     };
     let is_float = condition.data_type.is_floating();
+    // Bounds of floats are a little too wide, and those of intervals without an end admit all others.
+    let is_exact = !is_float && !condition.may_be_open;
     let mut comparisons = vec![];
     let mut guards = vec![];
     for side in [Side::Left, Side::Right] {
         let (start, stop) = ends(side);
         let (other_start, _) = ends(side.other());
         let mixed = Mixed {
-            first: (side, Arc::clone(stop)),
-            second: (side.other(), Arc::clone(other_start)),
+            first: (side, condition.or_endless(stop, true)?),
+            second: (side.other(), condition.or_endless(other_start, false)?),
             subtract: true,
             absolute: false,
             data_type: condition.data_type.clone(),
@@ -74,42 +80,70 @@ pub(crate) fn rewrite(filter: &JoinFilter, conjunct: &Expr) -> Result<Option<Rew
             return Ok(None);
         };
         for (of_left, op, of_right) in rewritten.comparisons {
-            comparisons.push(match is_float {
-                true => (of_left, op, of_right),
+            comparisons.push(match is_exact {
+                false => (of_left, op, of_right),
                 // An interval that is too short has neither a beginning nor an end.
-                false => (
+                true => (
                     condition.if_long_enough(ends(Side::Left), of_left)?,
                     op,
                     condition.if_long_enough(ends(Side::Right), of_right)?,
                 ),
             });
         }
-        // The functions pass over NULLs.
         for end in [start, stop] {
-            guards.push(GuardExpr::NotNull(side, Arc::clone(end)));
-        }
-        match (is_float, condition.subtracts) {
-            (true, _) => guards.extend(rewritten.guards),
-            (false, true) => {
-                for (of, begins) in [(side, start), (side.other(), other_start)] {
-                    let ends = [(side, Arc::clone(stop)), (of, Arc::clone(begins))];
-                    let range = condition.range();
-                    guards.extend(range.map(|range| no_overflow(ends, true, range)));
-                }
+            if is_exact {
+                guards.push(GuardExpr::NotNull(side, Arc::clone(end)));
             }
-            // Nothing is subtracted by the query.
-            (false, false) => {}
+            if is_float {
+                guards.push(GuardExpr::Finite(side, Arc::clone(end)));
+            }
+        }
+        // Without a difference in the query nothing wraps.
+        let range = condition.range().filter(|_| condition.subtracts);
+        for (of, begins) in [(side, start), (side.other(), other_start)] {
+            let ends = [(side, Arc::clone(stop)), (of, Arc::clone(begins))];
+            guards.extend(range.map(|range| no_overflow(ends, true, range)));
         }
     }
     Ok(Some(Rewritten {
         comparisons,
         guards,
-        exact: !is_float,
+        exact: is_exact,
         display: Some(sides_named(filter, conjunct)?),
     }))
 }
 
 impl OverlapLength {
+    /// An end, or the last (`is_stop`) or first value of its type where it is NULL, which `least` and `greatest` pass over.
+    fn or_endless(&self, end: &Expr, is_stop: bool) -> Result<Expr> {
+        if !self.may_be_open {
+            return Ok(Arc::clone(end));
+        }
+        let most = match (&self.data_type, integer_range(&self.data_type)) {
+            (DataType::Decimal128(precision, scale), _) => {
+                let most = 10i128.pow(u32::from(*precision)) - 1;
+                let value = if is_stop { most } else { -most };
+                ScalarValue::Decimal128(Some(value), *precision, *scale)
+            }
+            (data_type, Some((low, high))) => {
+                let value = if is_stop { high } else { low };
+                ScalarValue::Decimal128(Some(value), 38, 0).cast_to(data_type)?
+            }
+            (data_type, None) => {
+                let value = if is_stop {
+                    f64::INFINITY
+                } else {
+                    f64::NEG_INFINITY
+                };
+                ScalarValue::Float64(Some(value)).cast_to(data_type)?
+            }
+        };
+        let is_open: Expr = Arc::new(IsNullExpr::new(Arc::clone(end)));
+        let most: Expr = Arc::new(Literal::new(most));
+        let case = CaseExpr::try_new(None, vec![(is_open, most)], Some(Arc::clone(end)))?;
+        Ok(Arc::new(case))
+    }
+
     /// The differences of integers that do not wrap in the query.
     fn range(&self) -> Option<(i128, i128)> {
         let (low, high) = integer_range(&self.data_type)?;
@@ -202,7 +236,12 @@ fn overlap_length(filter: &JoinFilter, conjunct: &Expr) -> Result<Option<Overlap
         if of_stops != of_starts || !is_plain(&of_stops) {
             continue;
         }
+        // A difference of unsigned values wraps where intervals are disjoint.
+        if subtracts && of_stops.is_unsigned_integer() {
+            continue;
+        }
         return Ok(Some(OverlapLength {
+            may_be_open: stops.may_be_null || starts.may_be_null,
             stops,
             starts,
             op,
@@ -279,7 +318,9 @@ fn of_both<F: ScalarUDFImpl + 'static>(
             return Ok(None);
         }
     }
+    let nullable = |e: &Expr| e.nullable(filter.schema());
     let both = Both {
+        may_be_null: nullable(left)? || nullable(right)?,
         left: on_side(filter, left)?,
         right: on_side(filter, right)?,
     };

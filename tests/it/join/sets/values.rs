@@ -131,23 +131,58 @@ async fn values_of_all_pairs() {
                 check_values(&ctx, (&sql, &sql), false, at).await;
             }
         }
-        // Of other lists, or of lists of both sides, a value is evaluated by rows.
-        for (selected, computed) in [
-            (
-                "array_jaccard(r.v, s.v) AS x, array_jaccard(array_distinct(r.v), s.v) AS y",
-                true,
-            ),
-            (
-                "array_overlap(CASE WHEN s.id > 20 THEN r.v ELSE s.v END, s.v) AS x",
-                true,
-            ),
-            (
-                "array_overlap(array_distinct(r.v), array_sort(s.v)) AS x",
-                false,
-            ),
+        // Of other lists, of lists of both sides, and of lists that may fail, a value is evaluated by rows.
+        for selected in [
+            "array_jaccard(r.v, s.v) AS x, array_jaccard(array_distinct(r.v), s.v) AS y",
+            "array_overlap(CASE WHEN s.id > 20 THEN r.v ELSE s.v END, s.v) AS x",
+            "array_overlap(r.v, make_array(CAST(100 / (s.id + 1) AS INT))) AS x",
         ] {
             let sql = format!("SELECT r.id, s.id AS other, {selected} FROM r CROSS JOIN s");
-            check_values(&ctx, (&sql, &sql), computed, at).await;
+            check_values(&ctx, (&sql, &sql), true, at).await;
         }
     }
+}
+
+/// A list that is no NULL in the rows that an outer join pads has a value there, and one that fails on some row fails as DataFusion does.
+#[tokio::test]
+async fn lists_of_padded_rows_and_lists_that_fail() {
+    let ctx = tables(0.2);
+    for (kind, value) in [
+        (
+            "LEFT",
+            "array_overlap(r.v, coalesce(s.v, make_array(CAST(3 AS INT))))",
+        ),
+        (
+            "RIGHT",
+            "array_jaccard(coalesce(r.v, make_array(CAST(3 AS INT))), s.v)",
+        ),
+        (
+            "FULL",
+            "array_dice(coalesce(r.v, make_array(CAST(3 AS INT))), s.v)",
+        ),
+    ] {
+        for condition in ["r.a < s.a AND r.id > 50", "r.g = s.g AND r.id < 20"] {
+            let sql = format!(
+                "SELECT r.id, s.id AS other, {value} AS x FROM r {kind} JOIN s ON {condition}"
+            );
+            check_values(&ctx, (&sql, &sql), true, 1).await;
+        }
+    }
+    // DataFusion evaluates no list of a row that matches nothing.
+    let sql = "SELECT r.id, s.id AS other, array_overlap(r.v, make_array(CAST(100 / (s.id - 44) AS INT))) AS x FROM r JOIN s ON r.id < s.id AND s.id < 44";
+    check_values(&ctx, (sql, sql), true, 2).await;
+    let sql = "SELECT r.id, array_overlap(r.v, make_array(CAST(100 / (s.id - 44) AS INT))) AS x FROM r JOIN s ON r.id < s.id";
+    set(&ctx, "bowtie.offload", "off");
+    let stock = crate::support::answer::answer(&ctx, sql)
+        .await
+        .unwrap_err()
+        .to_string();
+    let given = forced(&ctx, sql, &Tuning::PLAIN)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        stock.contains("Divide by zero") && given.contains("Divide by zero"),
+        "{stock}\n{given}"
+    );
 }
