@@ -111,9 +111,6 @@ pub(crate) fn classify(
                 GuardExpr::Finite(side, expr) => {
                     Guard::Finite(column_of(side, &expr, left, right)?)
                 }
-                GuardExpr::NotNull(side, expr) => {
-                    Guard::NotNull(column_of(side, &expr, left, right)?)
-                }
             });
         }
     }

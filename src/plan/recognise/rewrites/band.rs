@@ -45,7 +45,6 @@ pub(crate) enum GuardExpr {
         high: i128,
     },
     Finite(Side, Expr),
-    NotNull(Side, Expr),
 }
 
 /// `first - second` or `first + second`, each of its own side.

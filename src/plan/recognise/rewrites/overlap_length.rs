@@ -3,7 +3,8 @@
 //!
 //! The least difference of an end and a beginning decides, so the condition is that all four differences satisfy it. Two of them are of one
 //! interval each, which has no key if it is too short; the other two are differences of the sides, as in a band join ([`band`](super::band)).
-//! Where an end may be NULL, the two of the sides alone find candidates, and the condition is tested on these.
+//! `least` and `greatest` pass over NULLs: an interval without an end goes on for ever, but two of them have no common end, which two more
+//! comparisons say.
 
 use std::sync::Arc;
 
@@ -13,7 +14,9 @@ use datafusion::error::Result;
 use datafusion::functions::core::greatest::GreatestFunc;
 use datafusion::functions::core::least::LeastFunc;
 use datafusion::logical_expr::{Operator, ScalarUDFImpl};
-use datafusion::physical_expr::expressions::{BinaryExpr, CaseExpr, CastExpr, IsNullExpr, Literal};
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CaseExpr, CastExpr, IsNullExpr, Literal, lit,
+};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
@@ -30,6 +33,7 @@ type Expr = Arc<dyn PhysicalExpr>;
 struct Both {
     left: Expr,
     right: Expr,
+    /// Whether both of them may be NULL.
     may_be_null: bool,
 }
 
@@ -43,7 +47,7 @@ struct OverlapLength {
     subtracts: bool,
     /// What the query adds to the difference.
     added: i64,
-    /// Whether an end may be NULL.
+    /// Whether an end of either side may be NULL.
     may_be_open: bool,
     data_type: DataType,
 }
@@ -53,21 +57,27 @@ pub(crate) fn rewrite(filter: &JoinFilter, conjunct: &Expr) -> Result<Option<Rew
     let Some(condition) = overlap_length(filter, conjunct)? else {
         return Ok(None);
     };
-    let ends = |side: Side| match side {
+    let raw = |side: Side| match side {
         Side::Left => (&condition.starts.left, &condition.stops.left),
         Side::Right => (&condition.starts.right, &condition.stops.right),
     };
+    let endless = |side: Side| -> Result<(Expr, Expr)> {
+        let (start, stop) = raw(side);
+        let start = condition.or_endless(start, false)?;
+        Ok((start, condition.or_endless(stop, true)?))
+    };
+    let (of_left, of_right) = (endless(Side::Left)?, endless(Side::Right)?);
+    let ends = |side: Side| match side {
+        Side::Left => &of_left,
+        Side::Right => &of_right,
+    };
     let is_float = condition.data_type.is_floating();
-    // Bounds of floats are a little too wide, and those of intervals without an end admit all others.
-    let is_exact = !is_float && !condition.may_be_open;
     let mut comparisons = vec![];
     let mut guards = vec![];
     for side in [Side::Left, Side::Right] {
-        let (start, stop) = ends(side);
-        let (other_start, _) = ends(side.other());
         let mixed = Mixed {
-            first: (side, condition.or_endless(stop, true)?),
-            second: (side.other(), condition.or_endless(other_start, false)?),
+            first: (side, Arc::clone(&ends(side).1)),
+            second: (side.other(), Arc::clone(&ends(side.other()).0)),
             subtract: true,
             absolute: false,
             data_type: condition.data_type.clone(),
@@ -79,24 +89,21 @@ pub(crate) fn rewrite(filter: &JoinFilter, conjunct: &Expr) -> Result<Option<Rew
         let Some(rewritten) = rewritten else {
             return Ok(None);
         };
-        for (of_left, op, of_right) in rewritten.comparisons {
-            comparisons.push(match is_exact {
-                false => (of_left, op, of_right),
+        for (left, op, right) in rewritten.comparisons {
+            comparisons.push(match is_float {
+                true => (left, op, right),
                 // An interval that is too short has neither a beginning nor an end.
-                true => (
-                    condition.if_long_enough(ends(Side::Left), of_left)?,
+                false => (
+                    condition.if_long_enough(&of_left, left)?,
                     op,
-                    condition.if_long_enough(ends(Side::Right), of_right)?,
+                    condition.if_long_enough(&of_right, right)?,
                 ),
             });
         }
-        for end in [start, stop] {
-            if is_exact {
-                guards.push(GuardExpr::NotNull(side, Arc::clone(end)));
-            }
-            if is_float {
-                guards.push(GuardExpr::Finite(side, Arc::clone(end)));
-            }
+        let (start, stop) = raw(side);
+        let (other_start, _) = raw(side.other());
+        if is_float {
+            guards.extend([start, stop].map(|end| GuardExpr::Finite(side, Arc::clone(end))));
         }
         // Without a difference in the query nothing wraps.
         let range = condition.range().filter(|_| condition.subtracts);
@@ -105,12 +112,32 @@ pub(crate) fn rewrite(filter: &JoinFilter, conjunct: &Expr) -> Result<Option<Rew
             guards.extend(range.map(|range| no_overflow(ends, true, range)));
         }
     }
+    for both in [&condition.stops, &condition.starts] {
+        comparisons.extend(both.not_both_null()?);
+    }
     Ok(Some(Rewritten {
         comparisons,
         guards,
-        exact: is_exact,
+        // Bounds of floats are a little too wide.
+        exact: !is_float,
         display: Some(sides_named(filter, conjunct)?),
     }))
+}
+
+impl Both {
+    /// A comparison that fails where both are NULL, as `least` and `greatest` are then; `None` if one of them never is.
+    fn not_both_null(&self) -> Result<Option<(Expr, Comparison, Expr)>> {
+        if !self.may_be_null {
+            return Ok(None);
+        }
+        let number = |of: &Expr, without: i32| -> Result<Expr> {
+            let is_null: Expr = Arc::new(IsNullExpr::new(Arc::clone(of)));
+            let case = CaseExpr::try_new(None, vec![(is_null, lit(1))], Some(lit(without)))?;
+            Ok(Arc::new(case))
+        };
+        let (left, right) = (number(&self.left, 0)?, number(&self.right, 2)?);
+        Ok(Some((left, Comparison::Lt, right)))
+    }
 }
 
 impl OverlapLength {
@@ -152,7 +179,7 @@ impl OverlapLength {
     }
 
     /// A key of intervals that are long enough themselves; NULL, which matches nothing, of others.
-    fn if_long_enough(&self, (start, stop): (&Expr, &Expr), key: Expr) -> Result<Expr> {
+    fn if_long_enough(&self, (start, stop): &(Expr, Expr), key: Expr) -> Result<Expr> {
         // In 128 bits nothing wraps.
         let wide = |e: &Expr| -> Expr {
             let exact = match &self.data_type {
@@ -221,13 +248,20 @@ fn overlap_length(filter: &JoinFilter, conjunct: &Expr) -> Result<Option<Overlap
                 (greater, less, Arc::new(Literal::new(zero)) as Expr, false)
             }
         };
+        let (least_call, greatest_call) = (stops, starts);
         let both = (
-            of_both::<LeastFunc>(filter, &stops)?,
-            of_both::<GreatestFunc>(filter, &starts)?,
+            of_both::<LeastFunc>(filter, &least_call)?,
+            of_both::<GreatestFunc>(filter, &greatest_call)?,
         );
         let (Some((stops, of_stops)), Some((starts, of_starts))) = both else {
             continue;
         };
+        let mut of_nullable = false;
+        for call in [&least_call, &greatest_call] {
+            for argument in call.children() {
+                of_nullable |= argument.nullable(filter.schema())?;
+            }
+        }
         let is_plain = |t: &DataType| {
             let decimal = matches!(t, DataType::Decimal128(p, _) if *p <= 37);
             let float = matches!(t, DataType::Float32 | DataType::Float64);
@@ -241,7 +275,7 @@ fn overlap_length(filter: &JoinFilter, conjunct: &Expr) -> Result<Option<Overlap
             continue;
         }
         return Ok(Some(OverlapLength {
-            may_be_open: stops.may_be_null || starts.may_be_null,
+            may_be_open: of_nullable,
             stops,
             starts,
             op,
@@ -320,7 +354,7 @@ fn of_both<F: ScalarUDFImpl + 'static>(
     }
     let nullable = |e: &Expr| e.nullable(filter.schema());
     let both = Both {
-        may_be_null: nullable(left)? || nullable(right)?,
+        may_be_null: nullable(left)? && nullable(right)?,
         left: on_side(filter, left)?,
         right: on_side(filter, right)?,
     };
