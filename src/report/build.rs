@@ -293,10 +293,10 @@ fn summary(nodes: &[NodeReport], device: Option<String>, imagined: Option<String
         known.reduce(u64::saturating_add)
     };
     let times = nodes.iter().filter_map(|node| {
-        let (here, there) = (node.device_ms?, node.host_ms?);
+        let (planned, datafusion) = (node.device_ms?, node.host_ms?);
         Some(match node.verdict {
-            Verdict::Offloaded => (here, there),
-            _ => (there, there),
+            Verdict::Offloaded => (planned, datafusion),
+            _ => (datafusion, datafusion),
         })
     });
     let times = times.reduce(|a, b| (a.0 + b.0, a.1 + b.1));
@@ -309,7 +309,7 @@ fn summary(nodes: &[NodeReport], device: Option<String>, imagined: Option<String
         upload_bytes: total(|node| node.bytes_up),
         downloads,
         download_bytes: total(|node| node.bytes_down),
-        estimated_ms: times.map(|(here, _)| here),
-        datafusion_ms: times.map(|(_, there)| there),
+        estimated_ms: times.map(|(planned, _)| planned),
+        datafusion_ms: times.map(|(_, datafusion)| datafusion),
     }
 }

@@ -123,10 +123,10 @@ impl fmt::Display for PlanSummary {
                 None => write!(f, "; {}", counted(count, what))?,
             }
         }
-        if let (Some(here), Some(there)) = (self.estimated_ms, self.datafusion_ms) {
+        if let (Some(planned), Some(datafusion)) = (self.estimated_ms, self.datafusion_ms) {
             write!(
                 f,
-                "; joins, aggregations and sorts are estimated at {here:.1} ms, in DataFusion at {there:.1} ms"
+                "; joins, aggregations and sorts are estimated at {planned:.1} ms, in DataFusion at {datafusion:.1} ms"
             )?;
         }
         match &self.imagined {
