@@ -19,7 +19,7 @@ pub struct Case {
     pub sum: Option<usize>,
     /// Sizes ascend within a ladder; each ladder has its own selectivity.
     pub ladders: Vec<Vec<Size>>,
-    /// The number of distinct equality keys, which leave one in so many pairs to test; 1 without a key.
+    /// The number of distinct equality keys: one pair in that many has equal keys. 1 without a key.
     pub keys: fn(&Size) -> usize,
     /// Whether comparing every pair is worth a line.
     pub brute_force: bool,

@@ -210,7 +210,7 @@ pub fn trades(left: usize, right: usize) -> Vec<Table> {
     vec![trades, quotes]
 }
 
-/// The number of keys of so many [`trades`].
+/// The number of keys of [`trades`] with that many rows.
 pub fn keys_of_trades(rows: usize) -> usize {
     (rows / ROWS_OF_KEY).max(1)
 }

@@ -312,6 +312,15 @@ impl Candidates {
 
 /// Whether each candidate is one of the first ones of its row in the order of the keys.
 fn first_of_each(rows: &[u32], keys: &[SortColumn], order: &BestPartners) -> Result<Vec<bool>> {
+    // They are numbered in 32 bits; fewer right rows have fewer candidates.
+    if u32::try_from(rows.len()).is_err() {
+        return Err(BowtieError::MustSplit {
+            what: "choice of partners",
+            size: rows.len() as u64,
+            most: u64::from(u32::MAX),
+            unit: "candidates",
+        });
+    }
     let most = order.most as usize;
     let comparator = LexicographicalComparator::try_new(keys)?;
     let compare = |a: &u32, b: &u32| comparator.compare(*a as usize, *b as usize);

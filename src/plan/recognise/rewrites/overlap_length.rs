@@ -298,7 +298,7 @@ fn without_addend(filter: &JoinFilter, expr: &Expr) -> Result<(Expr, i64)> {
         let literal = literal.downcast_ref::<Literal>()?.value();
         let is_whole = literal.data_type().is_integer();
         match literal.cast_to(&DataType::Int64) {
-            Ok(ScalarValue::Int64(Some(by))) if is_whole && by.abs() < 1 << 31 => Some(by),
+            Ok(ScalarValue::Int64(Some(by))) if is_whole && by.unsigned_abs() < 1 << 31 => Some(by),
             _ => None,
         }
     };
@@ -324,7 +324,7 @@ fn less_by(literal: &Expr, by: i64) -> Option<Expr> {
     }
     let value = literal.downcast_ref::<Literal>()?.value();
     match value.cast_to(&DataType::Int64) {
-        Ok(ScalarValue::Int64(Some(value))) if value.abs() < 1 << 62 => {
+        Ok(ScalarValue::Int64(Some(value))) if value.unsigned_abs() < 1 << 62 => {
             let least = ScalarValue::Int64(Some(value - by));
             Some(Arc::new(Literal::new(least)))
         }
