@@ -2,7 +2,7 @@
 
 use arrow::array::{Array, ArrayRef, AsArray, downcast_integer};
 use arrow::compute::{cast, max, min};
-use arrow::datatypes::{DataType, Float64Type};
+use arrow::datatypes::{DataType, Decimal128Type, Float64Type};
 
 use crate::ir::side::Side;
 
@@ -53,8 +53,12 @@ impl Guard {
                 );
                 match extremes {
                     (Extremes::Of(a, b), Extremes::Of(c, d)) => {
-                        let (c, d) = if subtract { (-d, -c) } else { (c, d) };
-                        a + c >= low && b + d <= high
+                        let (c, d) = match subtract {
+                            true => (d.saturating_neg(), c.saturating_neg()),
+                            false => (c, d),
+                        };
+                        let (least, greatest) = (a.checked_add(c), b.checked_add(d));
+                        least.is_some_and(|v| v >= low) && greatest.is_some_and(|v| v <= high)
                     }
                     (Extremes::Unknown, _) | (_, Extremes::Unknown) => false,
                     // A side of NULLs alone has no match.
@@ -83,7 +87,7 @@ enum Extremes {
 }
 
 impl Extremes {
-    /// Least and greatest value of an integer column.
+    /// Least and greatest value of a column of integers or decimals.
     fn of(parts: &[ArrayRef]) -> Self {
         parts
             .iter()
@@ -107,6 +111,7 @@ fn extremes(array: &ArrayRef) -> Extremes {
     }
     downcast_integer! {
         array.data_type() => (of),
+        DataType::Decimal128(..) => of!(Decimal128Type),
         _ => Extremes::Unknown,
     }
 }

@@ -40,13 +40,21 @@ pub(crate) struct Condition {
     pub display: ConditionDisplay,
 }
 
-/// Classifies the conjuncts of `filter`, and adds the expressions that its comparisons need to the sides' inputs. Without `sets`
-/// predicates on sets are residual.
+/// How a filter's conjuncts are classified.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Classified {
+    /// Whether a predicate on sets finds the candidates; otherwise such predicates are residual.
+    pub sets: bool,
+    /// The side whose expressions are compared as they are where a limit, as of `abs(l.a - r.b) <= 5`, goes to one of them.
+    pub unmoved: Option<Side>,
+}
+
+/// Classifies the conjuncts of `filter`, and adds the expressions that its comparisons need to the sides' inputs.
 pub(crate) fn classify(
     filter: &JoinFilter,
     left: &mut SideInput,
     right: &mut SideInput,
-    sets: bool,
+    Classified { sets, unmoved }: Classified,
 ) -> Result<Condition> {
     let mut condition = Condition::default();
     let mut residual: Vec<Arc<dyn PhysicalExpr>> = vec![];
@@ -80,7 +88,7 @@ pub(crate) fn classify(
                 exact: true,
                 display: None,
             },
-            None => match rewritten(filter, conjunct)? {
+            None => match rewritten(filter, conjunct, unmoved)? {
                 Some(rewritten) => rewritten,
                 None => {
                     residual.push(Arc::clone(conjunct));
@@ -159,10 +167,14 @@ pub(crate) fn classify(
 }
 
 /// A conjunct that mixes the sides as comparisons; `None` if it has no such form.
-fn rewritten(filter: &JoinFilter, conjunct: &Arc<dyn PhysicalExpr>) -> Result<Option<Rewritten>> {
+fn rewritten(
+    filter: &JoinFilter,
+    conjunct: &Arc<dyn PhysicalExpr>,
+    unmoved: Option<Side>,
+) -> Result<Option<Rewritten>> {
     match overlap_length::rewrite(filter, conjunct)? {
         Some(rewritten) => Ok(Some(rewritten)),
-        None => band::rewrite(filter, conjunct),
+        None => band::rewrite(filter, conjunct, unmoved),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::choose::strategy;
 use crate::plan::recognise::candidate::JoinCandidate;
 use crate::plan::recognise::condition;
-use crate::plan::recognise::condition::Condition;
+use crate::plan::recognise::condition::{Classified, Condition};
 use crate::plan::recognise::key_types::is_groupable;
 use crate::plan::recognise::partners::kept::kept_partners;
 use crate::plan::recognise::partners::pair_values::over_pairs;
@@ -90,8 +90,12 @@ fn join_spec(
     let condition = match &source.filter {
         Some(filter) => {
             // A strategy of theta joins that is asked for serves comparisons; NOT IN is no join by sets.
-            let sets = options.theta_strategy.0.is_none() && !source.null_aware;
-            condition::classify(filter, &mut left, &mut right, sets)?
+            let how = Classified {
+                sets: options.theta_strategy.0.is_none() && !source.null_aware,
+                // One order of the build side, the left one, tells which partners are kept.
+                unmoved: source.partners.as_ref().map(|_| Side::Left),
+            };
+            condition::classify(filter, &mut left, &mut right, how)?
         }
         None => Condition::default(),
     };

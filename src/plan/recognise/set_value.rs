@@ -15,7 +15,7 @@ use crate::ir::set_predicate::SetValue;
 use crate::ir::side::Side;
 use crate::list_sets::elements::are_elements;
 use crate::plan::compile::fallible::cannot_fail;
-use crate::plan::recognise::sides::{is_null_of_nulls, map_columns};
+use crate::plan::recognise::sides::{is_null_of_nulls, is_same, map_columns};
 
 type Expr = Arc<dyn PhysicalExpr>;
 
@@ -97,10 +97,4 @@ pub(crate) fn side_of(expr: &Expr, of_left: usize) -> Option<Side> {
     });
     let side = sides.next()?;
     sides.all(|other| other == side).then_some(side)
-}
-
-/// Whether two expressions are the same, whatever the names of their columns.
-fn is_same(a: &Expr, b: &Expr) -> bool {
-    let unnamed = |expr: &Expr| map_columns(expr, |column| Column::new("", column.index()));
-    matches!((unnamed(a), unnamed(b)), (Ok(a), Ok(b)) if a.eq(&b))
 }

@@ -114,6 +114,12 @@ pub(crate) fn map_columns(
         .data()
 }
 
+/// Whether two expressions are the same, whatever the names of their columns.
+pub(crate) fn is_same(a: &Arc<dyn PhysicalExpr>, b: &Arc<dyn PhysicalExpr>) -> bool {
+    let unnamed = |expr| map_columns(expr, |column| Column::new("", column.index()));
+    matches!((unnamed(a), unnamed(b)), (Ok(a), Ok(b)) if a.eq(&b))
+}
+
 /// Whether `expr` is NULL where all its columns are.
 pub(crate) fn is_null_of_nulls(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool> {
     let fields = schema.fields().iter();

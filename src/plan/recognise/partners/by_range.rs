@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::JoinType;
+use datafusion::common::{JoinSide, JoinType};
 use datafusion::error::Result;
 use datafusion::functions::math::abs::AbsFunc;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column};
+use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal};
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr};
+use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use crate::ir::partners::{Distance, PartnerLimit, Which};
 use crate::ir::side::Side;
@@ -16,8 +17,11 @@ use crate::plan::recognise::condition::Condition;
 use crate::plan::recognise::join_source::{JoinSource, PartnerSource};
 use crate::plan::recognise::key_types::is_orderable;
 use crate::plan::recognise::partners::pair_values::{expression, partner_key};
+use crate::plan::recognise::partners::same_value::{
+    integer_of_time, integer_range, is_same_value, is_widened,
+};
 use crate::plan::recognise::set_value::side_of;
-use crate::plan::recognise::sides::map_columns;
+use crate::plan::recognise::sides::{is_same, map_columns};
 use crate::spec::guard::Guard;
 use crate::spec::join::SideInput;
 use crate::spec::partners::{BestPartners, Partners};
@@ -46,9 +50,8 @@ pub(super) fn by_range(
     let Some(first) = wanted.keys.first() else {
         return Ok(None);
     };
-    let all_are_ranges = condition.residual.is_empty()
-        && condition.set.is_none()
-        && condition.comparisons.iter().all(|c| c.op.is_range());
+    let all_are_ranges =
+        condition.set.is_none() && condition.comparisons.iter().all(|c| c.op.is_range());
     if !all_are_ranges || !matches!(source.kind, JoinType::Inner | JoinType::Right) {
         return Ok(None);
     }
@@ -56,6 +59,12 @@ pub(super) fn by_range(
     let bound = columns.next();
     if columns.any(|column| Some(column) != bound) {
         return Ok(None);
+    }
+    let of_left = left.plan_columns();
+    for conjunct in &condition.residual {
+        if !is_limit_of(conjunct, first, of_left)? {
+            return Ok(None);
+        }
     }
     let by = match by_value(first, bound, left)? {
         Some(by) => Some(by),
@@ -107,6 +116,38 @@ pub(super) fn by_range(
         best,
         guards,
     }))
+}
+
+/// Whether `conjunct` bounds the order's first key, such as `abs(l.a - r.b) <= 2.5` in an order by `abs(l.a - r.b)`: of the partners that a row
+/// keeps without it, those that satisfy it are the ones that the row keeps.
+fn is_limit_of(conjunct: &JoinFilter, key: &PhysicalSortExpr, of_left: usize) -> Result<bool> {
+    let Some(comparison) = conjunct.expression().downcast_ref::<BinaryExpr>() else {
+        return Ok(false);
+    };
+    let (bounded, op, limit) = match comparison.left().is::<Literal>() {
+        false => (comparison.left(), *comparison.op(), comparison.right()),
+        true => match comparison.op().swap() {
+            Some(op) => (comparison.right(), op, comparison.left()),
+            None => return Ok(false),
+        },
+    };
+    let is_bound = match key.options.descending {
+        true => matches!(op, Operator::Gt | Operator::GtEq),
+        false => matches!(op, Operator::Lt | Operator::LtEq),
+    };
+    if !is_bound || !limit.is::<Literal>() {
+        return Ok(false);
+    }
+    let indices = conjunct.column_indices();
+    let bounded = map_columns(bounded, |column| {
+        let of = &indices[column.index()];
+        let at = match of.side {
+            JoinSide::Right => of_left + of.index,
+            JoinSide::Left | JoinSide::None => of.index,
+        };
+        Column::new(column.name(), at)
+    })?;
+    Ok(is_same(&bounded, &key.expr))
 }
 
 /// What the first key of an order says of a row's partners.
@@ -178,8 +219,8 @@ fn by_distance(
         return Ok(None);
     }
     let (near_column, centre_column) = (left.column_of(near)?, right.column_of(&centre)?);
-    let (distance, guards) = match integer_range(&data_type) {
-        Some((low, high)) => {
+    let (distance, mut guards) = match (integer_range(&data_type), &data_type) {
+        (Some((low, high)), _) => {
             let sides = [(Side::Left, near_column), (Side::Right, centre_column)];
             let [first, second] = match a_is_left {
                 true => sides,
@@ -195,35 +236,49 @@ fn by_distance(
             };
             (Distance::Integers, vec![guard])
         }
-        None if data_type == DataType::Float64 => (
+        // A difference of two has 38 digits at most.
+        (None, DataType::Decimal128(precision, _)) if *precision < 38 => {
+            (Distance::Integers, vec![])
+        }
+        (None, DataType::Float64) => (
             Distance::Floats,
             vec![
                 Guard::Finite((Side::Left, near_column)),
                 Guard::Finite((Side::Right, centre_column)),
             ],
         ),
-        None => return Ok(None),
+        (None, _) => return Ok(None),
     };
     let (column, centre) = match bound {
         None => (near_column, centre_column),
         Some(bound) if bound == near_column => (near_column, centre_column),
         Some(bound) => {
-            // Widened integers have the same differences, and so have times.
             let wide = left.data_type(bound).clone();
             if !is_same_value(&expression(left, bound), near, left)? {
                 return Ok(None);
             }
-            match (integer_range(&wide), integer_of_time(&wide)) {
-                (Some(_), _) => {
+            match integer_of_time(&wide) {
+                // The keys of a time are those of its integers.
+                Some(_) => (bound, centre_column),
+                // Widened numbers have the same differences, and those of the row can be widened, too.
+                None if !is_widened(&data_type, &wide) => return Ok(None),
+                None => {
                     let centre: Expr = Arc::new(CastExpr::new(centre, wide, None));
                     (bound, right.column_of(&centre)?)
                 }
-                // The keys of a time are those of its integers.
-                (None, Some(_)) => (bound, centre_column),
-                _ => return Ok(None),
             }
         }
     };
+    if matches!(left.data_type(column), DataType::Decimal128(..)) {
+        // Values that lie too far apart have ranks for keys, which tell no distances.
+        guards.push(Guard::NoOverflow {
+            first: (Side::Left, column),
+            second: (Side::Left, column),
+            subtract: true,
+            low: i64::MIN.into(),
+            high: i64::MAX.into(),
+        });
+    }
     Ok(Some(By {
         which: Which::Nearest(distance),
         column,
@@ -253,57 +308,4 @@ fn is_lesser(key: &PhysicalSortExpr, column: usize, left: &SideInput) -> bool {
             .expr
             .data_type(left.plan())
             .is_ok_and(|t| !t.is_floating())
-}
-
-/// Whether two expressions have the same order: one is the other, but for casts to wider integers, or from times to integers.
-fn is_same_value(a: &Expr, b: &Expr, input: &SideInput) -> Result<bool> {
-    let (a, b) = (narrowest(a, input)?, narrowest(b, input)?);
-    Ok(
-        match (a.downcast_ref::<Column>(), b.downcast_ref::<Column>()) {
-            // A column's name tells nothing.
-            (Some(a), Some(b)) => a.index() == b.index(),
-            _ => a == b,
-        },
-    )
-}
-
-/// An expression without casts to wider integers, and from times to integers.
-fn narrowest(expr: &Expr, input: &SideInput) -> Result<Expr> {
-    let mut expr = expr;
-    while let Some(cast) = expr.downcast_ref::<CastExpr>() {
-        let (from, to) = (cast.expr().data_type(input.plan())?, cast.cast_type());
-        let of_times = integer_of_time(&from);
-        match (
-            of_times
-                .as_ref()
-                .map_or_else(|| integer_range(&from), integer_range),
-            integer_range(to),
-        ) {
-            (Some((low, high)), Some((least, greatest))) if least <= low && high <= greatest => {
-                expr = cast.expr();
-            }
-            _ => break,
-        }
-    }
-    Ok(Arc::clone(expr))
-}
-
-/// The integers as which the values of a time are stored, and to which they are cast.
-fn integer_of_time(data_type: &DataType) -> Option<DataType> {
-    Some(match data_type {
-        DataType::Date32 => DataType::Int32,
-        DataType::Timestamp(..) => DataType::Int64,
-        _ => return None,
-    })
-}
-
-/// The least and the greatest value of a signed integer type.
-fn integer_range(data_type: &DataType) -> Option<(i128, i128)> {
-    Some(match data_type {
-        DataType::Int8 => (i8::MIN.into(), i8::MAX.into()),
-        DataType::Int16 => (i16::MIN.into(), i16::MAX.into()),
-        DataType::Int32 => (i32::MIN.into(), i32::MAX.into()),
-        DataType::Int64 => (i64::MIN.into(), i64::MAX.into()),
-        _ => return None,
-    })
 }

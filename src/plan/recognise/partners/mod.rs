@@ -3,3 +3,4 @@
 mod by_range;
 pub(crate) mod kept;
 pub(crate) mod pair_values;
+mod same_value;

@@ -21,6 +21,9 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use crate::ir::comparison::Comparison;
 use crate::ir::side::Side;
+use crate::plan::recognise::rewrites::exact_casts::{
+    integer_range, shortest, without_rescaling, without_widening,
+};
 use crate::plan::recognise::sides::{ExprComparison, comparison_of, on_side, side_of};
 
 type Expr = Arc<dyn PhysicalExpr>;
@@ -54,11 +57,18 @@ pub(super) struct Mixed {
     pub(super) subtract: bool,
     /// Inside `abs`.
     pub(super) absolute: bool,
+    /// The side whose expression is compared as it is; the limit goes to the other one.
+    pub(super) unmoved: Side,
     pub(super) data_type: DataType,
 }
 
-/// `None` when the conjunct has no such form.
-pub(crate) fn rewrite(filter: &JoinFilter, conjunct: &Expr) -> Result<Option<Rewritten>> {
+/// `None` when the conjunct has no such form. `unmoved`: the side whose expressions are compared as they are; without one it is that of the
+/// second operand.
+pub(crate) fn rewrite(
+    filter: &JoinFilter,
+    conjunct: &Expr,
+    unmoved: Option<Side>,
+) -> Result<Option<Rewritten>> {
     let Some(binary) = conjunct.downcast_ref::<BinaryExpr>() else {
         return Ok(None);
     };
@@ -71,6 +81,10 @@ pub(crate) fn rewrite(filter: &JoinFilter, conjunct: &Expr) -> Result<Option<Rew
             Some(mixed) => (mixed, op.swap(), binary.left()),
             None => return Ok(None),
         },
+    };
+    let mixed = Mixed {
+        unmoved: unmoved.unwrap_or(mixed.unmoved),
+        ..mixed
     };
     // Only a constant can go to either side.
     if !collect_columns(limit).is_empty() || !limit.is::<Literal>() {
@@ -88,7 +102,7 @@ pub(crate) fn rewrite(filter: &JoinFilter, conjunct: &Expr) -> Result<Option<Rew
 }
 
 fn mixed(filter: &JoinFilter, expr: &Expr) -> Result<Option<Mixed>> {
-    let expr = without_widening(filter, expr)?;
+    let expr = without_rescaling(filter, &without_widening(filter, expr)?)?;
     if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
         let is_abs = ScalarFunctionExpr::try_downcast_func::<AbsFunc>(expr.as_ref()).is_some();
         return match call.args() {
@@ -132,40 +146,11 @@ fn mixed(filter: &JoinFilter, expr: &Expr) -> Result<Option<Mixed>> {
             second: (second, on_side(filter, binary.right())?),
             subtract,
             absolute: false,
+            unmoved: second,
             data_type,
         })),
         _ => Ok(None),
     }
-}
-
-/// The operand of casts that change no value: from one integer type to a wider one.
-pub(super) fn without_widening(filter: &JoinFilter, expr: &Expr) -> Result<Expr> {
-    let Some(cast) = expr.downcast_ref::<CastExpr>() else {
-        return Ok(Arc::clone(expr));
-    };
-    let from = cast.expr().data_type(filter.schema())?;
-    let widens = match (integer_range(&from), integer_range(cast.cast_type())) {
-        (Some((low, high)), Some((least, most))) => least <= low && high <= most,
-        _ => false,
-    };
-    match widens {
-        true => without_widening(filter, cast.expr()),
-        false => Ok(Arc::clone(expr)),
-    }
-}
-
-pub(super) fn integer_range(data_type: &DataType) -> Option<(i128, i128)> {
-    Some(match data_type {
-        DataType::Int8 => (i8::MIN.into(), i8::MAX.into()),
-        DataType::Int16 => (i16::MIN.into(), i16::MAX.into()),
-        DataType::Int32 => (i32::MIN.into(), i32::MAX.into()),
-        DataType::Int64 => (i64::MIN.into(), i64::MAX.into()),
-        DataType::UInt8 => (0, u8::MAX.into()),
-        DataType::UInt16 => (0, u16::MAX.into()),
-        DataType::UInt32 => (0, u32::MAX.into()),
-        DataType::UInt64 => (0, u64::MAX.into()),
-        _ => return None,
-    })
 }
 
 /// Integers and decimals: all moved to one side in 128 bits.
@@ -175,6 +160,7 @@ pub(super) fn exact(
     limit: &Expr,
     filter: &JoinFilter,
 ) -> Result<Option<Rewritten>> {
+    let limit = &shortest(limit);
     let limit_type = limit.data_type(filter.schema())?;
     let scale_of = |t: &DataType| match t {
         DataType::Decimal128(_, scale) => Some(*scale),
@@ -192,34 +178,20 @@ pub(super) fn exact(
         false => DataType::Decimal128(37, scale.max(limit_scale)),
     };
     let widen = |e: &Expr| -> Expr { Arc::new(CastExpr::new(Arc::clone(e), wide.clone(), None)) };
-    let (first, second, limit) = (widen(&mixed.first.1), widen(&mixed.second.1), widen(limit));
-    let sum = |a: &Expr, op: Operator, b: &Expr| -> Expr {
-        Arc::new(BinaryExpr::new(Arc::clone(a), op, Arc::clone(b)))
-    };
+    let (moved_side, moved, unmoved) = mixed.moved();
+    let (moved, unmoved, limit) = (widen(moved), widen(unmoved), widen(limit));
     // Both sides of one type: ranked keys need it.
     let common = DataType::Decimal128(38, scale.max(limit_scale));
     let alike = |e: Expr| -> Expr { Arc::new(CastExpr::new(e, common.clone(), None)) };
-    let second = alike(second);
+    let unmoved = alike(unmoved);
     let mut comparisons = vec![];
-    let mut add = |moved: Expr, op: Comparison| {
-        comparisons.push(oriented(mixed.first.0, alike(moved), op, &second));
+    let mut add = |op: Comparison, negative: bool| {
+        let (bound, op) = mixed.bound(&moved, op, (&limit, negative));
+        comparisons.push(oriented(moved_side, alike(bound), op, &unmoved));
     };
-    match mixed.subtract {
-        // first - second OP limit: first - limit OP second
-        true => add(sum(&first, Operator::Minus, &limit), op),
-        // first + second OP limit: limit - first (OP swapped) second
-        false => add(sum(&limit, Operator::Minus, &first), op.swap()),
-    }
+    add(op, false);
     if mixed.absolute {
-        match mixed.subtract {
-            // first - second (OP swapped) -limit: first + limit (OP swapped) second
-            true => add(sum(&first, Operator::Plus, &limit), op.swap()),
-            // first + second (OP swapped) -limit: -limit - first OP second
-            false => {
-                let negative: Expr = Arc::new(NegativeExpr::new(Arc::clone(&limit)));
-                add(sum(&negative, Operator::Minus, &first), op);
-            }
-        }
+        add(op.swap(), true);
     }
     let range = integer_range(&mixed.data_type);
     let guards = range.map(|(low, high)| {
@@ -234,6 +206,47 @@ pub(super) fn exact(
         exact: true,
         display: None,
     }))
+}
+
+impl Mixed {
+    /// The operand that the limit is moved to, with its side, and the one that is compared as it is.
+    fn moved(&self) -> (Side, &Expr, &Expr) {
+        let (first, second) = (&self.first, &self.second);
+        match self.unmoved == first.0 {
+            true => (second.0, &second.1, &first.1),
+            false => (first.0, &first.1, &second.1),
+        }
+    }
+
+    /// The sum or difference OP `limit`, or OP `-limit` if that is `negative`, as a comparison `bound OP unmoved`.
+    fn bound(
+        &self,
+        moved: &Expr,
+        op: Comparison,
+        (limit, negative): (&Expr, bool),
+    ) -> (Expr, Comparison) {
+        let binary = |a: &Expr, op: Operator, b: &Expr| -> Expr {
+            Arc::new(BinaryExpr::new(Arc::clone(a), op, Arc::clone(b)))
+        };
+        let (plus, minus) = match negative {
+            true => (Operator::Minus, Operator::Plus),
+            false => (Operator::Plus, Operator::Minus),
+        };
+        match (self.subtract, self.unmoved == self.first.0) {
+            // unmoved - moved OP limit: moved + limit (OP swapped) unmoved
+            (true, true) => (binary(moved, plus, limit), op.swap()),
+            // moved - unmoved OP limit: moved - limit OP unmoved
+            (true, false) => (binary(moved, minus, limit), op),
+            // moved + unmoved OP limit: limit - moved (OP swapped) unmoved
+            (false, _) => {
+                let limit: Expr = match negative {
+                    true => Arc::new(NegativeExpr::new(Arc::clone(limit))),
+                    false => Arc::clone(limit),
+                };
+                (binary(&limit, Operator::Minus, moved), op.swap())
+            }
+        }
+    }
 }
 
 pub(super) fn no_overflow(
@@ -266,47 +279,49 @@ pub(super) fn floats(mixed: Mixed, op: Comparison, limit: &Expr) -> Result<Optio
         DataType::Float32 => 2f64.powi(-20),
         _ => 2f64.powi(-49),
     };
-    let double =
-        |e: &Expr| -> Expr { Arc::new(CastExpr::new(Arc::clone(e), DataType::Float64, None)) };
+    let is_double = mixed.data_type == DataType::Float64;
+    let double = |e: &Expr| -> Expr {
+        match is_double {
+            true => Arc::clone(e),
+            false => Arc::new(CastExpr::new(Arc::clone(e), DataType::Float64, None)),
+        }
+    };
     let binary = |a: Expr, op: Operator, b: Expr| -> Expr { Arc::new(BinaryExpr::new(a, op, b)) };
-    let (first, second) = (double(&mixed.first.1), double(&mixed.second.1));
+    let (moved_side, moved, unmoved) = mixed.moved();
+    let (moved, unmoved) = (double(moved), double(unmoved));
     let magnitude: Expr = Arc::new(CaseExpr::try_new(
         None,
         vec![(
-            binary(Arc::clone(&first), Operator::Lt, lit(0f64)),
-            Arc::new(NegativeExpr::new(Arc::clone(&first))) as Expr,
+            binary(Arc::clone(&moved), Operator::Lt, lit(0f64)),
+            Arc::new(NegativeExpr::new(Arc::clone(&moved))) as Expr,
         )],
-        Some(Arc::clone(&first)),
+        Some(Arc::clone(&moved)),
     )?);
     let slack = binary(
         binary(magnitude, Operator::Plus, lit(limit.abs())),
         Operator::Multiply,
         lit(epsilon),
     );
-    // The value of `second` at which the sum or difference equals `at`, moved away by the slack.
-    let bound = |at: f64, widen: Operator| {
-        let exact = match mixed.subtract {
-            true => binary(Arc::clone(&first), Operator::Minus, lit(at)),
-            false => binary(lit(at), Operator::Minus, Arc::clone(&first)),
-        };
-        binary(exact, widen, Arc::clone(&slack))
-    };
-    // Of the sum or difference: at most `limit`, at least `limit`.
-    let (upper, lower) = match op {
-        Comparison::Lt | Comparison::LtEq => (Some(limit), mixed.absolute.then_some(-limit)),
-        Comparison::Gt | Comparison::GtEq => (None, Some(limit)),
-        Comparison::Eq => (Some(limit), Some(limit)),
-        Comparison::NotEq => return Ok(None),
-    };
     let mut comparisons = vec![];
-    for (at, at_most) in [(upper, true), (lower, false)] {
-        let Some(at) = at else { continue };
-        // A difference is at most the limit where `second` is at least the bound; a sum the other way round.
-        let (widen, op) = match at_most == mixed.subtract {
-            true => (Operator::Minus, Comparison::LtEq),
-            false => (Operator::Plus, Comparison::GtEq),
+    let mut add = |op: Comparison, negative: bool| {
+        let (bound, op) = mixed.bound(&moved, op, (&lit(limit), negative));
+        // Away from the values that match.
+        let (away, op) = match op {
+            Comparison::Lt | Comparison::LtEq => (Operator::Minus, Comparison::LtEq),
+            _ => (Operator::Plus, Comparison::GtEq),
         };
-        comparisons.push(oriented(mixed.first.0, bound(at, widen), op, &second));
+        let bound = binary(bound, away, Arc::clone(&slack));
+        comparisons.push(oriented(moved_side, bound, op, &unmoved));
+    };
+    match op {
+        Comparison::Eq => {
+            add(Comparison::LtEq, false);
+            add(Comparison::GtEq, false);
+        }
+        _ => add(op, false),
+    }
+    if mixed.absolute {
+        add(op.swap(), true);
     }
     Ok(Some(Rewritten {
         comparisons,

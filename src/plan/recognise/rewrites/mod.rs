@@ -2,4 +2,5 @@
 
 pub(crate) mod band;
 pub(crate) mod common_width;
+pub(crate) mod exact_casts;
 pub(crate) mod overlap_length;

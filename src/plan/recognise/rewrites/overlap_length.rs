@@ -23,8 +23,9 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use crate::ir::comparison::Comparison;
 use crate::ir::side::Side;
 use crate::plan::recognise::rewrites::band::{
-    GuardExpr, Mixed, Rewritten, exact, floats, integer_range, no_overflow, without_widening,
+    GuardExpr, Mixed, Rewritten, exact, floats, no_overflow,
 };
+use crate::plan::recognise::rewrites::exact_casts::{integer_range, without_widening};
 use crate::plan::recognise::sides::{comparison_of, on_side, side_of, sides_named};
 
 type Expr = Arc<dyn PhysicalExpr>;
@@ -80,6 +81,7 @@ pub(crate) fn rewrite(filter: &JoinFilter, conjunct: &Expr) -> Result<Option<Rew
             second: (side.other(), Arc::clone(&ends(side.other()).0)),
             subtract: true,
             absolute: false,
+            unmoved: side.other(),
             data_type: condition.data_type.clone(),
         };
         let rewritten = match is_float {

@@ -9,6 +9,7 @@ mod intervals;
 mod names;
 mod oracle;
 mod types;
+mod within;
 
 use std::sync::Arc;
 

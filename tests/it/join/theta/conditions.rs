@@ -106,6 +106,14 @@ const LINEAR: &[Condition] = &[
         "CAST(r.c AS DECIMAL(9, 3)) - CAST(s.c AS DECIMAL(7, 2)) < 0.125",
         RANGE,
     ),
+    Condition(
+        "abs(CAST(r.c AS DECIMAL(9, 3)) - CAST(s.c AS DECIMAL(7, 2))) <= 0.25",
+        RANGES,
+    ),
+    Condition(
+        "CAST(r.c AS DECIMAL(9, 3)) + CAST(s.c AS DECIMAL(9, 3)) > 0.123456",
+        RANGE,
+    ),
 ];
 
 #[tokio::test]
