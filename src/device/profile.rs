@@ -35,7 +35,8 @@ impl DeviceProfile {
             tested_pairs: 1 << 26,
             probed_sets: 1 << 16,
             concurrent_pieces: threads,
-            streamed_rows: 1 << 20..=1 << 20,
+            // Each chunk is searched by the other side, and sorted on all cores.
+            streamed_rows: 1 << 20..=1 << 22,
             // A dropped stream waits at most for the grouping of this number of rows.
             grouped_rows: 1 << 19,
             // Few enough to stay in cache.

@@ -94,7 +94,12 @@ impl TransferPrimitives for HostDevice {
 
 impl RowPrimitives for HostDevice {
     fn gather(&self, column: &Column, rows: &Buffer<u32>) -> Result<Column> {
-        values::gather(&self.budget, column, rows)
+        match rows.len() < values::MANY_ROWS {
+            true => values::gather(&self.budget, column, rows),
+            false => self
+                .pool
+                .install(|| values::gather(&self.budget, column, rows)),
+        }
     }
 
     fn concat(&self, parts: &[&Column]) -> Result<Column> {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, UInt32Array, new_empty_array, new_null_array,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, UInt32Array,
+    downcast_primitive_array, new_empty_array, new_null_array,
 };
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
 use arrow::compute::{concat, interleave, take};
@@ -100,6 +101,9 @@ pub(crate) fn gather(budget: &Arc<Budget>, column: &Column, rows: &Buffer<u32>) 
 /// Rows of several parts that one task gathers.
 const TASK_ROWS: usize = 2048;
 
+/// Rows from which on one part is gathered by several threads.
+pub(crate) const MANY_ROWS: usize = 1 << 16;
+
 /// Gathers rows of the concatenation of `parts` without concatenating them. Several parts are gathered by several
 /// threads, as each row is a random read.
 pub(crate) fn gather_parts(
@@ -137,6 +141,13 @@ pub(crate) fn gather_parts(
     }
     let lease = budget.lease(bytes, "output columns")?;
     let gathered = match parts {
+        [array] if rows.len() >= MANY_ROWS && has_bytes_of_its_own(array.data_type()) => {
+            let _pieces = match array.null_count() > 0 || !array.data_type().is_primitive() {
+                true => Some(budget.lease(bytes, "output columns")?),
+                false => None,
+            };
+            take_in_parallel(array, &rows)
+        }
         [array] => take(array, &rows, None),
         _ if rows.is_empty() => Ok(new_empty_array(parts[0].data_type())),
         parts => {
@@ -157,6 +168,50 @@ pub(crate) fn gather_parts(
         Err(ArrowError::OffsetOverflowError(_)) if rows.len() > 1 => Err(too_long()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Arrow's `take` by several threads, as each row is a random read.
+fn take_in_parallel(
+    array: &ArrayRef,
+    rows: &UInt32Array,
+) -> std::result::Result<ArrayRef, ArrowError> {
+    if array.null_count() == 0 {
+        downcast_primitive_array! {
+            array => return Ok(Arc::new(take_values(array, rows))),
+            _ => {}
+        }
+    }
+    let task_rows = rows.len().div_ceil(rayon::current_num_threads());
+    let task_rows = task_rows.max(TASK_ROWS);
+    let begins: Vec<usize> = (0..rows.len()).step_by(task_rows).collect();
+    let of_task = |begin: &usize| {
+        let rows = rows.slice(*begin, task_rows.min(rows.len() - begin));
+        take(array, &rows, None)
+    };
+    let pieces: std::result::Result<Vec<ArrayRef>, ArrowError> =
+        begins.par_iter().map(of_task).collect();
+    concat(&pieces?.iter().map(AsRef::as_ref).collect::<Vec<_>>())
+}
+
+/// Of an array without NULLs.
+fn take_values<T: ArrowPrimitiveType>(
+    array: &PrimitiveArray<T>,
+    rows: &UInt32Array,
+) -> PrimitiveArray<T> {
+    let values = array.values();
+    let rows = rows.values().par_iter().with_min_len(TASK_ROWS);
+    let taken: Vec<T::Native> = rows.map(|row| values[*row as usize]).collect();
+    PrimitiveArray::new(taken.into(), None).with_data_type(array.data_type().clone())
+}
+
+/// Whether rows are copied by a concatenation, and nothing that they share with others.
+fn has_bytes_of_its_own(data_type: &DataType) -> bool {
+    use DataType::{Binary, Boolean, FixedSizeBinary, LargeBinary, LargeUtf8, Utf8};
+    data_type.is_primitive()
+        || matches!(
+            data_type,
+            Boolean | Utf8 | LargeUtf8 | Binary | LargeBinary | FixedSizeBinary(_)
+        )
 }
 
 /// The bytes of `rows`, and the part and the row within the part of each. `firsts`: the first row of each part.

@@ -71,7 +71,7 @@ pub(crate) fn order_keys_in(
                 v if v > *high => (high - low) as u64 + 2,
                 v => (v - low) as u64 + 1,
             };
-            keys(budget, &array, values.values().iter().map(|v| word(*v)))
+            keys(budget, &array, values.values().par_iter().map(|v| word(*v)))
         }
         KeyDomain::Ranked(ranks) => {
             let ranks = ranks.0.get::<Ranks>()?;
@@ -102,7 +102,11 @@ pub(crate) fn natural(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<K
     macro_rules! words {
         ($t:ty, $word:expr) => {{
             let values = array.as_primitive::<$t>().values();
-            Ok(Some(keys(budget, array, values.iter().map(|v| $word(*v)))?))
+            Ok(Some(keys(
+                budget,
+                array,
+                values.par_iter().map(|v| $word(*v)),
+            )?))
         }};
     }
     let signed32 = |v: i32| i64::from(v) as u64 ^ SIGN;
@@ -110,7 +114,9 @@ pub(crate) fn natural(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<K
     match array.data_type() {
         DataType::Boolean => {
             let values = array.as_boolean().values();
-            Ok(Some(keys(budget, array, values.iter().map(u64::from))?))
+            let words = (0..values.len()).into_par_iter();
+            let words = words.map(|row| u64::from(values.value(row)));
+            Ok(Some(keys(budget, array, words)?))
         }
         DataType::Int8 => words!(Int8Type, |v: i8| i64::from(v) as u64 ^ SIGN),
         DataType::Int16 => words!(Int16Type, |v: i16| i64::from(v) as u64 ^ SIGN),
@@ -200,7 +206,11 @@ pub(crate) fn total(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<Key
     macro_rules! words {
         ($t:ty, $word:expr) => {{
             let values = array.as_primitive::<$t>().values();
-            Ok(Some(keys(budget, array, values.iter().map(|v| $word(*v)))?))
+            Ok(Some(keys(
+                budget,
+                array,
+                values.par_iter().map(|v| $word(*v)),
+            )?))
         }};
     }
     match array.data_type() {
@@ -246,10 +256,18 @@ fn rank(budget: &Arc<Budget>, array: &ArrayRef) -> Result<(Keys, KeyDomain)> {
     ))
 }
 
-fn keys(budget: &Arc<Budget>, array: &ArrayRef, words: impl Iterator<Item = u64>) -> Result<Keys> {
+/// Values that one task maps, at least.
+const TASK_VALUES: usize = 1 << 14;
+
+fn keys(
+    budget: &Arc<Budget>,
+    array: &ArrayRef,
+    words: impl IndexedParallelIterator<Item = u64>,
+) -> Result<Keys> {
     let lease = lease_keys(budget, array.len())?;
+    let words: Vec<u64> = words.with_min_len(TASK_VALUES).collect();
     Ok(Keys {
-        values: Buffer::host(words.collect(), lease),
+        values: Buffer::host(words, lease),
         valid: validity(array).map(Bits::Host),
     })
 }

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::device::budget::Budget;
 use crate::device::data::buffer::Buffer;
-use crate::device::data::matches::{BoundProgram, Matches};
+use crate::device::data::matches::Matches;
 use crate::device::data::ranges::Pairs;
 use crate::device::host::theta::pair_program;
 use crate::device::host::theta::zone_map::{HostMatches, LEAF, Span, bits_of, walk};
@@ -19,6 +19,10 @@ const TASK_GROUPS: usize = 16;
 
 /// Probe rows that one task counts with a pair program and without tests.
 const UNTESTED_TASK: usize = 8;
+
+/// Matches, and probe rows, that one task expands. Rows of one group stay together.
+const TASK_MATCHES: u64 = 1 << 15;
+const TASK_POSITIONS: usize = 64 * LEAF;
 
 /// The mean number of matches above which rows are expanded one by one, each with consecutive writes.
 const LONG_ROW: u64 = 256;
@@ -48,7 +52,8 @@ pub(crate) fn count_matches(
             true => u32::from(lo < hi),
             false => hi - lo,
         };
-        return Ok(Buffer::host(lo.iter().zip(hi).map(count).collect(), lease));
+        let counts = lo.par_iter().zip(hi).with_min_len(1 << 14).map(count);
+        return Ok(Buffer::host(counts.collect(), lease));
     }
     let program = matches.program.map(pair_program::Bound::new).transpose()?;
     // The program may run on every candidate, so tasks are short.
@@ -139,29 +144,27 @@ pub(crate) fn expand(
     let probe_lease = budget.lease(len as u64 * 4, "join output rows")?;
     let build_lease = budget.lease(len as u64 * 4, "join output rows")?;
     let found = HostMatches::new(&matches)?;
+    let program = matches.program.map(pair_program::Bound::new).transpose()?;
     let window = Window {
         matches: &found,
-        program: matches.program,
+        is_tested: !matches.tests.is_empty() || program.is_some(),
         offsets: offsets.on_host()?,
         from,
         to: from + len as u64,
     };
-    let rows = window.rows();
-    let mut probe = Vec::with_capacity(len);
-    for position in rows.clone() {
-        let (first, end) = window.of(position);
-        let row = found.probe[position];
-        probe.resize(probe.len() + (end - first) as usize, row);
-    }
+    let mut probe = vec![0u32; len];
     let mut build = vec![0u32; len];
-    let written = match matches.tests.is_empty() && matches.program.is_none() {
-        true => window.copy_ranges(rows, &mut build),
-        false => window.walk_ranges(rows, cancelled, &mut build)?,
-    };
-    if probe.len() != len || written != len {
+    let written = window
+        .tasks(&mut probe, &mut build)
+        .into_par_iter()
+        .map_init(
+            || program.as_ref().map(|program| (program, program.scratch())),
+            |filter, task| task.run(filter, cancelled),
+        )
+        .try_reduce(|| 0, |a, b| Ok(a + b))?;
+    if written != len {
         return Err(BowtieError::Internal(format!(
-            "{written} of {} matches written where {len} were counted",
-            probe.len()
+            "{written} matches written where {len} were counted"
         )));
     }
     Ok(Pairs {
@@ -171,17 +174,29 @@ pub(crate) fn expand(
 }
 
 /// The matches numbered `from .. to`.
+#[derive(Clone, Copy)]
 struct Window<'a> {
     matches: &'a HostMatches<'a>,
-    program: Option<BoundProgram<'a>>,
+    /// Whether candidates are tested; otherwise all of a row's range are matches.
+    is_tested: bool,
     offsets: &'a [u64],
     from: u64,
     to: u64,
 }
 
-impl Window<'_> {
+/// The matches of some probe positions of a window, and where their rows are written.
+struct Task<'a> {
+    window: Window<'a>,
+    positions: Range<usize>,
+    probe: &'a mut [u32],
+    build: &'a mut [u32],
+}
+
+type Filter<'a> = Option<(&'a pair_program::Bound<'a>, pair_program::Scratch)>;
+
+impl<'a> Window<'a> {
     /// The probe positions with matches in the window; some of them may have none.
-    fn rows(&self) -> Range<usize> {
+    fn positions(&self) -> Range<usize> {
         let first = self
             .offsets
             .partition_point(|offset| *offset <= self.from)
@@ -197,10 +212,61 @@ impl Window<'_> {
         (first, self.offsets[position + 1].min(self.to).max(first))
     }
 
-    fn copy_ranges(&self, rows: Range<usize>, out: &mut [u32]) -> usize {
+    /// Cuts the window, and the space for its matches.
+    fn tasks(&self, mut probe: &'a mut [u32], mut build: &'a mut [u32]) -> Vec<Task<'a>> {
+        let all = self.positions();
+        let mut tasks = vec![];
+        let mut begin = all.start;
+        while begin < all.end {
+            let from = self.offsets[begin].max(self.from);
+            let enough = from + TASK_MATCHES;
+            let of_matches = self.offsets.partition_point(|offset| *offset < enough);
+            let end = of_matches.min(begin + TASK_POSITIONS).max(begin + 1);
+            let end = end.next_multiple_of(LEAF).min(all.end);
+            let to = self.offsets[end].clamp(from, self.to);
+            let (probe_rows, build_rows);
+            (probe_rows, probe) = probe.split_at_mut((to - from) as usize);
+            (build_rows, build) = build.split_at_mut((to - from) as usize);
+            tasks.push(Task {
+                window: Window { from, to, ..*self },
+                positions: begin..end,
+                probe: probe_rows,
+                build: build_rows,
+            });
+            begin = end;
+        }
+        tasks
+    }
+}
+
+impl Task<'_> {
+    /// Writes the rows, and returns how many.
+    fn run(self, filter: &mut Filter<'_>, cancelled: &AtomicBool) -> Result<usize> {
+        let Self {
+            window,
+            positions,
+            probe,
+            build,
+        } = self;
+        let mut begin = 0;
+        for position in positions.clone() {
+            let (first, end) = window.of(position);
+            let end = begin + (end - first) as usize;
+            probe[begin..end].fill(window.matches.probe[position]);
+            begin = end;
+        }
+        match window.is_tested {
+            false => Ok(window.copy_ranges(positions, build)),
+            true => window.walk_ranges(positions, filter, cancelled, build),
+        }
+    }
+}
+
+impl Window<'_> {
+    fn copy_ranges(&self, positions: Range<usize>, out: &mut [u32]) -> usize {
         let (ids, lo) = (self.matches.build, self.matches.lo);
         let mut written = 0;
-        for position in rows {
+        for position in positions {
             let (first, end) = self.of(position);
             let len = (end - first) as usize;
             let at = lo[position] as usize + (first - self.offsets[position]) as usize;
@@ -213,11 +279,10 @@ impl Window<'_> {
     fn walk_ranges(
         &self,
         rows: Range<usize>,
+        filter: &mut Filter<'_>,
         cancelled: &AtomicBool,
         out: &mut [u32],
     ) -> Result<usize> {
-        let program = self.program.map(pair_program::Bound::new).transpose()?;
-        let mut filter = program.as_ref().map(|program| (program, program.scratch()));
         let mut written = 0;
         for group in rows.start / LEAF..rows.end.div_ceil(LEAF) {
             let positions = (group * LEAF).max(rows.start)..((group + 1) * LEAF).min(rows.end);
@@ -226,15 +291,18 @@ impl Window<'_> {
                 let (first, end) = self.of(position);
                 wanted |= u64::from(end > first) << (position - group * LEAF);
             }
+            if wanted == 0 {
+                continue;
+            }
             let pairs = self.offsets[positions.end].min(self.to)
                 - self.offsets[positions.start].max(self.from);
             match pairs > LONG_ROW * u64::from(wanted.count_ones()) {
                 true => {
                     for row in bits_of(wanted) {
-                        written += self.walk_group(group, 1 << row, &mut filter, cancelled, out)?;
+                        written += self.walk_group(group, 1 << row, filter, cancelled, out)?;
                     }
                 }
-                false => written += self.walk_group(group, wanted, &mut filter, cancelled, out)?,
+                false => written += self.walk_group(group, wanted, filter, cancelled, out)?,
             }
         }
         Ok(written)
@@ -245,7 +313,7 @@ impl Window<'_> {
         &self,
         group: usize,
         rows: u64,
-        filter: &mut Option<(&pair_program::Bound<'_>, pair_program::Scratch)>,
+        filter: &mut Filter<'_>,
         cancelled: &AtomicBool,
         out: &mut [u32],
     ) -> Result<usize> {

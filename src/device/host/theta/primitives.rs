@@ -21,7 +21,9 @@ use crate::ir::partners::PartnerLimit;
 
 impl ThetaPrimitives for HostDevice {
     fn zone_keys(&self, keys: &Keys, build: &OrderedRows) -> Result<ZonedKeys> {
-        zone_map::zone_keys(&self.budget, keys, build).map(|keys| ZonedKeys(Opaque::new(keys)))
+        self.pool
+            .install(|| zone_map::zone_keys(&self.budget, keys, build))
+            .map(|keys| ZonedKeys(Opaque::new(keys)))
     }
 
     fn range_bounds(
@@ -71,7 +73,9 @@ impl ThetaPrimitives for HostDevice {
         from: u64,
         len: usize,
     ) -> Result<Pairs> {
-        expand::expand(&self.budget, matches, offsets, (from, len), &self.cancelled)
+        let window = (from, len);
+        self.pool
+            .install(|| expand::expand(&self.budget, matches, offsets, window, &self.cancelled))
     }
 
     fn row_counts(

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use pulp::Arch;
+use rayon::prelude::*;
 
 use crate::device::budget::{Budget, Lease};
 use crate::device::data::keys::Keys;
@@ -23,6 +24,8 @@ use crate::ir::comparison::Comparison;
 pub(crate) const LEAF: usize = 64;
 /// Blocks of one level in a block of the next.
 const FAN_OUT: usize = 8;
+/// Keys that one task orders, at least.
+const TASK_ROWS: usize = 1 << 14;
 
 /// Keys by build position, and zones: level 0 of 64 keys each, every further level of 8 zones of the level below.
 #[derive(Debug)]
@@ -58,7 +61,12 @@ pub(crate) fn zone_keys(
     let keys_lease = budget.lease(rows.len() as u64 * 8, "build keys in order")?;
     let zones_lease = budget.lease(rows.len() as u64 / 3 + 64, "zone maps")?;
     let words = keys.values.on_host()?;
-    let ordered: Vec<u64> = rows.iter().map(|row| words[*row as usize]).collect();
+    // Each row is a random read.
+    let ordered: Vec<u64> = rows
+        .par_iter()
+        .with_min_len(TASK_ROWS)
+        .map(|row| words[*row as usize])
+        .collect();
     let mut levels = vec![Zones {
         min: least(&ordered, LEAF),
         max: greatest(&ordered, LEAF),
@@ -79,12 +87,14 @@ pub(crate) fn zone_keys(
 
 fn least(words: &[u64], block: usize) -> Vec<u64> {
     let least = |block: &[u64]| block.iter().copied().fold(u64::MAX, u64::min);
-    words.chunks(block).map(least).collect()
+    let blocks = words.par_chunks(block).with_min_len(TASK_ROWS / block);
+    blocks.map(least).collect()
 }
 
 fn greatest(words: &[u64], block: usize) -> Vec<u64> {
     let greatest = |block: &[u64]| block.iter().copied().fold(0, u64::max);
-    words.chunks(block).map(greatest).collect()
+    let blocks = words.par_chunks(block).with_min_len(TASK_ROWS / block);
+    blocks.map(greatest).collect()
 }
 
 /// Matches of one probe row found in one step: all positions of a range, or those from `base` on whose bits are set.
