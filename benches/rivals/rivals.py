@@ -119,7 +119,8 @@ def machine(threads, packages):
                 break
     except OSError:
         pass
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
+    installed = {of.metadata["Name"]: of.version for of in importlib.metadata.distributions()}
+    versions = ", ".join(f"{name} {installed[name]}" for name in packages if name in installed)
     return f"{threads} threads, {model}, {versions}, {datetime.date.today()}"
 
 

@@ -6,7 +6,7 @@
     python3 benches/rivals/theta.py --tables target/bench/tables
 
 `--generate` makes the tables by the bench's recipes first (needs numpy==2.4.6; other rows than the bench's own). `--large` adds sizes of
-ten million rows of `genome`, `as-of` and `nearest`. The bench exports them with `--large --filter genome` and so on; without a filter it
+ten million rows of `employees`, `genome`, `as-of` and `nearest`. The bench exports them with `--large --filter genome` and so on; without a filter it
 writes tables of hundreds of millions of rows, too.
 
 What is timed is what the bench times: from the query's text, or its expression, to the last row of the result, with the
@@ -25,8 +25,9 @@ ROWS_OF_KEY = 1_000
 class Case:
     """One query at one size. `keys`: an equality key leaves one pair in so many. `total`: a result column to add up."""
 
-    def __init__(self, name, size, left, right, data, sql, polars, selectivity="", keys=1, total=None):
+    def __init__(self, name, size, left, right, data, sql, polars, selectivity="", keys=1, total=None, bio=None):
         self.name, self.size, self.selectivity = name, size, selectivity
+        self.bio = bio
         prefix = "-".join(part for part in (data, size, selectivity) if part)
         self.tables = {table: f"{prefix}-{table}.parquet" for table in TABLES[data]}
         self.sql, self.polars, self.total = sql, polars, total
@@ -47,7 +48,7 @@ TABLES = {
 
 GENOME = [("12Kx100K", 12_000, 100_000), ("120Kx1M", 120_000, 1_000_000)]
 TRADES = [("100K", 100_000), ("1M", 1_000_000)]
-LARGE_GENOME = [("1.2Mx10M", 1_200_000, 10_000_000)]
+LARGE_GENOME = [("1.2Mx10M", 1_200_000, 10_000_000), ("2Mx50M", 2_000_000, 50_000_000)]
 LARGE_TRADES = [("10M", 10_000_000)]
 
 
@@ -59,13 +60,16 @@ def cases(large):
             polars_sum, selectivity="0.5", total=0,
         )
     ]
-    for size, rows in (("100K", 100_000), ("1M", 1_000_000)):
-        listed += [
+    for size, rows in TRADES + (LARGE_TRADES if large else []):
+        listed.append(
             Case(
                 "employees", size, rows, rows, "employees",
                 "SELECT r.id, s.id FROM employees r JOIN employees s ON r.salary < s.salary AND r.tax > s.tax",
                 polars_employees,
-            ),
+            )
+        )
+    for size, rows in (("100K", 100_000), ("1M", 1_000_000)):
+        listed += [
             Case(
                 "band-count", size, rows, rows, "band",
                 "SELECT r.id, COUNT(*) FROM readings r JOIN events e ON e.t BETWEEN r.t - 50 AND r.t + 50 GROUP BY r.id",
@@ -117,15 +121,15 @@ def cases(large):
 
 
 def genome_cases(size, left, right):
-    def case(name, select, polars, rest="", total=None, condition="a.lo <= b.hi AND b.lo <= a.hi"):
+    def case(name, select, polars, rest="", total=None, condition="a.lo <= b.hi AND b.lo <= a.hi", bio=None):
         sql = f"SELECT {select} FROM a JOIN b ON a.chrom = b.chrom AND {condition}{rest}"
-        return Case(name, size, left, right, "genome", sql, polars, keys=CONTIGS, total=total)
+        return Case(name, size, left, right, "genome", sql, polars, keys=CONTIGS, total=total, bio=bio)
 
     grouped = " GROUP BY a.id"
     return [
         case("genome-overlaps", "SUM(CAST(a.id AS BIGINT) + b.id)", polars_genome_overlaps, total=0),
-        case("genome-rows", "a.id, b.id", polars_genome_rows),
-        case("genome-counts", "a.id, COUNT(*)", polars_genome_counts, grouped, 1),
+        case("genome-rows", "a.id, b.id", polars_genome_rows, bio=bio_rows),
+        case("genome-counts", "a.id, COUNT(*)", polars_genome_counts, grouped, 1, bio=bio_counts),
         case("genome-sums", "a.id, SUM(b.score)", polars_genome_sums, grouped, 1),
         case("genome-contained", "COUNT(*)", polars_genome_contained, total=0, condition="a.lo <= b.lo AND b.hi <= a.hi"),
     ]
@@ -213,6 +217,36 @@ def polars_dominance_sums(pl, t):
     return joined.group_by("id").agg(pl.col("x_right").cast(pl.Int64).sum())
 
 
+# polars-bio takes and gives frames of Polars; intervals are closed, as in the bench.
+
+def bio_rows(pl, pb, t, columns):
+    return pb.overlap(t["a"], t["b"], cols1=columns, cols2=columns, suffixes=("_a", "_b"), output_type="polars.LazyFrame").select("id_a", "id_b")
+
+
+def bio_counts(pl, pb, t, columns):
+    counted = pb.count_overlaps(t["a"], t["b"], cols1=columns, cols2=columns, output_type="polars.LazyFrame")
+    return counted.filter(pl.col("count") > 0).select("id", pl.col("count").cast(pl.Int64))
+
+
+def polars_bio(case, directory, threads):
+    import polars as pl
+    import polars_bio as pb
+
+    if case.bio is None:
+        raise NotImplementedError("polars-bio does not join so")
+    pb.set_option("datafusion.bio.coordinate_system_zero_based", False)
+    pb.set_option("datafusion.bio.coordinate_system_check", False)
+    pb.set_option("datafusion.execution.target_partitions", threads)
+    frames = {table: pl.read_parquet(directory / file).rechunk() for table, file in case.tables.items()}
+
+    def run():
+        result = case.bio(pl, pb, frames, ["chrom", "lo", "hi"]).collect(engine="streaming")
+        total = None if case.total is None else int(result.to_series(case.total).sum())
+        return result.height, total
+
+    return run
+
+
 def duckdb(case, directory, threads):
     return rivals.duckdb_engine(case, directory, threads, case.sql)
 
@@ -239,7 +273,9 @@ def polars_streaming(case, directory, _threads):
     return polars(case, directory, "streaming")
 
 
-ENGINES = {"duckdb": duckdb, "polars": polars_in_memory, "polars-streaming": polars_streaming}
+# polars-bio 0.36 needs a Polars before 2.0: run it in an environment of its own, with --engines polars-bio.
+BY_DEFAULT = ("duckdb", "polars", "polars-streaming")
+ENGINES = {"duckdb": duckdb, "polars": polars_in_memory, "polars-streaming": polars_streaming, "polars-bio": polars_bio}
 
 
 def generate(directory, large):
@@ -264,7 +300,7 @@ def generate(directory, large):
         x = random.integers(0, 100, rows, dtype=np.int32)
         write(f"relations-50Kx45K-0.5-{name}", id=ids(rows), a=a, x=x)
 
-    for size, rows in TRADES:
+    for size, rows in TRADES + (LARGE_TRADES if large else []):
         earned = random.integers(10_000, 100_010_000, rows)
         places = np.where(np.arange(rows) % 1_000 == 0, random.integers(1, 10, rows), 0)
         taxed = (earned + places * (100_000_000 // rows)) * 3 // 10
@@ -272,6 +308,7 @@ def generate(directory, large):
             f"employees-{size}-employees",
             id=ids(rows), salary=earned.astype(np.int32), tax=taxed.astype(np.int32),
         )
+    for size, rows in TRADES:
         for data, keys in (("overlap", 1), ("overlap-key", KEYS)):
             for name in ("a", "b"):
                 k = random.integers(0, keys, rows, dtype=np.int32)
@@ -304,14 +341,14 @@ def generate(directory, large):
 
 
 def main():
-    parser = rivals.arguments(__doc__.split("\n", 1)[0], ENGINES)
+    parser = rivals.arguments(__doc__.split("\n", 1)[0], BY_DEFAULT)
     parser.add_argument("--generate", action="store_true", help="make the tables first")
     parser.add_argument("--large", action="store_true", help="also sizes of ten million rows")
     options = parser.parse_args()
     if options.generate:
         generate(options.tables, options.large)
     hint = "export them with the bench or use --generate"
-    rivals.compete("theta", cases(options.large), ENGINES, ("duckdb", "polars"), options, hint)
+    rivals.compete("theta", cases(options.large), ENGINES, ("duckdb", "polars", "polars-bio"), options, hint)
 
 
 if __name__ == "__main__":
