@@ -34,6 +34,7 @@ use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::exec::transfer::upload::UploadOperator;
 use crate::plan::choose::distinct::{are_few, are_few_in};
 use crate::plan::choose::statistics::StatisticsCache;
+use crate::plan::compile::distinct::is_of_shingles;
 use crate::plan::compile::fallible::cannot_fail;
 use crate::plan::compile::row_program::{self, NotCompiled};
 use crate::plan::device_plan::device_node;
@@ -41,7 +42,7 @@ use crate::plan::recognise::candidate::{Candidate, NodeId, RowsCandidate};
 use crate::plan::recognise::recognised_plan::RecognisedPlan;
 use crate::runtime::planned_device::PlannedDevice;
 use crate::spec::join::SideInput;
-use crate::spec::rows::{FilterSpec, Projected, ProjectionSpec, RowExpressions};
+use crate::spec::rows::{ExpressionColumn, FilterSpec, Projected, ProjectionSpec, RowExpressions};
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -111,6 +112,18 @@ fn shown(expression: Option<&Arc<dyn PhysicalExpr>>) -> String {
     shown.unwrap_or_default()
 }
 
+/// Whether a projection has the lists of windows of texts, which a device makes of these.
+fn makes_shingles(candidate: &Candidate) -> bool {
+    let Candidate::Rows(rows) = candidate else {
+        return false;
+    };
+    let Ok(Some(compiled)) = rows.compiled() else {
+        return false;
+    };
+    let mut columns = compiled.columns.iter();
+    columns.any(|column| matches!(column, ExpressionColumn::Shingles { .. }))
+}
+
 /// Whether a node does no more than to divide the rows of its input into partitions, or to unite those of all.
 pub(crate) fn only_partitions(node: &Plan) -> bool {
     let unites = node.downcast_ref::<CoalescePartitionsExec>();
@@ -142,7 +155,13 @@ impl Transfers<'_> {
             role,
         };
         let upload = device_node(operator, vec![Arc::clone(&rewritten)], self.device)?;
-        let resident = match self.resident(id, &rewritten, role)? {
+        let below = match self.resident(id, &rewritten, role)? {
+            None if self.saves_lists(role) && columns.expressions.iter().any(is_of_shingles) => {
+                Some(self.as_they_are(&rewritten, role)?)
+            }
+            below => below,
+        };
+        let resident = match below {
             Some(below) => self.evaluated(id, &upload, columns, role, &rewritten, below)?,
             None => None,
         };
@@ -181,6 +200,9 @@ impl Transfers<'_> {
         for (input, rewritten) in node.inputs.iter().zip(rewritten.children()) {
             match self.resident(*input, rewritten, role)? {
                 Some(below) => inputs.push(below),
+                None if self.saves_lists(role) && makes_shingles(&node.candidate) => {
+                    inputs.push(self.as_they_are(rewritten, role)?);
+                }
                 None => return Ok(None),
             }
         }
@@ -201,6 +223,20 @@ impl Transfers<'_> {
             Some(filter) => self.filtered(id, filter, rows, below),
             None => Ok(None),
         }
+    }
+
+    /// Whether texts are uploaded instead of the lists of their windows, which have many times the bytes.
+    fn saves_lists(&self, role: Role) -> bool {
+        self.device.is_gpu() && matches!(role, Role::Left | Role::Right)
+    }
+
+    /// An upload of all columns of a node.
+    fn as_they_are(&self, rewritten: &Plan, role: Role) -> Result<Plan> {
+        let operator = UploadOperator {
+            columns: SideInput::new(rewritten.schema()),
+            role,
+        };
+        device_node(operator, vec![Arc::clone(rewritten)], self.device)
     }
 
     /// Whether expressions over the rows of `input` stay on the host, though they compile.
@@ -269,7 +305,14 @@ impl Transfers<'_> {
             return Ok(Some(below));
         }
         // A join may do without a value on rows that it drops, and asks for the error later, if at all.
-        let may_fail = |expression| !cannot_fail(expression, input);
+        let may_fail = |expression: &Arc<dyn PhysicalExpr>| match is_of_shingles(expression) {
+            // One that compiles has a length that is known, and a device has no lists that could be too long.
+            true => !expression
+                .children()
+                .into_iter()
+                .all(|argument| cannot_fail(argument, input)),
+            false => !cannot_fail(expression, input),
+        };
         if role != Role::Grouped && expressions.iter().any(may_fail) {
             return Ok(None);
         }

@@ -37,6 +37,8 @@ pub(crate) struct RowExpressions {
 pub(crate) struct DistinctExpression {
     /// The column of the input.
     pub column: usize,
+    /// Whether it pays even where each row has another value: the device saves more on what it makes of it.
+    pub even_by_rows: bool,
     /// Over a batch of that column alone.
     pub expression: Arc<dyn PhysicalExpr>,
     /// The schema of that batch.
@@ -151,6 +153,8 @@ pub(crate) enum ExpressionColumn {
     Choice { output: usize, sources: Sources },
     /// A substring of a column of text.
     Slice { column: usize, slice: TextSlice },
+    /// Lists of the windows of `length` characters of a column of text.
+    Shingles { column: usize, length: u32 },
 }
 
 /// Sources of one type for each row to choose from: first columns, then constants.
@@ -174,6 +178,10 @@ impl ExpressionColumn {
                     columns: sources.columns.into_iter().map(place).collect(),
                     ..sources
                 },
+            },
+            Self::Shingles { column, length } => Self::Shingles {
+                column: place(column),
+                length,
             },
             Self::Program(output) => Self::Program(output),
         }

@@ -28,7 +28,7 @@ enum Values {
 
 /// A column in a device's own memory.
 pub(crate) trait DeviceColumn: Any + Debug + Send + Sync {
-    /// The bytes of device memory that it holds.
+    /// The bytes of device memory that it holds, or more where a reader makes more of it.
     fn bytes(&self) -> u64;
 
     /// The same words as another type of the same width.

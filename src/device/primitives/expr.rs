@@ -21,6 +21,10 @@ pub(crate) trait ExprPrimitives {
     /// The same substring, by characters, of each value of a text column that is no dictionary.
     fn slice_text(&self, column: &Column, slice: TextSlice) -> Result<Column>;
 
+    /// A list for each value of a text column that is no dictionary: its windows of `length` consecutive characters, in order. The value
+    /// itself, if it has fewer; none, if it is empty. NULL for NULL.
+    fn shingle_text(&self, column: &Column, length: u32) -> Result<Column>;
+
     /// The rows for which a Boolean column is TRUE, not NULL, in order: their number and these columns of them; `None`
     /// if all rows pass.
     fn keep(&self, flags: &Column, columns: &[&Column]) -> Result<Option<(usize, Vec<Column>)>>;

@@ -66,6 +66,9 @@ pub(crate) fn on_device(
             ExpressionColumn::Slice { column, slice } => {
                 device.slice_text(batch.column(*column)?, *slice)?
             }
+            ExpressionColumn::Shingles { column, length } => {
+                device.shingle_text(batch.column(*column)?, *length)?
+            }
         };
         Ok(column.into())
     });

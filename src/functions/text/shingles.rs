@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, StringArrayType};
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::plan_err;
+use datafusion::common::{ScalarValue, plan_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{
     ColumnarValue, DocSection, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl,
@@ -73,6 +73,12 @@ pub(crate) struct Shingles {
 }
 
 impl Shingles {
+    /// Whether a third argument asks for windows of characters.
+    pub(crate) fn is_of_characters(unit: &ScalarValue) -> bool {
+        let unit = unit.try_as_str().flatten();
+        matches!(unit.map(Unit::of), Some(Ok(Unit::Character)))
+    }
+
     pub(crate) fn new() -> Self {
         Self {
             signature: Signature::user_defined(Volatility::Immutable),

@@ -44,7 +44,8 @@ fn are_few_of(
     source: &dyn Fn(usize) -> Option<(Table, usize)>,
     expressions: &RowExpressions,
 ) -> bool {
-    expressions.distinct.iter().all(|distinct| {
+    let distinct = expressions.distinct.iter();
+    distinct.filter(|part| !part.even_by_rows).all(|distinct| {
         let data_type = distinct.schema.field(0).data_type();
         let rows = statistics.num_rows.get_value().copied();
         let column = statistics.column_statistics.get(distinct.column);

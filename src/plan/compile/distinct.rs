@@ -21,6 +21,7 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
 
+use crate::functions::text::shingles::Shingles;
 use crate::plan::compile::compiler::Expr;
 use crate::plan::compile::fallible::{cannot_fail, may_be_scalar};
 use crate::plan::recognise::key_types::is_orderable;
@@ -51,6 +52,7 @@ pub(crate) fn part(expressions: &[Expr], input: &SchemaRef, compiles: Compiles) 
         schema: Arc::clone(input),
         distinct: vec![],
         of: vec![],
+        even_by_rows: false,
     };
     let parted = expressions.iter().map(|expr| {
         let parted = match is_volatile(expr) || (compiles.column)(&parts.schema, expr) {
@@ -74,6 +76,8 @@ struct Parts<'a> {
     distinct: Vec<DistinctExpression>,
     /// What each of `distinct` is in the expressions.
     of: Vec<Expr>,
+    /// Of the parts that are made now.
+    even_by_rows: bool,
 }
 
 impl Parts<'_> {
@@ -92,8 +96,12 @@ impl Parts<'_> {
         if operands.is_empty() {
             return None;
         }
+        // Their lists have many times the bytes of a text.
+        let even_by_rows = std::mem::replace(&mut self.even_by_rows, is_of_shingles(expr));
         let operands = operands.into_iter().map(|operand| self.operand(operand));
-        let operands = operands.collect::<Option<Vec<_>>>()?;
+        let operands = operands.collect::<Option<Vec<_>>>();
+        self.even_by_rows = even_by_rows;
+        let operands = operands?;
         Arc::clone(expr).with_new_children(operands).ok()
     }
 
@@ -118,6 +126,7 @@ impl Parts<'_> {
             None => {
                 let distinct = DistinctExpression {
                     column,
+                    even_by_rows: self.even_by_rows,
                     expression: over_one_column(expr)?,
                     schema: Arc::new(self.input.project(&[column]).ok()?),
                 };
@@ -134,6 +143,12 @@ impl Parts<'_> {
         let name = self.schema.field(width + at).name();
         Some(Arc::new(Column::new(name, width + at)))
     }
+}
+
+/// Whether an expression is a call of `shingles`.
+pub(crate) fn is_of_shingles(expr: &Expr) -> bool {
+    let call = expr.downcast_ref::<ScalarFunctionExpr>();
+    call.is_some_and(|call| call.fun().inner().is::<Shingles>())
 }
 
 /// The same expression over a batch of the only column that it reads.

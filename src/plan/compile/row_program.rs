@@ -186,8 +186,8 @@ impl Compiler<'_, Rows> {
         {
             return Some(ExpressionColumn::Column(column.index()));
         }
-        if let Some(slice) = self.slice(expr, &data_type) {
-            return Some(slice);
+        if let Some(made) = self.slice(expr, &data_type).or_else(|| self.shingles(expr)) {
+            return Some(made);
         }
         let output = outputs.len();
         let (expr, data_type, column) = match self.chosen(expr, &data_type) {

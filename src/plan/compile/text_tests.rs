@@ -2,11 +2,14 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
+use datafusion::physical_expr::ScalarFunctionExpr;
 
+use crate::functions::text::shingles::Shingles;
 use crate::ir::program::{Kind, Op};
 use crate::ir::row_program::RowSource;
 use crate::ir::text_predicate::TextTest;
 use crate::plan::compile::compiler::{Compiler, Expr};
+use crate::plan::compile::constants::constant;
 use crate::plan::compile::row_program::Rows;
 use crate::plan::compile::text::{Verdict, operand};
 use crate::spec::rows::ExpressionColumn;
@@ -33,6 +36,33 @@ impl Compiler<'_, Rows> {
             self.emit(Op::Not, Kind::Bool, [out, out, 0])?;
         }
         Some(out)
+    }
+
+    /// Windows of characters of a column of text: `shingles(column, n)`.
+    pub(crate) fn shingles(&self, expr: &Expr) -> Option<ExpressionColumn> {
+        let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
+        call.fun().inner().downcast_ref::<Shingles>()?;
+        let (text, n) = match call.args() {
+            [text, n] => (text, n),
+            [text, n, unit] if Shingles::is_of_characters(&constant(unit, &DataType::Utf8)?) => {
+                (text, n)
+            }
+            _ => return None,
+        };
+        let of = operand(text, self.schema)?;
+        let is_plain = matches!(
+            self.schema.field(of.column).data_type(),
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+        );
+        let n = match constant(n, &DataType::Int64)?.cast_to(&DataType::Int64) {
+            Ok(ScalarValue::Int64(Some(n))) if n > 0 => n,
+            _ => return None,
+        };
+        (is_plain && of.slice.is_none()).then_some(ExpressionColumn::Shingles {
+            column: of.column,
+            // No text has more characters.
+            length: u32::try_from(n).unwrap_or(u32::MAX),
+        })
     }
 
     /// A substring of a column of the same type.

@@ -66,7 +66,7 @@ impl<'a> Other<'a> {
             Storage::Fixed(values) => values,
             Storage::Indirect(Indirect { words, .. }) => words,
             text @ Storage::Text(_) => return KeyBytes::of_text(text).map(Self::Text),
-            Storage::LazyColumn(_) => return None,
+            Storage::Shingles(_) | Storage::LazyColumn(_) => return None,
         };
         Some(Self::Words {
             words: &words.values,

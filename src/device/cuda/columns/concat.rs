@@ -12,6 +12,7 @@ use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::columns::var_width::{MOST_BYTES, Text};
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::expr::shingles::Shingles;
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
@@ -65,6 +66,14 @@ impl Stream {
         }
         if let Some(indirect) = all!(Storage::Indirect) {
             return self.concat_indirect(&indirect, rows);
+        }
+        if let Some(shingles) = all!(Storage::Shingles) {
+            let length = shingles[0].length;
+            if shingles.iter().all(|of| of.length == length) {
+                let texts: Vec<&Text> = shingles.iter().map(|of| &of.text).collect();
+                let text = self.concat_text(&texts, rows)?;
+                return Ok(Some(Shingles { text, length }.into()));
+            }
         }
         Ok(None)
     }

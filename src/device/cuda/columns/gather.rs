@@ -64,6 +64,10 @@ impl CudaDevice {
                 let gathered = self.stream.gather_indirect(indirect, rows)?;
                 Ok(Column::cuda(gathered, rows.len()))
             }
+            Storage::Shingles(shingles) => {
+                let gathered = self.stream.gather_shingles(shingles, rows)?;
+                Ok(Column::cuda(gathered, rows.len()))
+            }
             Storage::LazyColumn(lazy) => self.gather_lazy(lazy, rows),
         }
     }

@@ -99,6 +99,7 @@ impl RowPrimitives for CudaDevice {
         let valid = match column.stored() {
             Some(Storage::Fixed(values)) => values.valid.as_ref(),
             Some(Storage::Text(text)) => text.valid.as_ref(),
+            Some(Storage::Shingles(shingles)) => shingles.text.valid.as_ref(),
             Some(Storage::Indirect(indirect)) if !indirect.may_lead_to_null() => {
                 indirect.words.valid.as_ref()
             }

@@ -10,6 +10,7 @@ use crate::device::cuda::columns::indirect::Indirect;
 use crate::device::cuda::columns::lazy::LazyColumn;
 use crate::device::cuda::columns::var_width::Text;
 use crate::device::cuda::columns::{indirect, var_width};
+use crate::device::cuda::expr::shingles::Shingles;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::column::DeviceColumn;
 use crate::device::data::opaque::Opaque;
@@ -24,6 +25,8 @@ pub(crate) enum Storage {
     Text(Text),
     /// Dictionary keys, or views, which refer to values or bytes on the host.
     Indirect(Indirect),
+    /// Lists of the windows of texts.
+    Shingles(Shingles),
     /// A payload column that may never be uploaded.
     LazyColumn(LazyColumn),
 }
@@ -46,12 +49,19 @@ impl From<Indirect> for Storage {
     }
 }
 
+impl From<Shingles> for Storage {
+    fn from(shingles: Shingles) -> Self {
+        Self::Shingles(shingles)
+    }
+}
+
 impl DeviceColumn for Storage {
     fn bytes(&self) -> u64 {
         match self {
             Self::Fixed(values) => values.bytes(),
             Self::Text(text) => text.bytes(),
             Self::Indirect(indirect) => indirect.words.bytes(),
+            Self::Shingles(shingles) => shingles.bytes(),
             Self::LazyColumn(_) => 0,
         }
     }
@@ -88,6 +98,7 @@ impl Storage {
             Self::Text(text) => text.original.as_deref(),
             Self::Indirect(indirect) => indirect.words.original.as_deref(),
             Self::LazyColumn(lazy) => Some(lazy.parts()),
+            Self::Shingles(_) => None,
         }
     }
 
@@ -97,6 +108,7 @@ impl Storage {
             Self::Fixed(values) => Some(&values.values.stream),
             Self::Text(text) => Some(&text.bytes.stream),
             Self::Indirect(indirect) => Some(&indirect.words.values.stream),
+            Self::Shingles(shingles) => Some(&shingles.text.bytes.stream),
             Self::LazyColumn(_) => None,
         }
     }
@@ -116,6 +128,13 @@ impl Storage {
                 indirect.words.original = None;
                 Some(Self::Indirect(indirect))
             }
+            Self::Shingles(shingles) => Some(Self::Shingles(Shingles {
+                text: Text {
+                    original: None,
+                    ..shingles.text
+                },
+                ..shingles
+            })),
             Self::LazyColumn(_) => None,
         }
     }
@@ -126,6 +145,7 @@ impl Storage {
             Self::Fixed(values) => values.receive(),
             Self::Text(text) => text.receive(),
             Self::Indirect(indirect) => indirect.receive(),
+            Self::Shingles(shingles) => shingles.text.receive(),
             Self::LazyColumn(_) => Ok(()),
         }
     }

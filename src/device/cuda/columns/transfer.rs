@@ -226,6 +226,7 @@ impl Stream {
             }
             Storage::Text(text) => self.download_text(text, rows),
             Storage::Indirect(indirect) => self.download_indirect(indirect, rows),
+            Storage::Shingles(shingles) => shingles.download(self, rows),
             Storage::LazyColumn(lazy) => concat_arrays(lazy.parts()),
         }
     }

@@ -3,4 +3,5 @@
 pub(crate) mod filter;
 pub(crate) mod primitives;
 pub(crate) mod row_program;
+pub(crate) mod shingles;
 pub(crate) mod string_predicate;

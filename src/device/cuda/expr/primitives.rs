@@ -31,6 +31,11 @@ impl ExprPrimitives for CudaDevice {
         self.sliced(column, slice)
     }
 
+    fn shingle_text(&self, column: &Column, length: u32) -> Result<Column> {
+        self.check_cancelled()?;
+        self.shingled(column, length)
+    }
+
     fn keep(&self, flags: &Column, columns: &[&Column]) -> Result<Option<(usize, Vec<Column>)>> {
         self.kept(flags, columns)
     }

@@ -377,7 +377,12 @@ impl Stream {
         })
     }
 
-    fn copied(self: &Arc<Self>, bits: Option<&Memory>, rows: usize) -> Result<Option<Memory>> {
+    /// A copy of the validity of `rows` rows.
+    pub(crate) fn copied(
+        self: &Arc<Self>,
+        bits: Option<&Memory>,
+        rows: usize,
+    ) -> Result<Option<Memory>> {
         bits.map(|bits| self.copy_of(bits.into(), bitmap_bytes(rows), "validity"))
             .transpose()
     }

@@ -274,7 +274,7 @@ impl CudaDevice {
             Storage::Fixed(plain) => &mut plain.valid,
             Storage::Text(plain) => &mut plain.valid,
             Storage::Indirect(plain) => &mut plain.words.valid,
-            Storage::LazyColumn(_) => return Ok(None),
+            Storage::Shingles(_) | Storage::LazyColumn(_) => return Ok(None),
         };
         // Nullable values gave gathered bits, which are not set for NULL keys.
         if let (None, Some(of_keys)) = (&valid, &keys.valid) {

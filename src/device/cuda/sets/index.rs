@@ -18,6 +18,7 @@
 
 use std::sync::Arc;
 
+use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::kernels;
@@ -153,7 +154,10 @@ impl CudaDevice {
             probe: (probe.rows() as u64 * sets.len as u64) / (sets.rows.len() as u64).max(1),
             mean_indexed: sets.mean() as u64,
             mean_probe: match probe.is_resident() {
-                true => 1,
+                true => match probe.stored() {
+                    Some(Storage::Shingles(shingles)) => shingles.mean_length(probe.rows()),
+                    _ => 1,
+                },
                 false => mean_length(probe.on_host()?),
             },
             universe: universe as u64,

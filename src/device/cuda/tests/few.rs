@@ -115,6 +115,7 @@ fn sets() {
         indexed: lists(&mut random, 300),
         probe: lists(&mut random, 270),
         groups: None,
+        shingles: None,
     };
     for predicate in [
         SetPredicate::degree(SetMeasure::Jaccard, 0.5, false).unwrap(),
@@ -131,6 +132,7 @@ fn sets() {
         indexed: search::numbers(huge(1)),
         probe: search::numbers(huge(2)),
         groups: None,
+        shingles: None,
     };
     let test = SetPredicate::degree(SetMeasure::Jaccard, 0.4, false).unwrap();
     let by = [Some(SetTechnique::Intersect)];

@@ -3,6 +3,7 @@
 pub(crate) mod decimals;
 pub(crate) mod primitives;
 pub(crate) mod row_program;
+pub(crate) mod shingles;
 pub(crate) mod string_predicate;
 pub(crate) mod text_values;
 pub(crate) mod values;

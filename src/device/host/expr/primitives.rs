@@ -2,7 +2,7 @@
 
 use crate::device::data::column::Column;
 use crate::device::host::device::HostDevice;
-use crate::device::host::expr::{row_program, string_predicate};
+use crate::device::host::expr::{row_program, shingles, string_predicate};
 use crate::device::primitives::device::Device;
 use crate::device::primitives::expr::ExprPrimitives;
 use crate::device::primitives::rows::RowPrimitives;
@@ -32,6 +32,12 @@ impl ExprPrimitives for HostDevice {
     fn slice_text(&self, column: &Column, slice: TextSlice) -> Result<Column> {
         self.check_cancelled()?;
         string_predicate::slice_text(&self.budget, column, slice)
+    }
+
+    fn shingle_text(&self, column: &Column, length: u32) -> Result<Column> {
+        self.check_cancelled()?;
+        self.pool
+            .install(|| shingles::shingle_text(&self.budget, column, length))
     }
 
     fn keep(&self, flags: &Column, columns: &[&Column]) -> Result<Option<(usize, Vec<Column>)>> {

@@ -8,6 +8,7 @@ mod explain;
 mod joins;
 mod limits;
 mod most_similar;
+mod of_texts;
 mod repeats;
 mod techniques;
 mod values;

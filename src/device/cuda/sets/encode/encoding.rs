@@ -24,6 +24,7 @@ use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::element_ids::ElementIds;
 use crate::device::cuda::sets::encode::encoded::{GroupIds, Sets};
+use crate::device::cuda::sets::encode::list_offsets::ListColumn;
 use crate::device::cuda::sets::encode::set_element_words::Ranks;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
@@ -64,7 +65,10 @@ impl Domain {
 /// and encoded again.
 #[derive(Debug)]
 struct Source {
+    /// The lists, or texts.
     lists: ArrayRef,
+    /// The characters of a window, if the lists are windows of texts.
+    windows: Option<u32>,
     #[expect(dead_code, reason = "held")]
     lease: Lease,
 }
@@ -74,7 +78,8 @@ const SOURCE_SHARE: u64 = 8;
 
 impl Source {
     /// The lists with a lease of their bytes; `None` if they would take too much of the free memory.
-    fn of(stream: &Stream, column: &Column, lists: &ArrayRef) -> Option<Self> {
+    fn of(stream: &Stream, column: &Column, lists: &ListColumn<'_>) -> Option<Self> {
+        let (lists, windows) = Self::parts(lists)?;
         // Lists of a column on the host belong to the column, which has a lease and outlives the index.
         let bytes = match column.is_resident() {
             true => lists.to_data().get_slice_memory_size().ok()? as u64,
@@ -85,8 +90,27 @@ impl Source {
         }
         Some(Self {
             lists: Arc::clone(lists),
+            windows,
             lease: stream.budget.lease(bytes, "lists").ok()?,
         })
+    }
+
+    /// `None` for texts that are not on the host as one array.
+    fn parts<'a>(lists: &'a ListColumn<'_>) -> Option<(&'a ArrayRef, Option<u32>)> {
+        match lists {
+            ListColumn::OnHost(lists) => Some((lists, None)),
+            ListColumn::Shingles(shingles, _) => match shingles.text.original.as_deref() {
+                Some([texts]) => Some((texts, Some(shingles.length))),
+                _ => None,
+            },
+        }
+    }
+
+    fn is_of(&self, lists: &ListColumn<'_>) -> bool {
+        match Self::parts(lists) {
+            Some((lists, windows)) if self.windows == windows => are_same_lists(&self.lists, lists),
+            _ => false,
+        }
     }
 }
 
@@ -108,7 +132,7 @@ impl CudaDevice {
         groups: Option<GroupIds<'_>>,
         not_null: &[&Keys],
     ) -> Result<(Sets, Domain)> {
-        let lists = self.stream.download(column)?;
+        let lists = self.list_column(column)?;
         let source = match takes_all(groups.is_some(), not_null)? {
             true => Source::of(&self.stream, column, &lists),
             false => None,
@@ -173,10 +197,10 @@ impl CudaDevice {
         groups: Option<&Buffer<u32>>,
         not_null: &[&Keys],
     ) -> Result<Option<Sets>> {
-        let lists = self.stream.download(column)?;
+        let lists = self.list_column(column)?;
         if let Some(source) = &domain.source
             && takes_all(groups.is_some(), not_null)?
-            && threads::in_pool(|| are_same_lists(&source.lists, &lists))?
+            && threads::in_pool(|| source.is_of(&lists))?
         {
             self.check_cancelled()?;
             return Ok(None);

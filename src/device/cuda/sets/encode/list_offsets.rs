@@ -1,12 +1,14 @@
-//! Uploads the values of lists. A column of lists enters; resident values, and the start and length of each row's list
-//! among them, leave.
+//! Where the elements of lists are. A column of lists, or of texts whose windows are the elements, enters; resident values, and the start
+//! and length of each row's list among them, leave.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, make_array};
 use arrow::datatypes::{ArrowNativeType, DataType, ToByteSlice};
 
+use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::expr::shingles::{Located, Shingles};
 use crate::device::cuda::keys::sort::check_sortable;
 use crate::device::cuda::runtime::access::{memory, valid_memory};
 use crate::device::cuda::runtime::kernels;
@@ -22,6 +24,13 @@ use crate::device::threads;
 use crate::error::Result;
 use crate::list_sets::elements::Lists;
 
+/// The lists of a column.
+pub(crate) enum ListColumn<'a> {
+    OnHost(ArrayRef),
+    /// Windows of the texts of this number of rows; at least one.
+    Shingles(&'a Shingles, usize),
+}
+
 /// The rows with a list, and the span of each list among the values.
 pub(crate) struct ListSpans {
     /// Row ids.
@@ -36,25 +45,26 @@ pub(crate) struct ListSpans {
 }
 
 impl CudaDevice {
-    /// Uploads the values of a column's lists, with the rows that have a list, are in a group and are not NULL in any
+    /// The values of a column's lists on the GPU, with the rows that have a list, are in a group and are not NULL in any
     /// of `not_null`. An error if there are too many values to sort.
     pub(crate) fn list_spans(
         &self,
-        lists: &ArrayRef,
+        lists: &ListColumn<'_>,
         groups: Option<GroupIds<'_>>,
         not_null: &[&Keys],
     ) -> Result<(Column, ListSpans)> {
-        let rows = lists.len();
-        check_chunk_rows(rows)?;
         let stream = &self.stream;
-        let lists = Lists::of(lists)?;
-        check_sortable(lists.values.len())?;
-        let values = by_bits(&lists.values)?;
-        let values = stream.upload(std::slice::from_ref(&values), values.data_type())?;
-        self.receive(&values)?;
-        let mut kept = match lists.nulls() {
-            Some(nulls) => Some(stream.upload_bits(nulls.inner(), "validity")?),
-            None => None,
+        let rows = lists.rows();
+        check_chunk_rows(rows)?;
+        let Located {
+            values,
+            valid: mut kept,
+            starts,
+            counts,
+            longest,
+        } = match lists {
+            ListColumn::OnHost(lists) => self.sent_lists(lists)?,
+            ListColumn::Shingles(shingles, rows) => stream.windows(shingles, *rows)?,
         };
         for keys in not_null {
             if let Some(valid) = valid_memory(keys.valid.as_ref())? {
@@ -65,7 +75,6 @@ impl CudaDevice {
             let grouped = stream.bits_of_groups(memory(groups)?, rows)?;
             kept = Some(stream.bits_and(kept.as_ref().unwrap_or(&grouped), &grouped, rows)?);
         }
-        let (starts, counts, longest) = stream.send_spans(&lists, rows)?;
         let Some(kept) = kept else {
             let spans = ListSpans {
                 rows: stream.sequence(0, rows)?,
@@ -89,6 +98,47 @@ impl CudaDevice {
             longest,
         };
         Ok((values, spans))
+    }
+
+    /// The lists of a column, without a copy of those that are on the host.
+    pub(crate) fn list_column<'a>(&self, column: &'a Column) -> Result<ListColumn<'a>> {
+        match column.stored() {
+            Some(Storage::Shingles(shingles)) if column.rows() > 0 => {
+                Ok(ListColumn::Shingles(shingles, column.rows()))
+            }
+            _ => self.stream.download(column).map(ListColumn::OnHost),
+        }
+    }
+
+    /// Uploads lists.
+    fn sent_lists(&self, lists: &ArrayRef) -> Result<Located> {
+        let (stream, rows) = (&self.stream, lists.len());
+        let lists = Lists::of(lists)?;
+        check_sortable(lists.values.len())?;
+        let values = by_bits(&lists.values)?;
+        let values = stream.upload(std::slice::from_ref(&values), values.data_type())?;
+        self.receive(&values)?;
+        let valid = match lists.nulls() {
+            Some(nulls) => Some(stream.upload_bits(nulls.inner(), "validity")?),
+            None => None,
+        };
+        let (starts, counts, longest) = stream.send_spans(&lists, rows)?;
+        Ok(Located {
+            values,
+            valid,
+            starts,
+            counts,
+            longest,
+        })
+    }
+}
+
+impl ListColumn<'_> {
+    fn rows(&self) -> usize {
+        match self {
+            Self::OnHost(lists) => lists.len(),
+            Self::Shingles(_, rows) => *rows,
+        }
     }
 }
 

@@ -3,4 +3,5 @@
 pub(crate) mod codegen;
 pub(crate) mod program_writer;
 pub(crate) mod row_program;
+pub(crate) mod shingles;
 pub(crate) mod string_predicate;

@@ -68,6 +68,7 @@ fn elements_of_every_type() {
                 indexed: list_of(&mut random, values),
                 probe: list_of(&mut random, others),
                 groups: None,
+                shingles: None,
             };
             for predicate in [
                 SetPredicate::Overlap(2),
@@ -135,6 +136,7 @@ fn lists_of_every_kind_and_single_elements() {
                 indexed: Arc::clone(indexed),
                 probe: Arc::clone(probe),
                 groups: None,
+                shingles: None,
             };
             for predicate in [
                 SetPredicate::Overlap(1),
@@ -187,6 +189,7 @@ pub(crate) fn parts_of_large_sets(
         indexed: numbers(indexed),
         probe: numbers(probe),
         groups: None,
+        shingles: None,
     };
     let contains = SetPredicate::Contains(Side::Left).seen_from(Side::Left);
     compare(host, gpu, &sides, contains, &[Some(SetTechnique::Rarest)]);
@@ -262,6 +265,7 @@ fn words_of_32_bits_and_of_more() {
                     indexed: Arc::clone(indexed),
                     probe: Arc::clone(probe),
                     groups: None,
+                    shingles: None,
                 };
                 let test = SetPredicate::Overlap(1).seen_from(Side::Left);
                 let by = [SetTechnique::Prefix, SetTechnique::InvertedIndex].map(Some);
@@ -301,6 +305,7 @@ fn long_lists_of_few_elements() {
             indexed: Arc::clone(indexed),
             probe: Arc::clone(probe),
             groups: None,
+            shingles: None,
         };
         let test = SetPredicate::Overlap(1).seen_from(Side::Left);
         compare(&host, &gpu, &sides, test, &[None]);
@@ -354,6 +359,7 @@ pub(crate) fn long_lists(
             indexed: numbers(indexed.iter().cloned()),
             probe: numbers(probe.iter().cloned()),
             groups: None,
+            shingles: None,
         };
         for predicate in [
             SetPredicate::degree(SetMeasure::Jaccard, 0.5, false).unwrap(),
@@ -424,5 +430,6 @@ pub(crate) fn lists_that_are_sets(
         indexed: array(a),
         probe: array(b),
         groups: None,
+        shingles: None,
     })
 }

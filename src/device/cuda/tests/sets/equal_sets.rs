@@ -81,6 +81,7 @@ fn matches_of_sets_that_repeat() {
             indexed: Arc::clone(indexed),
             probe: Arc::clone(probe),
             groups,
+            shingles: None,
         };
         let test = predicates()[n].seen_from(Side::Left);
         compare(&host, &gpu, &sides, test, &[techniques.next()]);

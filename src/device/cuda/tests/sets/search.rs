@@ -27,6 +27,8 @@ pub(crate) struct Sides {
     pub indexed: ArrayRef,
     pub probe: ArrayRef,
     pub groups: Option<(Vec<u32>, Vec<u32>, u32)>,
+    /// The characters of a window, if the columns are texts whose windows are joined.
+    pub shingles: Option<u32>,
 }
 
 const VALUES: [SetValue; 5] = [
@@ -46,8 +48,14 @@ fn joined(
     test: SetTest,
     by: Option<SetTechnique>,
 ) -> (SetTechnique, Joined) {
-    let indexed = device.upload(from_ref(&sides.indexed)).unwrap();
-    let probe = device.upload(from_ref(&sides.probe)).unwrap();
+    let upload = |array: &ArrayRef| {
+        let column = device.upload(from_ref(array)).unwrap();
+        match sides.shingles {
+            Some(length) => Arc::new(device.shingle_text(&column, length).unwrap()),
+            None => column,
+        }
+    };
+    let (indexed, probe) = (upload(&sides.indexed), upload(&sides.probe));
     let groups = sides
         .groups
         .as_ref()
@@ -247,6 +255,7 @@ fn every_technique_finds_the_hosts_pairs() {
                 indexed: Arc::clone(&indexed),
                 probe: Arc::clone(&probe),
                 groups,
+                shingles: None,
             };
             for (i, predicate) in predicates().into_iter().enumerate() {
                 let side = [Side::Left, Side::Right][(i + usize::from(grouped)) % 2];
@@ -274,6 +283,7 @@ fn thresholds_in_the_last_bit() {
             (0..30).map(move |more| (0..shared).chain(100..100 + more).collect())
         })),
         groups: None,
+        shingles: None,
     };
     let measures = [
         SetMeasure::Jaccard,
@@ -332,6 +342,7 @@ fn skewed_sets() {
         indexed: numbers(rows(3)),
         probe: numbers(rows(2)),
         groups: None,
+        shingles: None,
     };
     for predicate in predicates() {
         compare(
@@ -357,6 +368,7 @@ fn many_sets() {
         indexed: lists(&mut random, 20_000, 14, 3_000),
         probe: lists(&mut random, 15_000, 14, 3_000),
         groups: None,
+        shingles: None,
     };
     for predicate in [
         SetPredicate::degree(SetMeasure::Jaccard, 0.6, false).unwrap(),

@@ -36,6 +36,7 @@ pub(crate) fn with_itself(random: &mut Random, n: usize, groups: u32) -> Sides {
         indexed: Arc::clone(&array),
         probe: array,
         groups,
+        shingles: None,
     }
 }
 

@@ -17,11 +17,13 @@ fn candidates_that_signatures_reject() {
             indexed: lists(&mut random, 700, most, 400),
             probe: lists(&mut random, 600, most, 404),
             groups: None,
+            shingles: None,
         };
         let both = Sides {
             indexed: Arc::clone(&sides.indexed),
             probe: Arc::clone(&sides.indexed),
             groups: None,
+            shingles: None,
         };
         for (predicate, sides) in [
             (
