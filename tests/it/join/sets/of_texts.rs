@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::support::answer::{check, stock};
-use crate::support::session::{device, session, set};
+use crate::support::session::{device, session};
 use crate::support::tables::register;
 use crate::support::tuning::Tuning;
 
@@ -84,7 +84,10 @@ async fn a_device_makes_them() {
     titles(&ctx, "q", 90, &DataType::Utf8View, 2);
     let lowered = SIDES.replace("title", "lower(title)");
     for cache in ["off", "1GB"] {
-        set(&ctx, "bowtie.cache", cache);
+        let tuning = Tuning {
+            cache: Some(cache),
+            ..Tuning::PLAIN
+        };
         if cache == "off" && device() == "host" {
             continue;
         }
@@ -103,7 +106,7 @@ async fn a_device_makes_them() {
             ),
         ] {
             let stock = stock(&ctx, &sql).await.unwrap();
-            let plan = check(&ctx, &sql, &Tuning::nth(0), &stock, &["BowtieProjectionExec"]).await;
+            let plan = check(&ctx, &sql, &tuning, &stock, &["BowtieProjectionExec"]).await;
             assert!(plan.contains(made), "{sql}\n{plan}");
         }
     }
