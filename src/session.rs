@@ -15,6 +15,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use crate::clusters::function::ClustersFunction;
 use crate::functions::{set_functions, text_functions};
 use crate::options::BowtieOptions;
+use crate::plan::aggregated_values::ProjectSetValues;
 use crate::plan::cache::cache_function::CacheFunction;
 use crate::plan::cache::pin_function::{Action, PinFunction};
 use crate::plan::disjunctions::rule::SplitDisjunctions;
@@ -183,8 +184,12 @@ impl BowtieSessionExt for SessionStateBuilder {
         }
 
         let rules = &mut self.optimizer().get_or_insert_default().rules;
-        rules
-            .retain(|known| ![LateralLimit::NAME, SplitDisjunctions::NAME].contains(&known.name()));
+        let own = [
+            LateralLimit::NAME,
+            SplitDisjunctions::NAME,
+            ProjectSetValues::NAME,
+        ];
+        rules.retain(|known| !own.contains(&known.name()));
         let behind = |name: &str, rules: &[Arc<dyn OptimizerRule + Send + Sync>]| {
             rules.iter().position(|known| known.name() == name)
         };
@@ -192,6 +197,7 @@ impl BowtieSessionExt for SessionStateBuilder {
         rules.insert(simplified, Arc::new(LateralLimit));
         let filtered = behind(SplitDisjunctions::BEHIND, rules).map_or(rules.len(), |at| at + 1);
         rules.insert(filtered, Arc::new(SplitDisjunctions));
+        rules.insert(filtered, Arc::new(ProjectSetValues));
 
         let rules = &mut self.physical_optimizers().get_or_insert_default().rules;
         rules.retain(|known| known.name() != BowtieRule::NAME);

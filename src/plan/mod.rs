@@ -1,5 +1,6 @@
 //! The physical optimizer rule: recognise a node, choose where it runs, replace it, explain it.
 
+pub(crate) mod aggregated_values;
 pub(crate) mod cache;
 #[cfg(test)]
 pub(crate) mod calls;

@@ -14,6 +14,7 @@ pub(crate) mod minmax;
 pub(crate) mod primitives;
 pub(crate) mod rows;
 pub(crate) mod scan;
+pub(crate) mod shingles;
 pub(crate) mod storage;
 pub(crate) mod transfer;
 pub(crate) mod var_width;

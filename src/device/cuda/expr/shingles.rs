@@ -1,11 +1,8 @@
-//! [`Shingles`]: a column of lists of the windows of texts, of which the GPU holds the texts alone (`kernels/expr/text_shingles.cu`).
+//! The windows of texts, for a column of [`Shingles`] (`kernels/expr/text_shingles.cu`).
 //!
 //! ```text
 //! text ─► windows of each value ─► begins and lengths of all windows ─► values, with the span of each row's list
 //! ```
-//!
-//! The windows of `n` characters have `n` times the bytes of their texts, and an offset each. A set join makes them where it encodes
-//! them; whoever else reads the lists gets them from the host.
 
 use std::sync::Arc;
 
@@ -15,6 +12,7 @@ use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::indirect::IndirectData;
 use crate::device::cuda::columns::scan::EXCLUSIVE_U64;
+use crate::device::cuda::columns::shingles::Shingles;
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::columns::var_width::{MOST_BYTES, Text};
 use crate::device::cuda::device::CudaDevice;
@@ -23,19 +21,10 @@ use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
-use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
-use crate::device::host::expr::shingles::lists_of;
 use crate::device::primitives::expr::ExprPrimitives;
 use crate::device::threads;
 use crate::error::{BowtieError, Result};
-
-/// Lists of the windows of `length` characters of each text.
-#[derive(Debug)]
-pub(crate) struct Shingles {
-    pub(crate) text: Text,
-    pub(crate) length: u32,
-}
 
 /// The elements of a column's lists, and where those of each row are.
 pub(crate) struct Located {
@@ -106,35 +95,6 @@ fn is_countable(views: &ArrayRef) -> Result<bool> {
     }
 }
 
-impl Shingles {
-    /// The bytes of the texts, and about those of their windows with an offset each, which whoever reads the column makes.
-    pub(crate) fn bytes(&self) -> u64 {
-        let rows = (self.text.offsets.bytes() / 4).max(1) as u64;
-        let length = self.text.length as u64;
-        let mean = length.div_ceil(rows);
-        self.text.bytes() + length * (u64::from(self.length).min(mean) + 4)
-    }
-
-    /// The texts of `rows` rows on the host.
-    pub(crate) fn texts(&self, stream: &Stream, rows: usize) -> Result<ArrayRef> {
-        match self.text.original.as_deref() {
-            Some([original]) => Ok(Arc::clone(original)),
-            _ => stream.download_text(&self.text, rows),
-        }
-    }
-
-    /// About the mean number of windows of `rows` rows: that of their bytes.
-    pub(crate) fn mean_length(&self, rows: usize) -> u64 {
-        self.text.length as u64 / rows.max(1) as u64
-    }
-
-    /// The lists of `rows` rows on the host.
-    pub(crate) fn download(&self, stream: &Stream, rows: usize) -> Result<ArrayRef> {
-        let texts = self.texts(stream, rows)?;
-        threads::in_pool(|| lists_of(&texts, self.length))?
-    }
-}
-
 impl Stream {
     fn copied_text(self: &Arc<Self>, text: &Text, rows: usize) -> Result<Text> {
         Ok(Text {
@@ -145,18 +105,6 @@ impl Stream {
             valid: self.copied(text.valid.as_ref(), rows)?,
             original: text.original.clone(),
             made: Some(self.mark()?),
-        })
-    }
-
-    /// Gathers rows.
-    pub(crate) fn gather_shingles(
-        self: &Arc<Self>,
-        shingles: &Shingles,
-        rows: &Buffer<u32>,
-    ) -> Result<Shingles> {
-        Ok(Shingles {
-            text: self.gather_text(&shingles.text, rows)?,
-            length: shingles.length,
         })
     }
 

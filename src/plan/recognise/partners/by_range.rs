@@ -18,7 +18,7 @@ use crate::plan::recognise::join_source::{JoinSource, PartnerSource};
 use crate::plan::recognise::key_types::is_orderable;
 use crate::plan::recognise::partners::pair_values::{expression, partner_key};
 use crate::plan::recognise::partners::same_value::{
-    integer_of_time, integer_range, is_same_value, is_widened,
+    integer_of_time, is_same_value, is_widened, signed_range,
 };
 use crate::plan::recognise::set_value::side_of;
 use crate::plan::recognise::sides::{is_same, map_columns};
@@ -219,7 +219,7 @@ fn by_distance(
         return Ok(None);
     }
     let (near_column, centre_column) = (left.column_of(near)?, right.column_of(&centre)?);
-    let (distance, mut guards) = match (integer_range(&data_type), &data_type) {
+    let (distance, mut guards) = match (signed_range(&data_type), &data_type) {
         (Some((low, high)), _) => {
             let sides = [(Side::Left, near_column), (Side::Right, centre_column)];
             let [first, second] = match a_is_left {

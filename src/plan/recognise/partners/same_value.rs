@@ -7,7 +7,7 @@ use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::CastExpr;
 
-use crate::plan::recognise::rewrites::exact_casts::has_more_digits;
+use crate::plan::recognise::rewrites::exact_casts::{has_more_digits, integer_range};
 use crate::plan::recognise::sides::is_same;
 use crate::spec::join::SideInput;
 
@@ -34,7 +34,7 @@ fn narrowest(expr: &Expr, input: &SideInput) -> Result<Expr> {
 
 /// Whether a cast of numbers keeps each value, and so all differences.
 pub(super) fn is_widened(from: &DataType, to: &DataType) -> bool {
-    match (integer_range(from), integer_range(to), to) {
+    match (signed_range(from), signed_range(to), to) {
         (Some((low, high)), Some((least, greatest)), _) => least <= low && high <= greatest,
         // An integer has 19 digits at most.
         (Some(_), None, DataType::Decimal128(precision, scale)) => {
@@ -54,12 +54,6 @@ pub(super) fn integer_of_time(data_type: &DataType) -> Option<DataType> {
 }
 
 /// The least and the greatest value of a signed integer type.
-pub(super) fn integer_range(data_type: &DataType) -> Option<(i128, i128)> {
-    Some(match data_type {
-        DataType::Int8 => (i8::MIN.into(), i8::MAX.into()),
-        DataType::Int16 => (i16::MIN.into(), i16::MAX.into()),
-        DataType::Int32 => (i32::MIN.into(), i32::MAX.into()),
-        DataType::Int64 => (i64::MIN.into(), i64::MAX.into()),
-        _ => return None,
-    })
+pub(super) fn signed_range(data_type: &DataType) -> Option<(i128, i128)> {
+    integer_range(data_type).filter(|_| data_type.is_signed_integer())
 }

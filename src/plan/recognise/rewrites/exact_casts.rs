@@ -62,7 +62,7 @@ pub(super) fn shortest(limit: &Expr) -> Expr {
     lit(ScalarValue::Decimal128(Some(value), *precision, scale))
 }
 
-pub(super) fn integer_range(data_type: &DataType) -> Option<(i128, i128)> {
+pub(crate) fn integer_range(data_type: &DataType) -> Option<(i128, i128)> {
     Some(match data_type {
         DataType::Int8 => (i8::MIN.into(), i8::MAX.into()),
         DataType::Int16 => (i16::MIN.into(), i16::MAX.into()),

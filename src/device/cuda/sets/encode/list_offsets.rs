@@ -6,9 +6,10 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, make_array};
 use arrow::datatypes::{ArrowNativeType, DataType, ToByteSlice};
 
+use crate::device::cuda::columns::shingles::Shingles;
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::expr::shingles::{Located, Shingles};
+use crate::device::cuda::expr::shingles::Located;
 use crate::device::cuda::keys::sort::check_sortable;
 use crate::device::cuda::runtime::access::{memory, valid_memory};
 use crate::device::cuda::runtime::kernels;
