@@ -5,7 +5,7 @@ use crate::device::cuda::tests::aggregate::{
     dependent_keys, group_program, short_text, strategies,
 };
 use crate::device::cuda::tests::equi::{index, single_pass};
-use crate::device::cuda::tests::expr::{codegen, row_program, string_predicate};
+use crate::device::cuda::tests::expr::{codegen, row_program, shingles, string_predicate};
 use crate::device::cuda::tests::keys::{order_keys, sort_rows};
 use crate::device::cuda::tests::semi::{distinct, key_bitmap, presorted};
 use crate::device::cuda::tests::sets::{encode, search, self_join};
@@ -197,6 +197,7 @@ fn texts() {
     string_predicate::values_of(&host, &gpu, &mut random, 600, 3);
     string_predicate::columns_of(&host, &gpu, &mut random, 600, [3, 5]);
     string_predicate::characters_of(&host, &gpu, &mut random, 600, 5);
+    shingles::sets_of(&host, &gpu, &mut random, 60, true);
 }
 
 /// Row programs by the interpreter and compiled, filters, and concatenation of columns.

@@ -73,29 +73,40 @@ fn windows_as_sets() {
     };
     let mut random = Random(95);
     for (n, wide) in [(1, false), (40, true), (700, false), (600, true)] {
-        let indexed = texts(&mut random, n, wide);
-        let others = texts(&mut random, n + 9, wide);
-        let views = cast(&others, &DataType::Utf8View).unwrap();
-        for probe in [&indexed, &others, &views] {
-            for grouped in [false, true] {
-                let mut ids = |n: usize| (0..n).map(|_| random.below(3) as u32).collect();
-                let groups = grouped.then(|| (ids(n), ids(probe.len()), 3));
-                for length in [2, 3] {
-                    let sides = Sides {
-                        indexed: Arc::clone(&indexed),
-                        probe: Arc::clone(probe),
-                        groups: groups.clone(),
-                        shingles: Some(length),
-                    };
-                    let jaccard = SetPredicate::degree(SetMeasure::Jaccard, 0.3, false).unwrap();
-                    for (predicate, by) in [
-                        (jaccard, SetTechnique::Prefix),
-                        (SetPredicate::Overlap(4), SetTechnique::InvertedIndex),
-                        (SetPredicate::Contains(Side::Right), SetTechnique::Rarest),
-                    ] {
-                        let test = predicate.seen_from(Side::Left);
-                        compare(&host, &gpu, &sides, test, &[Some(by), None]);
-                    }
+        sets_of(&host, &gpu, &mut random, n, wide);
+    }
+}
+
+/// Joins of `n` texts with themselves, with others, and with views of these.
+pub(crate) fn sets_of(
+    host: &HostDevice,
+    gpu: &CudaDevice,
+    random: &mut Random,
+    n: usize,
+    wide: bool,
+) {
+    let indexed = texts(random, n, wide);
+    let others = texts(random, n + 9, wide);
+    let views = cast(&others, &DataType::Utf8View).unwrap();
+    for probe in [&indexed, &others, &views] {
+        for grouped in [false, true] {
+            let mut ids = |n: usize| (0..n).map(|_| random.below(3) as u32).collect();
+            let groups = grouped.then(|| (ids(n), ids(probe.len()), 3));
+            for length in [2, 3] {
+                let sides = Sides {
+                    indexed: Arc::clone(&indexed),
+                    probe: Arc::clone(probe),
+                    groups: groups.clone(),
+                    shingles: Some(length),
+                };
+                let jaccard = SetPredicate::degree(SetMeasure::Jaccard, 0.3, false).unwrap();
+                for (predicate, by) in [
+                    (jaccard, SetTechnique::Prefix),
+                    (SetPredicate::Overlap(4), SetTechnique::InvertedIndex),
+                    (SetPredicate::Contains(Side::Right), SetTechnique::Rarest),
+                ] {
+                    let test = predicate.seen_from(Side::Left);
+                    compare(host, gpu, &sides, test, &[Some(by), None]);
                 }
             }
         }
