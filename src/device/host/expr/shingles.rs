@@ -21,10 +21,13 @@ const TASK_ROWS: usize = 1 << 13;
 /// # Errors
 /// [`BowtieError::NeedsDataFusion`] where the windows of a single text are too long: that is an error of the function.
 pub(crate) fn shingle_text(budget: &Arc<Budget>, column: &Column, length: u32) -> Result<Column> {
-    let lists = lists_of(column.on_host()?, length).map_err(|error| match error {
+    let texts = column.on_host()?;
+    let reserved = budget.lease(estimated_bytes(texts, length)?, "columns")?;
+    let lists = lists_of(texts, length).map_err(|error| match error {
         BowtieError::MustSplit { .. } if column.rows() == 1 => BowtieError::NeedsDataFusion,
         error => error,
     })?;
+    drop(reserved);
     let lease = budget.lease(bytes_of(std::slice::from_ref(&lists))?, "columns")?;
     Ok(Column::host(lists, lease))
 }
@@ -55,6 +58,27 @@ pub(crate) fn lists_of(texts: &ArrayRef, length: u32) -> Result<ArrayRef> {
     Ok(concat(
         &lists.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
     )?)
+}
+
+/// The bytes of all windows with their offsets, as if each character had one byte.
+fn estimated_bytes(texts: &ArrayRef, length: u32) -> Result<u64> {
+    fn sum<'a>(texts: impl StringArrayType<'a>, length: u64) -> u64 {
+        let bytes = texts.iter().map(|text| {
+            let bytes = text.map_or(0, |text| text.len() as u64);
+            match bytes > length {
+                true => (bytes - length + 1).saturating_mul(length + 4),
+                false => bytes + 4,
+            }
+        });
+        bytes.fold(0, u64::saturating_add)
+    }
+    let length = u64::from(length);
+    Ok(match texts.data_type() {
+        DataType::Utf8 => sum(texts.as_string::<i32>(), length),
+        DataType::LargeUtf8 => sum(texts.as_string::<i64>(), length),
+        DataType::Utf8View => sum(texts.as_string_view(), length),
+        other => return Err(BowtieError::Internal(format!("{other} has no characters"))),
+    })
 }
 
 /// Offsets have 32 bits.

@@ -258,8 +258,9 @@ fn by_distance(
                 return Ok(None);
             }
             match integer_of_time(&wide) {
-                // The keys of a time are those of its integers.
-                Some(_) => (bound, centre_column),
+                // The keys of a time are those of its integers, of any width.
+                Some(_) if data_type.is_signed_integer() => (bound, centre_column),
+                Some(_) => return Ok(None),
                 // Widened numbers have the same differences, and those of the row can be widened, too.
                 None if !is_widened(&data_type, &wide) => return Ok(None),
                 None => {
