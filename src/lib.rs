@@ -63,6 +63,7 @@ pub use options::{
     BowtieOptions, Bytes, CacheSize, ChunkRows, DeviceChoice, EquiJoinStrategy, GroupStrategy,
     MaterializationChoice, MinSpeedup, Offload, SetStrategy, ThetaStrategy,
 };
+pub use plan::stage::rule::BowtieStageRule;
 pub use report::explain::explain;
 pub use report::plan_report::{NodeReport, PlanReport, PlanSummary, Verdict};
 pub use report::profile::run::{Profile, profile};

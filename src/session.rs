@@ -126,79 +126,32 @@ pub trait BowtieSessionExt: Sized {
     /// # Errors
     /// As `with_bowtie`.
     fn with_bowtie_runtime(self, runtime: Arc<BowtieRuntime>) -> Result<Self>;
+
+    /// Adds what [`with_bowtie`](BowtieSessionExt::with_bowtie) adds, but for what offloads: of a session whose plans are offloaded elsewhere,
+    /// stage by stage, by a [`BowtieStageRule`](crate::BowtieStageRule) of each worker. Its plans have nodes of DataFusion alone, except
+    /// for `bowtie_clusters`.
+    fn with_bowtie_coordinator(self) -> Self {
+        self.with_bowtie_coordinator_runtime(BowtieRuntime::shared())
+    }
+
+    /// As [`with_bowtie_coordinator`](BowtieSessionExt::with_bowtie_coordinator), with a runtime other than the process's shared one.
+    fn with_bowtie_coordinator_runtime(self, runtime: Arc<BowtieRuntime>) -> Self;
 }
 
 impl BowtieSessionExt for SessionStateBuilder {
+    fn with_bowtie_coordinator_runtime(mut self, runtime: Arc<BowtieRuntime>) -> Self {
+        register(&mut self, &Arc::new(SessionDevices::of(runtime)));
+        self
+    }
+
     fn with_bowtie_runtime(mut self, runtime: Arc<BowtieRuntime>) -> Result<Self> {
-        let config = self.config().get_or_insert_default();
-        let extensions = &mut config.options_mut().extensions;
-        if extensions.get::<BowtieOptions>().is_none() {
-            extensions.insert(BowtieOptions::default());
-        }
-
         let devices = Arc::new(SessionDevices::of(Arc::clone(&runtime)));
-        let rule = Arc::new(BowtieRule::new(Arc::clone(&devices)));
-        let pin = |action| {
-            let devices = Arc::clone(&devices);
-            Arc::new(PinFunction { devices, action })
-        };
-        let table_functions: [(&str, Arc<dyn TableFunctionImpl>); 7] = [
-            (ExplainFunction::NAME, Arc::new(ExplainFunction)),
-            (DevicesFunction::NAME, Arc::new(DevicesFunction)),
-            (StatsFunction::NAME, Arc::new(StatsFunction)),
-            (ClustersFunction::NAME, Arc::new(ClustersFunction)),
-            (
-                CacheFunction::NAME,
-                Arc::new(CacheFunction {
-                    runtime: Arc::clone(&runtime),
-                }),
-            ),
-            (Action::Pin.name(), pin(Action::Pin)),
-            (Action::Unpin.name(), pin(Action::Unpin)),
-        ];
-        let of_partners = PartnersFunction::ALL.map(|function| {
-            let boxed: Arc<dyn TableFunctionImpl> = Arc::new(function);
-            (function.name(), boxed)
-        });
-        let functions = self.table_functions().get_or_insert_default();
-        for (name, function) in table_functions.into_iter().chain(of_partners) {
-            let function = TableFunction::new(name.to_string(), function);
-            functions.insert(name.to_string(), Arc::new(function));
-        }
-
+        register(&mut self, &devices);
         let planner = self.query_planner();
         let inner = planner.take().and_then(inner_planner);
-        *planner = Some(Arc::new(BowtieQueryPlanner {
-            runtime: Arc::clone(&runtime),
-            inner,
-        }));
+        *planner = Some(Arc::new(BowtieQueryPlanner { runtime, inner }));
 
-        let functions = self.scalar_functions().get_or_insert_default();
-        functions.extend(set_functions());
-        // The names of these are words that others may have functions of.
-        for function in text_functions() {
-            let mut known = functions.iter();
-            if !known.any(|known| known.name() == function.name()) {
-                functions.push(function);
-            }
-        }
-
-        let rules = &mut self.optimizer().get_or_insert_default().rules;
-        let own = [
-            LateralLimit::NAME,
-            SplitDisjunctions::NAME,
-            ProjectSetValues::NAME,
-        ];
-        rules.retain(|known| !own.contains(&known.name()));
-        let behind = |name: &str, rules: &[Arc<dyn OptimizerRule + Send + Sync>]| {
-            rules.iter().position(|known| known.name() == name)
-        };
-        let simplified = behind(LateralLimit::BEHIND, rules).map_or(0, |at| at + 1);
-        rules.insert(simplified, Arc::new(LateralLimit));
-        let filtered = behind(SplitDisjunctions::BEHIND, rules).map_or(rules.len(), |at| at + 1);
-        rules.insert(filtered, Arc::new(SplitDisjunctions));
-        rules.insert(filtered, Arc::new(ProjectSetValues));
-
+        let rule = Arc::new(BowtieRule::new(devices));
         let rules = &mut self.physical_optimizers().get_or_insert_default().rules;
         rules.retain(|known| known.name() != BowtieRule::NAME);
         let before = rules
@@ -214,6 +167,69 @@ impl BowtieSessionExt for SessionStateBuilder {
         rules.insert(before, rule);
         Ok(self)
     }
+}
+
+/// Adds options, functions and logical rules.
+fn register(state: &mut SessionStateBuilder, devices: &Arc<SessionDevices>) {
+    let config = state.config().get_or_insert_default();
+    let extensions = &mut config.options_mut().extensions;
+    if extensions.get::<BowtieOptions>().is_none() {
+        extensions.insert(BowtieOptions::default());
+    }
+
+    let pin = |action| {
+        let devices = Arc::clone(devices);
+        Arc::new(PinFunction { devices, action })
+    };
+    let table_functions: [(&str, Arc<dyn TableFunctionImpl>); 7] = [
+        (ExplainFunction::NAME, Arc::new(ExplainFunction)),
+        (DevicesFunction::NAME, Arc::new(DevicesFunction)),
+        (StatsFunction::NAME, Arc::new(StatsFunction)),
+        (ClustersFunction::NAME, Arc::new(ClustersFunction)),
+        (
+            CacheFunction::NAME,
+            Arc::new(CacheFunction {
+                runtime: Arc::clone(devices.runtime()),
+            }),
+        ),
+        (Action::Pin.name(), pin(Action::Pin)),
+        (Action::Unpin.name(), pin(Action::Unpin)),
+    ];
+    let of_partners = PartnersFunction::ALL.map(|function| {
+        let boxed: Arc<dyn TableFunctionImpl> = Arc::new(function);
+        (function.name(), boxed)
+    });
+    let functions = state.table_functions().get_or_insert_default();
+    for (name, function) in table_functions.into_iter().chain(of_partners) {
+        let function = TableFunction::new(name.to_string(), function);
+        functions.insert(name.to_string(), Arc::new(function));
+    }
+
+    let functions = state.scalar_functions().get_or_insert_default();
+    functions.extend(set_functions());
+    // The names of these are words that others may have functions of.
+    for function in text_functions() {
+        let mut known = functions.iter();
+        if !known.any(|known| known.name() == function.name()) {
+            functions.push(function);
+        }
+    }
+
+    let rules = &mut state.optimizer().get_or_insert_default().rules;
+    let own = [
+        LateralLimit::NAME,
+        SplitDisjunctions::NAME,
+        ProjectSetValues::NAME,
+    ];
+    rules.retain(|known| !own.contains(&known.name()));
+    let behind = |name: &str, rules: &[Arc<dyn OptimizerRule + Send + Sync>]| {
+        rules.iter().position(|known| known.name() == name)
+    };
+    let simplified = behind(LateralLimit::BEHIND, rules).map_or(0, |at| at + 1);
+    rules.insert(simplified, Arc::new(LateralLimit));
+    let filtered = behind(SplitDisjunctions::BEHIND, rules).map_or(rules.len(), |at| at + 1);
+    rules.insert(filtered, Arc::new(SplitDisjunctions));
+    rules.insert(filtered, Arc::new(ProjectSetValues));
 }
 
 /// The planner that bowtie's calls: none where that is DataFusion's default, which bowtie's then is in place of.

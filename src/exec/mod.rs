@@ -16,4 +16,5 @@ pub(crate) mod partition;
 pub(crate) mod rows;
 pub(crate) mod scan;
 pub(crate) mod sort;
+pub(crate) mod stage;
 pub(crate) mod transfer;

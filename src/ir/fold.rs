@@ -19,6 +19,16 @@ pub(crate) enum Fold {
     SquaredDeviations,
 }
 
+impl Fold {
+    /// The fold that merges states of this one.
+    pub(crate) fn of_states(self) -> Self {
+        match self {
+            Self::Count => Self::Sum,
+            same => same,
+        }
+    }
+}
+
 /// A partial aggregate of the values of a row's matches that are not NULL, as [`Fold`] has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum RangeFold {

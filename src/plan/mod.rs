@@ -19,4 +19,5 @@ pub(crate) mod rewrite;
 pub(crate) mod rule;
 pub(crate) mod set_values;
 pub(crate) mod snapshots;
+pub(crate) mod stage;
 pub(crate) mod transfers;

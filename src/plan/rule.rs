@@ -189,22 +189,22 @@ impl BowtieRule {
         });
     }
 
-    /// The plan with nodes on a device. Scans of snapshots that are not on it are left.
-    fn offloaded(
+    /// The plan with nodes on a device, and whether it had nodes to decide on. Scans of snapshots that are not on it are left.
+    pub(crate) fn offloaded(
         &self,
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    ) -> Result<(Arc<dyn ExecutionPlan>, bool)> {
         warn_without_options(config);
         let options = BowtieOptions::of(config);
         if options.offload == Offload::Off {
             self.record_off(&plan);
-            return Ok(plan);
+            return Ok((plan, false));
         }
         // The driver starts for plans with something to decide.
         if !can_be_offloaded(&plan, &options)? {
             self.recorder.untouched(&plan, &|_| None);
-            return Ok(plan);
+            return Ok((plan, false));
         }
         let (gpu, rates) = self.machine(&options);
         let host = Host {
@@ -221,7 +221,7 @@ impl BowtieRule {
         let plan = with_values(plan, &options, &statistics)?;
         let recognised = RecognisedPlan::of(&plan, scope);
         let Some(root) = recognised.root() else {
-            return Ok(plan);
+            return Ok((plan, false));
         };
         let policy = Policy::new(
             &recognised,
@@ -265,10 +265,7 @@ impl BowtieRule {
             }
         }
         self.recorder.planned(&recognised);
-        if !self.recorder.only_shows() {
-            count(&rewritten, has_clusters(&plan))?;
-        }
-        Ok(rewritten)
+        Ok((rewritten, true))
     }
 }
 
@@ -324,7 +321,12 @@ impl PhysicalOptimizerRule for BowtieRule {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        without_snapshots(self.offloaded(plan, config)?)
+        let before = has_clusters(&plan);
+        let (offloaded, decided) = self.offloaded(plan, config)?;
+        if decided && !self.recorder.only_shows() {
+            count(&offloaded, before)?;
+        }
+        without_snapshots(offloaded)
     }
 
     fn name(&self) -> &str {

@@ -84,14 +84,31 @@ impl RowOrder {
 #[derive(Debug, Clone)]
 pub(crate) struct GroupAggregate {
     pub function: AggregateFunction,
-    /// The column of its argument; `None` for COUNT(*).
+    /// The column of its argument; `None` for COUNT(*), and where it merges states.
     pub argument: Option<usize>,
+    /// The columns of its partial states, one for each fold, which an earlier stage made; `None`: it reads rows.
+    pub merges: Option<Vec<usize>>,
     pub state: GroupState,
     /// DataFusion's own aggregate, which merges our partial states and finishes them.
     pub aggregate: Arc<AggregateFunctionExpr>,
 }
 
 impl GroupAggregate {
+    /// Its folds, each with the column that it folds.
+    pub(crate) fn folds(&self) -> impl Iterator<Item = (Fold, Option<usize>)> {
+        let folds = self.function.folds().iter().enumerate();
+        folds.map(|(i, fold)| match &self.merges {
+            None => (*fold, self.argument),
+            Some(states) => (fold.of_states(), states.get(i).copied()),
+        })
+    }
+
+    /// The columns that it folds or collects.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = usize> {
+        let states = self.merges.iter().flatten().copied();
+        self.argument.into_iter().chain(states)
+    }
+
     /// Whether a fold merges several of its states: not lists, nor means.
     pub(crate) fn merges_on_device(&self) -> bool {
         self.state == GroupState::Folds && self.function != AggregateFunction::Variance
@@ -117,8 +134,10 @@ pub(crate) struct GroupSpec {
     pub aggregates: Vec<GroupAggregate>,
     /// `None`: the device chooses, by a sample of the keys.
     pub strategy: Option<GroupStrategy>,
-    /// Keys, the grouping id if there is one, then one column for each aggregate.
+    /// Keys, the grouping id if there is one, then one column for each aggregate, or for each of its states.
     pub schema: SchemaRef,
+    /// Whether the output has partial states, which a later stage merges, not results.
+    pub writes_states: bool,
     /// Whether the groups stay on the device, if their states are the results.
     pub output_on_device: bool,
     /// Whether a download reads the groups, which then are rows in the memory pool.
@@ -139,6 +158,7 @@ impl GroupSpec {
 
     /// Columns of the output before the aggregates.
     pub(crate) fn key_columns(&self) -> usize {
-        self.schema.fields().len() - self.aggregates.len()
+        let has_id = self.sets.iter().any(|set| set.id.is_some());
+        self.keys.len() + usize::from(has_id)
     }
 }

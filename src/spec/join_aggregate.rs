@@ -36,8 +36,10 @@ pub(crate) struct JoinAggregateSpec {
     pub group_side: GroupSide,
     pub group_columns: Vec<usize>,
     pub aggregates: Vec<AggregateSpec>,
-    /// Group columns, then one column for each aggregate.
+    /// Group columns, then one column for each aggregate, or for each of its states.
     pub schema: SchemaRef,
+    /// Whether the output has partial states, which a later stage merges, not results.
+    pub writes_states: bool,
     /// Whether the node above reads the groups on the device.
     pub output_on_device: bool,
     /// GROUP BY expressions and aggregates as EXPLAIN shows them.

@@ -33,9 +33,9 @@ impl FinalValue {
         if aggregate.state != GroupState::Folds {
             return None;
         }
-        let argument = aggregate
-            .argument
-            .map(|column| spec.input.data_type(column));
+        // The last state of a sum or an average is its sum.
+        let argument = aggregate.columns().last();
+        let argument = argument.map(|column| spec.input.data_type(column));
         match (aggregate.function, argument) {
             (AggregateFunction::Count, _) => Some(Self::State),
             (AggregateFunction::Variance, _) | (_, None) => None,

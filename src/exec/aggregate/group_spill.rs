@@ -86,7 +86,7 @@ impl GroupTable {
     }
 
     /// Takes the keys and states of all groups out of the table; `None` if it has none.
-    fn take_states(&mut self) -> Result<Option<Vec<ArrayRef>>> {
+    pub(crate) fn take_states(&mut self) -> Result<Option<Vec<ArrayRef>>> {
         let GroupStates::Many {
             values,
             accumulators,

@@ -38,6 +38,8 @@ pub(crate) struct GroupTable {
     /// The number of group columns.
     pub(crate) keys: usize,
     pub(crate) aggregates: Vec<Arc<AggregateFunctionExpr>>,
+    /// Whether partial states come out, not results.
+    writes_states: bool,
     pub(crate) spilling: Option<Spilling>,
     /// Groups that were spilled.
     pub(crate) spilled: Option<SpilledGroups>,
@@ -69,10 +71,17 @@ impl GroupTable {
             schema: Arc::clone(schema),
             keys,
             aggregates,
+            writes_states: false,
             spilling,
             spilled: None,
             finishing: Finishing::NotYet,
         })
+    }
+
+    /// The same table; `states`: partial states come out of it, of which the schema has the columns.
+    pub(crate) fn writing_states(mut self, states: bool) -> Self {
+        self.writes_states = states;
+        self
     }
 
     /// Merges partial states of distinct groups.
@@ -179,15 +188,22 @@ impl GroupTable {
 
     /// All groups: their group columns, then the aggregates.
     pub(crate) fn finish(&mut self) -> Result<RecordBatch> {
-        let schema = &self.schema;
         let (rows, columns) = match &mut self.groups {
             GroupStates::One(accumulators) => {
-                let values = accumulators
-                    .iter_mut()
-                    .map(|a| Ok(a.evaluate()?.to_array()?))
-                    .collect::<Result<Vec<_>>>()?;
-                (1, values)
+                let mut values = vec![];
+                for accumulator in accumulators {
+                    match self.writes_states {
+                        true => values.extend(accumulator.state()?),
+                        false => values.push(accumulator.evaluate()?),
+                    }
+                }
+                let columns = values.iter().map(|value| Ok(value.to_array()?));
+                (1, columns.collect::<Result<Vec<_>>>()?)
             }
+            GroupStates::Many { .. } if self.writes_states => match self.take_states()? {
+                Some(columns) => (columns.first().map_or(0, |keys| keys.len()), columns),
+                None => return Ok(RecordBatch::new_empty(Arc::clone(&self.schema))),
+            },
             GroupStates::Many {
                 values,
                 accumulators,
@@ -202,7 +218,7 @@ impl GroupTable {
                     }
                     // Without a group, accumulators of one group each have no result.
                     None if values.is_empty() => {
-                        return Ok(RecordBatch::new_empty(Arc::clone(schema)));
+                        return Ok(RecordBatch::new_empty(Arc::clone(&self.schema)));
                     }
                     None => (values.len(), values.emit(EmitTo::All)?),
                 };
@@ -212,6 +228,7 @@ impl GroupTable {
                 (rows, columns)
             }
         };
+        let schema = &self.schema;
         let columns = as_types(columns, schema)?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(

@@ -103,14 +103,6 @@ impl<G: PartialGroups> Partials<G> {
 /// The most bytes of a column of variable width that are copied together: half of what Arrow's 32-bit offsets address.
 const MOST_BYTES: usize = 1 << 30;
 
-/// The fold that merges states of `fold`.
-pub(crate) fn of_states(fold: Fold) -> Fold {
-    match fold {
-        Fold::Count => Fold::Sum,
-        same => same,
-    }
-}
-
 /// The distinct groups of all `partials`, none of which is empty, with their states folded on the device.
 pub(crate) fn merged(
     device: &dyn Device,
@@ -137,7 +129,7 @@ pub(crate) fn merged(
     for (i, aggregate) in spec.aggregates.iter().enumerate() {
         for (k, fold) in aggregate.function.folds().iter().enumerate() {
             let column = upload(&|partial| &partial.states[i][k])?;
-            states.push((of_states(*fold), column));
+            states.push((fold.of_states(), column));
         }
     }
     let rows = partials.iter().map(|partial| partial.rows).sum();

@@ -14,7 +14,7 @@ use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, IfItFits as _, Result};
 use crate::exec::aggregate::final_values::{FinalValue, is_exact};
 use crate::exec::aggregate::group_values::Partial;
-use crate::exec::aggregate::partials::{FEW_ROWS, PartialGroups, Partials, of_states};
+use crate::exec::aggregate::partials::{FEW_ROWS, PartialGroups, Partials};
 use crate::exec::memory::compact_views::compact_views;
 use crate::exec::transfer::chunker::has_small_dictionary;
 use crate::ir::fold::Fold;
@@ -64,7 +64,7 @@ pub(crate) fn are_results(spec: &GroupSpec) -> bool {
     });
     let mut aggregates = spec.aggregates.iter();
     let results = aggregates.all(|aggregate| FinalValue::of(aggregate, spec).is_some());
-    one_set && keys && results && !spec.keys.is_empty()
+    one_set && keys && results && !spec.keys.is_empty() && !spec.writes_states
 }
 
 impl ResidentGroups {
@@ -99,12 +99,10 @@ impl ResidentGroups {
         let keys = keys.collect::<Result<Vec<&BatchColumn>>>()?;
         let mut folds = vec![];
         for aggregate in &self.spec.aggregates {
-            let argument = match aggregate.argument {
-                Some(column) => Some(batch.column(column)?.as_ref()),
-                None => None,
-            };
-            let of = aggregate.function.folds().iter();
-            folds.extend(of.map(|fold| (*fold, argument)));
+            for (fold, column) in aggregate.folds() {
+                let column = column.map(|column| batch.column(column)).transpose()?;
+                folds.push((fold, column.map(AsRef::as_ref)));
+            }
         }
         let (groups, strategy) = self.grouped(batch.rows(), &keys, &folds)?;
         self.groups.push(groups);
@@ -173,7 +171,7 @@ impl ResidentGroups {
         let folds: Vec<(Fold, Option<&Column>)> = folds
             .into_iter()
             .zip(&states)
-            .map(|(fold, states)| (of_states(fold), Some(states)))
+            .map(|(fold, states)| (fold.of_states(), Some(states)))
             .collect();
         let keys: Vec<&BatchColumn> = keys.iter().collect();
         let (merged, _) = self.grouped(self.groups.rows(), &keys, &folds)?;

@@ -80,6 +80,7 @@ impl GroupRun {
         let keys = spec.key_columns();
         let of_table = spilling.clone();
         let table = GroupTable::new(&spec.schema, keys, aggregates, reservation, of_table)?;
+        let table = table.writing_states(spec.writes_states);
         Ok(Self {
             by_table: spec.key_columns() == 0
                 || spec.aggregates.iter().any(|a| !a.merges_on_device())
@@ -270,17 +271,10 @@ impl GroupRun {
         let mut folds: Vec<(Fold, Option<&Column>)> = vec![];
         let of_folds = |a: &&GroupAggregate| a.state == GroupState::Folds;
         for aggregate in self.spec.aggregates.iter().filter(of_folds) {
-            let argument = match aggregate.argument {
-                Some(column) => Some(batch.column(column)?.as_ref()),
-                None => None,
-            };
-            folds.extend(
-                aggregate
-                    .function
-                    .folds()
-                    .iter()
-                    .map(|fold| (*fold, argument)),
-            );
+            for (fold, column) in aggregate.folds() {
+                let column = column.map(|column| batch.column(column)).transpose()?;
+                folds.push((fold, column.map(AsRef::as_ref)));
+            }
         }
         let groups = device.aggregate(batch.rows(), &keys, &folds, self.spec.strategy)?;
         if let Some(strategy) = groups.strategy {
@@ -355,7 +349,7 @@ impl GroupRun {
 
 /// The columns of keys, arguments and orders.
 fn reads(spec: &GroupSpec) -> impl Iterator<Item = usize> {
-    let arguments = spec.aggregates.iter().filter_map(|a| a.argument);
+    let arguments = spec.aggregates.iter().flat_map(GroupAggregate::columns);
     let orders = spec.aggregates.iter().filter_map(|a| match &a.state {
         GroupState::Row(order) => Some(order.columns()),
         _ => None,

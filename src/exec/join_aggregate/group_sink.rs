@@ -85,6 +85,7 @@ impl AggregateRun {
             reservation,
             inputs.spilling.clone(),
         )?;
+        let table = table.writing_states(spec.writes_states);
         let sink = GroupSink {
             spec: Arc::clone(&spec),
             left_groups: LeftGroups::new(inputs.left.len(), table.reservation.new_empty()),

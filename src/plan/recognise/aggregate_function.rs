@@ -91,6 +91,11 @@ pub(crate) fn sums_in_own_type(
     Ok(sum.is_some_and(|sum| same_width(sum, argument)))
 }
 
+/// Whether a device adds values of a type.
+pub(crate) fn is_summed(data_type: &DataType) -> bool {
+    same_width(data_type, data_type)
+}
+
 /// Types that `weigh` and `fold_ranges` add, and whose sums have the same width in DataFusion.
 fn same_width(sum: &DataType, argument: &DataType) -> bool {
     use DataType::*;

@@ -84,6 +84,7 @@ pub(crate) fn first_or_last(
     };
     let filter = filter.map(|filter| find(&filter)).transpose()?;
     Ok(GroupAggregate {
+        merges: None,
         function,
         argument: Some(argument),
         state: GroupState::Row(RowOrder { by, last, filter }),

@@ -23,7 +23,7 @@ use crate::plan::compile::fallible::cannot_fail;
 use crate::plan::recognise::aggregate_function::{
     function_of, one_if_not_null, sums_in_own_type, where_true,
 };
-use crate::plan::recognise::aggregate_source::{GroupSource, group_source};
+use crate::plan::recognise::aggregate_source::{AggregateStage, GroupSource, group_source};
 use crate::plan::recognise::key_types::is_orderable;
 use crate::plan::recognise::refusal::Refusal;
 use crate::plan::recognise::sides::{has_lambda, is_null_of_nulls};
@@ -37,6 +37,7 @@ pub(crate) struct AggregateSource<'a> {
     top: &'a AggregateExec,
     /// The node that reads the join's rows: `top` itself, or the Partial below it.
     bottom: &'a AggregateExec,
+    stage: AggregateStage,
     projections: Vec<&'a ProjectionExec>,
     /// The join's.
     inputs: (Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>),
@@ -44,7 +45,10 @@ pub(crate) struct AggregateSource<'a> {
 
 /// `None` when `plan` is no aggregation in its final stage.
 pub(crate) fn aggregate_source(plan: &Arc<dyn ExecutionPlan>) -> Option<AggregateSource<'_>> {
-    let GroupSource { top, bottom } = group_source(plan)?;
+    let GroupSource { top, bottom, stage } = group_source(plan)?;
+    if stage.reads_states() {
+        return None;
+    }
     let mut projections = vec![];
     let mut join = bottom.input();
     while let Some(projection) = join.downcast_ref::<ProjectionExec>() {
@@ -55,6 +59,7 @@ pub(crate) fn aggregate_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Aggregat
     Some(AggregateSource {
         top,
         bottom,
+        stage,
         projections,
         inputs: (Arc::clone(left), Arc::clone(right)),
     })
@@ -142,6 +147,7 @@ pub(crate) fn join_aggregate_spec(
             .collect(),
         aggregates,
         schema: source.top.schema(),
+        writes_states: source.stage.writes_states(),
         output_on_device: false,
         group_display,
         join: JoinSpec {

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::fuzz::cases::{Cell, column_types, equi, run_cases, table};
 use crate::support::answer::{forced, stock};
 use crate::support::compare::same_rows;
-use crate::support::session::{session, set};
+use crate::support::session::{Rule, session_by, set};
 use crate::support::tables::register;
 use crate::support::tuning::Tuning;
 
@@ -246,8 +246,8 @@ impl Case {
     }
 
     /// Whether it was offloaded, or why the rows differ.
-    async fn run(&self) -> Result<bool, String> {
-        let ctx = session();
+    async fn run(&self, rule: Rule) -> Result<bool, String> {
+        let ctx = session_by(rule);
         for (n, name) in ["a", "b", "c"].into_iter().enumerate() {
             register(&ctx, name, &self.table(n));
         }
@@ -275,5 +275,23 @@ impl Case {
 
 #[test]
 fn random_plans() {
-    run_cases(case(), |case| async move { case.run().await });
+    run_cases(
+        case(),
+        |case| async move { case.run(Rule::of_tests()).await },
+    );
+}
+
+/// In plans that are distributed and ordered already.
+#[test]
+fn random_stages() {
+    run_cases(case(), |case| async move { case.run(Rule::Stages).await });
+}
+
+/// In plans that are cut at their exchanges.
+#[test]
+fn random_cut_stages() {
+    run_cases(
+        case(),
+        |case| async move { case.run(Rule::CutStages).await },
+    );
 }

@@ -10,7 +10,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::common::collect;
 use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use datafusion::prelude::SessionContext;
-use datafusion_bowtie::BowtieSessionExt;
+use datafusion_bowtie::BowtieRuntime;
 use datafusion_sqllogictest::{
     DFColumnType, DFOutput, DFSqlLogicTestError, TestContext, convert_batches,
     convert_schema_to_types, is_spark_path,
@@ -18,6 +18,7 @@ use datafusion_sqllogictest::{
 use sqllogictest::DBOutput;
 
 use super::tpch_data;
+use crate::support::session::Rule;
 
 /// What the executed plans were like.
 #[derive(Debug, Clone, Default)]
@@ -91,17 +92,15 @@ impl Engine {
         root: &Path,
         file: &str,
         scratch: &Path,
-        offload: &str,
+        (offload, rule): (&str, Rule),
         plans: Arc<Mutex<Plans>>,
     ) -> Self {
         let upstream = TestContext::try_new_for_test_file(Path::new(file))
             .await
             .unwrap_or_else(|| panic!("{file} needs a feature that is not enabled"));
-        let state = SessionStateBuilder::new_from_existing(upstream.session_ctx().state())
-            .with_bowtie()
-            .unwrap()
-            .build();
-        let context = SessionContext::new_with_state(state);
+        let state = SessionStateBuilder::new_from_existing(upstream.session_ctx().state());
+        let state = rule.added_to(state, BowtieRuntime::shared());
+        let context = SessionContext::new_with_state(state.build());
         // A session's functions by name and by alias become a new session's in any order, so that one may take the name of another.
         for (name, function) in upstream.session_ctx().state().scalar_functions() {
             let is_taken = context.state().scalar_functions().get(name) != Some(function);

@@ -21,6 +21,7 @@ use futures::StreamExt;
 
 use self::report::Total;
 use self::run::run_file;
+use crate::support::session::Rule;
 
 /// Files that run at once.
 const AT_ONCE: usize = 2;
@@ -54,7 +55,7 @@ fn upstream_files_give_the_same_answers() {
     let started = Instant::now();
     let outcomes: Vec<_> = runtime.block_on(
         futures::stream::iter(files)
-            .map(|file| tokio::spawn(run_file(root.clone(), file)))
+            .map(|file| tokio::spawn(run_file(root.clone(), file, Rule::of_tests())))
             .buffered(AT_ONCE)
             .map(|outcome| outcome.unwrap())
             .collect(),

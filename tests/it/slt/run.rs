@@ -12,6 +12,7 @@ use sqllogictest::{
 
 use super::engine::{Engine, Plans};
 use super::lists::{ANY_ORDER, DATA, Entry, SKIPS};
+use crate::support::session::Rule;
 
 /// A record that takes longer is named.
 const SLOW: Duration = Duration::from_secs(4);
@@ -46,10 +47,10 @@ pub(super) struct Outcome {
 }
 
 /// Runs `file`; again without offload when a record fails.
-pub(super) async fn run_file(root: PathBuf, file: String) -> Outcome {
-    let mut outcome = run_with(&root, &file, "force").await;
+pub(super) async fn run_file(root: PathBuf, file: String, rule: Rule) -> Outcome {
+    let mut outcome = run_with(&root, &file, ("force", rule)).await;
     if !outcome.failures.is_empty() {
-        let control = run_with(&root, &file, "off").await;
+        let control = run_with(&root, &file, ("off", rule)).await;
         for failure in &mut outcome.failures {
             failure.also_off = control.failures.iter().any(|other| other.at == failure.at);
         }
@@ -57,7 +58,7 @@ pub(super) async fn run_file(root: PathBuf, file: String) -> Outcome {
     outcome
 }
 
-async fn run_with(root: &Path, file: &str, offload: &str) -> Outcome {
+async fn run_with(root: &Path, file: &str, (offload, rule): (&str, Rule)) -> Outcome {
     let started = Instant::now();
     let folder = tempfile::tempdir().unwrap();
     let stem = Path::new(file).file_stem().unwrap();
@@ -65,7 +66,14 @@ async fn run_with(root: &Path, file: &str, offload: &str) -> Outcome {
 
     let plans = Arc::new(Mutex::new(Plans::default()));
     let mut runner = Runner::new(|| async {
-        Ok(Engine::new(root, file, folder.path(), offload, Arc::clone(&plans)).await)
+        Ok(Engine::new(
+            root,
+            file,
+            folder.path(),
+            (offload, rule),
+            Arc::clone(&plans),
+        )
+        .await)
     });
     runner.add_label("Datafusion");
     runner.with_column_validator(strict_column_validator);

@@ -1,6 +1,7 @@
 //! What tests share: sessions, tables, tunings, and the comparison of answers.
 
 pub(crate) mod answer;
+pub(crate) mod borders;
 pub(crate) mod compare;
 pub(crate) mod intervals;
 pub(crate) mod join_types;

@@ -8,16 +8,62 @@ use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::*;
-use datafusion_bowtie::{BowtieRuntime, BowtieSessionExt};
+use datafusion_bowtie::{BowtieRuntime, BowtieSessionExt, BowtieStageRule};
+
+use crate::support::borders::CutPlans;
+
+/// How a session's plans are offloaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// By `with_bowtie`.
+    Early,
+    /// As a worker does, in plans that are distributed and ordered already.
+    Stages,
+    /// The same, of plans that are cut at their exchanges.
+    CutStages,
+}
+
+impl Rule {
+    /// That of BOWTIE_TEST_RULE: `stages`, `cut`, or `with_bowtie`'s.
+    pub(crate) fn of_tests() -> Self {
+        match std::env::var("BOWTIE_TEST_RULE").as_deref() {
+            Ok("stages") => Self::Stages,
+            Ok("cut") => Self::CutStages,
+            Ok(other) => panic!("BOWTIE_TEST_RULE = {other}"),
+            Err(_) => Self::Early,
+        }
+    }
+
+    /// `state` with bowtie.
+    pub(crate) fn added_to(
+        self,
+        state: SessionStateBuilder,
+        runtime: Arc<BowtieRuntime>,
+    ) -> SessionStateBuilder {
+        let stages = Arc::new(BowtieStageRule::new(Arc::clone(&runtime)));
+        match self {
+            Self::Early => state.with_bowtie_runtime(runtime).unwrap(),
+            Self::Stages => state
+                .with_bowtie_coordinator_runtime(runtime)
+                .with_physical_optimizer_rule(stages),
+            Self::CutStages => state
+                .with_bowtie_coordinator_runtime(runtime)
+                .with_physical_optimizer_rule(Arc::new(CutPlans))
+                .with_physical_optimizer_rule(stages),
+        }
+    }
+}
 
 /// A session with bowtie and default options.
 pub(crate) fn session() -> SessionContext {
-    let state = SessionStateBuilder::new()
-        .with_default_features()
-        .with_bowtie()
-        .unwrap()
-        .build();
-    on_device(SessionContext::new_with_state(state))
+    session_by(Rule::of_tests())
+}
+
+/// The same, whose plans are offloaded by `rule`.
+pub(crate) fn session_by(rule: Rule) -> SessionContext {
+    let state = SessionStateBuilder::new().with_default_features();
+    let state = rule.added_to(state, BowtieRuntime::shared());
+    on_device(SessionContext::new_with_state(state.build()))
 }
 
 /// The device that the tests run on: BOWTIE_TEST_DEVICE, or the CPU backend.
@@ -68,11 +114,9 @@ fn session_of(runtime: RuntimeEnvBuilder, bowtie: Arc<BowtieRuntime>) -> Session
     let runtime = runtime.build_arc();
     let state = SessionStateBuilder::new()
         .with_default_features()
-        .with_runtime_env(runtime.unwrap())
-        .with_bowtie_runtime(bowtie)
-        .unwrap()
-        .build();
-    on_device(SessionContext::new_with_state(state))
+        .with_runtime_env(runtime.unwrap());
+    let state = Rule::of_tests().added_to(state, bowtie);
+    on_device(SessionContext::new_with_state(state.build()))
 }
 
 /// `SET key = value`, without planning a statement.

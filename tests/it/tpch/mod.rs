@@ -9,7 +9,7 @@ use tpchgen_arrow::*;
 
 use crate::support::answer::{forced, stock};
 use crate::support::compare::similar_rows;
-use crate::support::session::session;
+use crate::support::session::{Rule, session_by};
 use crate::support::tables::register_partitions;
 use crate::support::tuning::Tuning;
 
@@ -59,8 +59,8 @@ fn register(ctx: &SessionContext, name: &str, batches: impl RecordBatchReader) {
     register_partitions(ctx, name, schema, partitions);
 }
 
-fn tables(scale: f64) -> SessionContext {
-    let ctx = session();
+fn tables(scale: f64, rule: Rule) -> SessionContext {
+    let ctx = session_by(rule);
     macro_rules! table {
         ($name:literal, $arrow:ident, $generator:ident) => {
             let rows = $arrow::new($generator::new(scale, 1, 1)).with_batch_size(8192);
@@ -80,11 +80,27 @@ fn tables(scale: f64) -> SessionContext {
 
 #[tokio::test]
 async fn all_queries() {
-    let ctx = tables(scale());
+    all_by(Rule::of_tests(), &[(1, "auto"), (4, "auto"), (4, "64MB")]).await;
+}
+
+/// In plans that are distributed and ordered already.
+#[tokio::test]
+async fn all_queries_in_stages() {
+    all_by(Rule::Stages, &[(4, "auto")]).await;
+}
+
+/// In plans that are cut at their exchanges: partial and final aggregations, and joins by partition.
+#[tokio::test]
+async fn all_queries_in_cut_stages() {
+    all_by(Rule::CutStages, &[(1, "auto"), (4, "auto"), (4, "64MB")]).await;
+}
+
+async fn all_by(rule: Rule, tunings: &[(usize, &'static str)]) {
+    let ctx = tables(scale(), rule);
     for (i, sql) in QUERIES.iter().enumerate() {
         let query = i + 1;
         let stock = stock(&ctx, sql).await.unwrap();
-        for (partitions, device_memory) in [(1, "auto"), (4, "auto"), (4, "64MB")] {
+        for (partitions, device_memory) in tunings.iter().copied() {
             let tuning = Tuning {
                 partitions,
                 device_memory,
@@ -111,7 +127,7 @@ async fn all_queries() {
 /// runs by itself. The device evaluates the predicates on text (Q7, Q8, Q12, Q14, Q16, Q19) and substrings (Q22).
 #[tokio::test]
 async fn each_scan_is_uploaded_once() {
-    let ctx = tables(0.01);
+    let ctx = tables(0.01, Rule::Early);
     for (query, scans, downloads) in [
         (3, 3, 1),
         (5, 6, 1),

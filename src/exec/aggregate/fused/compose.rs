@@ -157,7 +157,8 @@ impl Composer {
         let mut folds = vec![];
         for aggregate in &spec.aggregates {
             let of = aggregate.function.folds();
-            if aggregate.state != GroupState::Folds || of.is_empty() {
+            let reads_rows = aggregate.merges.is_none();
+            if aggregate.state != GroupState::Folds || of.is_empty() || !reads_rows {
                 return None;
             }
             let argument = match aggregate.argument {

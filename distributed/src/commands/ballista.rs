@@ -1,0 +1,141 @@
+//! A scheduler, an executor and a client of Ballista.
+
+#[cfg(feature = "ballista")]
+use std::net::SocketAddr;
+#[cfg(feature = "ballista")]
+use std::path::PathBuf;
+#[cfg(feature = "ballista")]
+use std::sync::Arc;
+
+#[cfg(feature = "ballista")]
+use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
+#[cfg(feature = "ballista")]
+use ballista_scheduler::cluster::BallistaCluster;
+#[cfg(feature = "ballista")]
+use ballista_scheduler::config::SchedulerConfig;
+#[cfg(feature = "ballista")]
+use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service_with_listener};
+use clap::Args;
+use datafusion_bowtie::BowtieOptions;
+use datafusion_bowtie_distributed::executors::client;
+#[cfg(feature = "ballista")]
+use datafusion_bowtie_distributed::executors::{executor, scheduler};
+#[cfg(feature = "ballista")]
+use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
+#[cfg(feature = "ballista")]
+use tokio::net::TcpListener;
+
+use crate::commands::Done;
+use crate::commands::statements::Statements;
+
+#[cfg(feature = "ballista")]
+#[derive(Args)]
+pub(crate) struct Scheduler {
+    /// The address to listen on; port 0 takes one that is free.
+    #[arg(long, default_value = "127.0.0.1:50050")]
+    listen: SocketAddr,
+    /// The name by which executors reach this machine.
+    #[arg(long, default_value = "localhost")]
+    host: String,
+    /// Seconds without a sign of life after which an executor is lost.
+    #[arg(long, default_value_t = 180)]
+    executor_timeout: u64,
+}
+
+#[cfg(feature = "ballista")]
+impl Scheduler {
+    pub(crate) async fn run(self) -> Done {
+        let listener = TcpListener::bind(self.listen).await?;
+        let address = listener.local_addr()?;
+        let mut config = scheduler(SchedulerConfig::default())
+            .with_hostname(self.host)
+            .with_port(address.port());
+        config.executor_timeout_seconds = self.executor_timeout;
+        config.expire_dead_executor_interval_seconds = (self.executor_timeout / 6).clamp(1, 15);
+        config.no_executors_grace_period_seconds = self.executor_timeout;
+        let cluster = BallistaCluster::new_from_config(&config).await?;
+        let scheduler =
+            create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, Arc::new(config))
+                .await?;
+        println!("listening on df://{address}");
+        start_grpc_service_with_listener(listener, scheduler).await?;
+        Ok(())
+    }
+}
+
+#[cfg(feature = "ballista")]
+#[derive(Args)]
+pub(crate) struct Executor {
+    /// The scheduler's host.
+    #[arg(long, default_value = "localhost")]
+    scheduler_host: String,
+    #[arg(long, default_value_t = 50050)]
+    scheduler_port: u16,
+    /// The address to listen on.
+    #[arg(long, default_value = "127.0.0.1")]
+    bind: String,
+    /// The name by which others reach this machine: the address that the scheduler sees, if none is given.
+    #[arg(long)]
+    host: Option<String>,
+    /// The port of rows.
+    #[arg(long, default_value_t = 50051)]
+    port: u16,
+    /// The port of tasks: the next one, if none is given.
+    #[arg(long)]
+    task_port: Option<u16>,
+    /// The folder of shuffled rows, one for each executor.
+    #[arg(long)]
+    work_dir: PathBuf,
+    /// Partitions that run at once: as many as there are cores, if not given.
+    #[arg(long)]
+    slots: Option<usize>,
+    /// The most bytes of host memory for all tasks.
+    #[arg(long)]
+    memory: Option<u64>,
+    /// Seconds between signs of life.
+    #[arg(long, default_value_t = 60)]
+    heartbeat: u64,
+}
+
+#[cfg(feature = "ballista")]
+impl Executor {
+    pub(crate) async fn run(self) -> Done {
+        std::fs::create_dir_all(&self.work_dir)?;
+        let mut config = ExecutorProcessConfig {
+            bind_host: self.bind,
+            external_host: self.host,
+            port: self.port,
+            grpc_port: self.task_port.unwrap_or(self.port + 1),
+            scheduler_host: self.scheduler_host,
+            scheduler_port: self.scheduler_port,
+            scheduler_connect_timeout_seconds: 30,
+            work_dir: Some(self.work_dir.to_string_lossy().into_owned()),
+            memory_pool_size: self.memory,
+            executor_heartbeat_interval_seconds: self.heartbeat,
+            job_data_clean_up_interval_seconds: 600,
+            ..ExecutorProcessConfig::default()
+        };
+        if let Some(slots) = self.slots {
+            config.vcores = slots;
+        }
+        let config = executor(config, BowtieOptions::from_env()?)?;
+        start_executor_process(Arc::new(config)).await?;
+        Ok(())
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct Client {
+    /// The scheduler's address.
+    #[arg(long, default_value = "df://localhost:50050")]
+    scheduler: String,
+    #[command(flatten)]
+    statements: Statements,
+}
+
+impl Client {
+    pub(crate) async fn run(self) -> Done {
+        let context = client(&self.scheduler, BowtieOptions::from_env()?).await?;
+        self.statements.run(&context).await
+    }
+}

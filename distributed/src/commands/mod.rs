@@ -1,0 +1,63 @@
+//! What the binary can do.
+
+#[cfg(feature = "ballista-client")]
+mod ballista;
+#[cfg(feature = "datafusion-distributed")]
+mod distributed;
+mod statements;
+
+use std::error::Error;
+use std::future::Future;
+
+use clap::{Parser, Subcommand};
+
+/// datafusion-bowtie on several machines. Options of bowtie are read from the environment: BOWTIE_DEVICE, BOWTIE_DEVICE_MEMORY and so on.
+#[derive(Parser)]
+#[command(name = "bowtie-cluster", version)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// A worker of datafusion-distributed.
+    #[cfg(feature = "datafusion-distributed")]
+    Worker(distributed::Worker),
+    /// Runs SQL on workers of datafusion-distributed.
+    #[cfg(feature = "datafusion-distributed")]
+    Coordinator(distributed::Coordinator),
+    /// A scheduler of Ballista.
+    #[cfg(feature = "ballista")]
+    Scheduler(ballista::Scheduler),
+    /// An executor of Ballista.
+    #[cfg(feature = "ballista")]
+    Executor(ballista::Executor),
+    /// Runs SQL on executors of Ballista.
+    #[cfg(feature = "ballista-client")]
+    Client(ballista::Client),
+}
+
+pub(crate) type Done = Result<(), Box<dyn Error>>;
+
+pub(crate) fn run(arguments: Arguments) -> Done {
+    match arguments.command {
+        #[cfg(feature = "datafusion-distributed")]
+        Command::Worker(worker) => on_threads(worker.run()),
+        #[cfg(feature = "datafusion-distributed")]
+        Command::Coordinator(coordinator) => on_threads(coordinator.run()),
+        #[cfg(feature = "ballista")]
+        Command::Scheduler(scheduler) => on_threads(scheduler.run()),
+        #[cfg(feature = "ballista")]
+        Command::Executor(executor) => on_threads(executor.run()),
+        #[cfg(feature = "ballista-client")]
+        Command::Client(client) => on_threads(client.run()),
+    }
+}
+
+/// Deep plans are planned recursively.
+fn on_threads(work: impl Future<Output = Done>) -> Done {
+    let mut threads = tokio::runtime::Builder::new_multi_thread();
+    let runtime = threads.enable_all().thread_stack_size(16 << 20).build()?;
+    runtime.block_on(work)
+}

@@ -1,0 +1,101 @@
+//! Ballista with bowtie.
+//!
+//! ```text
+//! client: SQL ─► scheduler: DataFusion's plan ─► stages ─► executor: BowtieStageRule ─► shuffle files ─► other executors, client
+//! ```
+
+mod cancel;
+mod client;
+#[cfg(feature = "ballista")]
+mod connections;
+#[cfg(feature = "ballista")]
+mod engine;
+#[cfg(feature = "ballista")]
+mod scheduler_planner;
+#[cfg(feature = "ballista")]
+mod stoppable;
+
+#[cfg(feature = "ballista")]
+use std::sync::Arc;
+#[cfg(feature = "ballista")]
+use std::time::Duration;
+
+#[cfg(feature = "ballista")]
+use ballista::prelude::SessionConfigExt;
+#[cfg(feature = "ballista")]
+use ballista_core::registry::BallistaFunctionRegistry;
+#[cfg(feature = "ballista")]
+use ballista_core::utils::default_session_builder;
+#[cfg(feature = "ballista")]
+use ballista_executor::execution_engine::DefaultExecutionEngine;
+#[cfg(feature = "ballista")]
+use ballista_executor::executor_process::ExecutorProcessConfig;
+#[cfg(feature = "ballista")]
+use ballista_scheduler::config::{SchedulerConfig, TaskDistributionPolicy};
+#[cfg(feature = "ballista")]
+use datafusion::error::Result;
+#[cfg(feature = "ballista")]
+use datafusion::execution::{SessionState, SessionStateBuilder};
+#[cfg(feature = "ballista")]
+use datafusion::prelude::SessionConfig;
+#[cfg(feature = "ballista")]
+use datafusion_bowtie::{BowtieConfigExt, BowtieOptions, BowtieSessionExt};
+
+pub use crate::executors::client::client;
+#[cfg(feature = "ballista")]
+use crate::executors::connections::Connections;
+#[cfg(feature = "ballista")]
+use crate::executors::engine::BowtieEngine;
+#[cfg(feature = "ballista")]
+use crate::executors::scheduler_planner::SchedulerPlanner;
+
+/// A configuration that takes the `bowtie.*` options of clients.
+#[cfg(feature = "ballista")]
+fn configuration() -> SessionConfig {
+    SessionConfig::new_with_ballista().with_bowtie_options(BowtieOptions::default())
+}
+
+/// The session that plans a client's query.
+#[cfg(feature = "ballista")]
+fn session(config: SessionConfig) -> Result<SessionState> {
+    let state = default_session_builder(config)?;
+    let id = state.session_id().to_string();
+    let session = SessionStateBuilder::new_from_existing(state)
+        .with_session_id(id)
+        .with_bowtie_coordinator()
+        .with_query_planner(Arc::new(SchedulerPlanner));
+    Ok(session.build())
+}
+
+/// A scheduler for clients and executors with bowtie, with all other settings as they are: `scheduler_process::start_server` starts it.
+#[cfg(feature = "ballista")]
+pub fn scheduler(config: SchedulerConfig) -> SchedulerConfig {
+    config
+        .with_task_distribution(TaskDistributionPolicy::RoundRobin)
+        .with_override_config_producer(Arc::new(configuration))
+        .with_override_session_builder(Arc::new(session))
+}
+
+/// An executor whose stages run on the devices of its process, with all other settings as they are: `executor_process::start_executor_process`
+/// starts it. `own`: its options, unless a client sets others.
+///
+/// # Errors
+/// If its functions cannot be registered.
+#[cfg(feature = "ballista")]
+pub fn executor(
+    mut config: ExecutorProcessConfig,
+    own: BowtieOptions,
+) -> Result<ExecutorProcessConfig> {
+    let functions = BallistaFunctionRegistry::from(&session(configuration())?);
+    let inner = match config.client_ttl {
+        0 => DefaultExecutionEngine::new(),
+        seconds => {
+            let connections = Connections::idle_for(Duration::from_secs(seconds));
+            DefaultExecutionEngine::with_client_pool(connections)
+        }
+    };
+    config.override_config_producer = Some(Arc::new(configuration));
+    config.override_function_registry = Some(Arc::new(functions));
+    config.override_execution_engine = Some(Arc::new(BowtieEngine::new(own, inner)));
+    Ok(config)
+}

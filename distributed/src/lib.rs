@@ -1,0 +1,21 @@
+//! datafusion-bowtie on more than one machine: inside the engines of DataFusion's own world, with its operators on every worker.
+//!
+//! | engine | here |
+//! |---|---|
+//! | [datafusion-distributed](https://docs.rs/datafusion-distributed) | [`workers::worker`], [`workers::coordinator`] |
+//! | [Ballista](https://docs.rs/ballista) | [`executors::executor`], [`executors::scheduler`], [`executors::client`] |
+//!
+//! Each is a function for a program of your own. The binary `bowtie-cluster` starts each of them with one command.
+//!
+//! The engine plans, cuts the plan to stages and sends them, as nodes of DataFusion. Who gets a stage offloads in it what its own devices
+//! are good for (`BowtieStageRule`), so workers with a GPU and workers without one serve the same query. `SET bowtie.…` of a session reaches
+//! all workers.
+
+#![deny(unsafe_code)]
+#![warn(missing_docs)]
+
+#[cfg(feature = "ballista-client")]
+pub mod executors;
+mod options;
+#[cfg(feature = "datafusion-distributed")]
+pub mod workers;

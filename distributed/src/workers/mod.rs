@@ -1,0 +1,96 @@
+//! datafusion-distributed with bowtie.
+//!
+//! ```text
+//! coordinator: SQL ─► DataFusion's plan ─► stages ─► worker: BowtieStageRule ─► a task's rows ─► other workers, coordinator
+//! ```
+
+mod channels;
+mod tasks;
+
+use std::sync::Arc;
+
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion_bowtie::{BowtieOptions, BowtieSessionExt, BowtieStageRule};
+use datafusion_distributed::{
+    DistributedExt, SessionStateBuilderExt, Worker, WorkerPlanRewriteEvent,
+    WorkerPlanRewriteEventResponse, WorkerQueryContext,
+};
+use http::HeaderMap;
+use url::Url;
+
+use crate::options::options_over;
+use crate::workers::channels::Channels;
+use crate::workers::tasks::{JoinsOnAllWorkers, Workers, task_on_worker};
+
+/// What datafusion-distributed puts before the name of an option in a request's headers.
+const OPTION: &str = "x-datafusion-distributed-config-bowtie.";
+
+/// A worker whose stages run on the devices of its process. `own`: its options, unless a session sets others.
+///
+/// `into_worker_server()` makes a service for tonic of it.
+pub fn worker(runtime: Arc<RuntimeEnv>, own: BowtieOptions) -> Worker {
+    let (rule, channels) = (Arc::new(BowtieStageRule::default()), Channels::default());
+    let build = move |query: WorkerQueryContext| {
+        let session = session(query, &own, &rule, &channels);
+        async move { session }
+    };
+    Worker::from_session_builder(build)
+        .with_runtime_env(runtime)
+        .with_version(env!("CARGO_PKG_VERSION"))
+}
+
+/// The session of a worker's task.
+fn session(
+    query: WorkerQueryContext,
+    own: &BowtieOptions,
+    rule: &Arc<BowtieStageRule>,
+    channels: &Channels,
+) -> Result<SessionState> {
+    let options = options_of(&query.headers, own)?;
+    let rule = Arc::clone(rule);
+    let offload = move |stage: WorkerPlanRewriteEvent<'_>| {
+        let plan = rule.optimize(stage.plan, stage.session_config.options())?;
+        Ok(WorkerPlanRewriteEventResponse::new(plan))
+    };
+    let session = query
+        .builder
+        .with_bowtie_coordinator()
+        .with_distributed_option_extension(options)
+        .with_distributed_channel_resolver(channels.clone())
+        .with_distributed_worker_plan_rewrite_handler(offload);
+    Ok(session.build())
+}
+
+/// The options in a request's headers. The engine's own reader expects names without the prefix, which those of bowtie's entries have.
+fn options_of(headers: &HeaderMap, own: &BowtieOptions) -> Result<BowtieOptions> {
+    let mut set = vec![];
+    for (name, value) in headers {
+        if let Some(name) = name.as_str().strip_prefix(OPTION) {
+            let value = value.to_str();
+            let value = value.map_err(|error| DataFusionError::External(Box::new(error)))?;
+            set.push((name, value));
+        }
+    }
+    options_over(own, set)
+}
+
+/// Adds to a session what hands its queries' stages to `workers`. Call it after anything else that replaces functions, rules or options.
+///
+/// Stages need a worker for each task: the workers that are given, at their addresses `http://host:port`.
+pub fn coordinator(
+    session: SessionStateBuilder,
+    workers: Vec<Url>,
+    options: BowtieOptions,
+) -> SessionStateBuilder {
+    session
+        .with_bowtie_coordinator()
+        .with_distributed_planner()
+        .with_distributed_option_extension(options)
+        .with_distributed_worker_resolver(Workers(workers))
+        .with_distributed_channel_resolver(Channels::default())
+        .with_distributed_desired_task_count_handler(JoinsOnAllWorkers)
+        .with_distributed_route_tasks_handler(task_on_worker)
+}

@@ -1,0 +1,9 @@
+//! Queries on workers and executors that are processes of their own, on this machine: the same rows as on a single node, and an end to whatever
+//! goes wrong.
+
+mod ballista;
+mod cluster;
+mod data;
+mod queries;
+mod rows;
+mod workers;

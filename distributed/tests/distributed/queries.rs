@@ -1,0 +1,53 @@
+//! The queries that all engines run.
+
+/// TPC-H, in order.
+pub(crate) const TPCH: [&str; 22] = [
+    include_str!("../../../tests/it/tpch/plain/q01.sql"),
+    include_str!("../../../tests/it/tpch/subqueries/q02.sql"),
+    include_str!("../../../tests/it/tpch/plain/q03.sql"),
+    include_str!("../../../tests/it/tpch/subqueries/q04.sql"),
+    include_str!("../../../tests/it/tpch/plain/q05.sql"),
+    include_str!("../../../tests/it/tpch/plain/q06.sql"),
+    include_str!("../../../tests/it/tpch/plain/q07.sql"),
+    include_str!("../../../tests/it/tpch/plain/q08.sql"),
+    include_str!("../../../tests/it/tpch/plain/q09.sql"),
+    include_str!("../../../tests/it/tpch/plain/q10.sql"),
+    include_str!("../../../tests/it/tpch/subqueries/q11.sql"),
+    include_str!("../../../tests/it/tpch/plain/q12.sql"),
+    include_str!("../../../tests/it/tpch/plain/q13.sql"),
+    include_str!("../../../tests/it/tpch/plain/q14.sql"),
+    include_str!("../../../tests/it/tpch/subqueries/q15.sql"),
+    include_str!("../../../tests/it/tpch/subqueries/q16.sql"),
+    include_str!("../../../tests/it/tpch/subqueries/q17.sql"),
+    include_str!("../../../tests/it/tpch/subqueries/q18.sql"),
+    include_str!("../../../tests/it/tpch/plain/q19.sql"),
+    include_str!("../../../tests/it/tpch/subqueries/q20.sql"),
+    include_str!("../../../tests/it/tpch/subqueries/q21.sql"),
+    include_str!("../../../tests/it/tpch/subqueries/q22.sql"),
+];
+
+/// Theta, band, interval and set joins of all types, as rows and aggregated.
+pub(crate) const JOINS: [&str; 17] = [
+    // Inequalities.
+    "SELECT p.id, s.id AS j FROM points p JOIN spans s ON p.at < s.start AND p.id > s.stop",
+    "SELECT p.k, count(*), sum(s.id) FROM points p JOIN spans s ON p.at < s.start GROUP BY p.k",
+    // Bands.
+    "SELECT a.id, b.id AS j FROM points a JOIN points b ON abs(a.at - b.at) <= 3",
+    "SELECT count(*), sum(a.w), max(b.w) FROM points a JOIN points b ON b.at BETWEEN a.at - 5 AND a.at + 5",
+    // Intervals.
+    "SELECT a.id, b.id AS j FROM spans a JOIN spans b ON a.start <= b.stop AND b.start <= a.stop",
+    "SELECT a.id, count(*) FROM spans a JOIN spans b ON a.start <= b.stop AND b.start <= a.stop GROUP BY a.id",
+    "SELECT p.id, s.id AS j FROM points p JOIN spans s ON p.k = s.k AND p.at BETWEEN s.start AND s.stop",
+    // Outer, semi and anti joins, of either side.
+    "SELECT p.id, s.id AS j FROM points p LEFT JOIN spans s ON p.at BETWEEN s.start AND s.stop",
+    "SELECT p.id, s.id AS j FROM spans s LEFT JOIN points p ON p.at BETWEEN s.start AND s.stop",
+    "SELECT p.id, s.id AS j FROM points p RIGHT JOIN spans s ON p.at BETWEEN s.start AND s.stop",
+    "SELECT p.id, s.id AS j FROM points p FULL JOIN spans s ON p.at BETWEEN s.start AND s.stop",
+    "SELECT p.id FROM points p WHERE EXISTS (SELECT 1 FROM spans s WHERE p.at BETWEEN s.start AND s.stop)",
+    "SELECT p.id FROM points p WHERE NOT EXISTS (SELECT 1 FROM spans s WHERE p.at BETWEEN s.start AND s.stop)",
+    "SELECT s.id FROM spans s WHERE NOT EXISTS (SELECT 1 FROM points p WHERE p.at BETWEEN s.start AND s.stop)",
+    // Sets.
+    "SELECT a.id, b.id AS j FROM tags a JOIN tags b ON array_has_all(a.t, b.t)",
+    "SELECT a.id, b.id AS j, array_overlap(a.t, b.t) AS n FROM tags a JOIN tags b ON array_overlap(a.t, b.t) >= 3",
+    "SELECT count(*), max(array_jaccard(a.t, b.t)) FROM tags a JOIN tags b ON array_jaccard(a.t, b.t) >= 0.6 AND a.id < b.id",
+];

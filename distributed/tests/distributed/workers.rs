@@ -1,0 +1,123 @@
+//! datafusion-distributed: a coordinator and three workers.
+
+use std::time::{Duration, Instant};
+
+use datafusion::execution::SessionStateBuilder;
+use datafusion::prelude::SessionContext;
+use datafusion_bowtie::{BowtieOptions, BowtieSessionExt};
+use datafusion_bowtie_distributed::workers::coordinator;
+use futures::StreamExt;
+use url::Url;
+
+use crate::cluster::Workers;
+use crate::queries::{JOINS, TPCH};
+use crate::rows::{assert_same, rows, set};
+use crate::{data, rows as answers};
+
+/// A coordinator for small files.
+async fn session(workers: Vec<Url>) -> SessionContext {
+    let state = SessionStateBuilder::new().with_default_features();
+    let state = coordinator(state, workers, BowtieOptions::default());
+    let context = SessionContext::new_with_state(state.build());
+    let settings = [
+        // The bytes of files that are a task's: few, so that all workers have one.
+        ("distributed.file_scan_config_bytes_per_partition", "1"),
+        ("bowtie.offload", "force"),
+    ];
+    set(&context, &settings).await;
+    context
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_queries_give_the_rows_of_a_single_node() {
+    let folder = data::write();
+    let workers = Workers::start(&[&[], &[], &[]]);
+    let context = session(workers.urls.clone()).await;
+    data::register(&context, folder.path()).await.unwrap();
+    let single = single_node();
+    data::register(&single, folder.path()).await.unwrap();
+    for sql in TPCH.iter().chain(&JOINS) {
+        let expected = rows(&single, sql).await.unwrap();
+        let given = rows(&context, sql).await;
+        let given = given.unwrap_or_else(|error| panic!("{sql}\n{error}"));
+        assert_same(sql, &expected, &given);
+    }
+}
+
+/// DataFusion alone, with bowtie's functions.
+pub(crate) fn single_node() -> SessionContext {
+    let state = SessionStateBuilder::new().with_default_features();
+    SessionContext::new_with_state(state.with_bowtie_coordinator().build())
+}
+
+/// What is slow enough to be interrupted: most pairs of points match.
+const SLOW: &str = "SELECT count(*), sum(a.w * b.w), sum(ln(a.w + b.id + c.id)) FROM points a, points b, points c WHERE a.w * b.w + c.w > 1";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_is_killed_ends_its_queries() {
+    let folder = data::write();
+    let mut workers = Workers::start(&[&[], &[], &[]]);
+    let context = session(workers.urls.clone()).await;
+    data::register(&context, folder.path()).await.unwrap();
+    let query = {
+        let context = context.clone();
+        tokio::spawn(async move { answers::rows(&context, SLOW).await })
+    };
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(!query.is_finished());
+    let begun = Instant::now();
+    workers.processes[1].kill();
+    let ended = tokio::time::timeout(Duration::from_secs(40), query).await;
+    let error = ended.expect("it ends").unwrap().unwrap_err().to_string();
+    assert!(
+        error.contains(workers.urls[1].as_str().trim_end_matches('/')),
+        "{error}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(30));
+    // The others serve on.
+    let rest = vec![workers.urls[0].clone(), workers.urls[2].clone()];
+    let context = session(rest).await;
+    data::register(&context, folder.path()).await.unwrap();
+    assert_eq!(
+        rows(&context, "SELECT count(*) FROM spans").await.unwrap(),
+        ["5000"]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_that_is_dropped_ends_on_the_workers() {
+    let folder = data::write();
+    let workers = Workers::start(&[&[], &[]]);
+    let context = session(workers.urls.clone()).await;
+    data::register(&context, folder.path()).await.unwrap();
+    let mut stream = context
+        .sql(SLOW)
+        .await
+        .unwrap()
+        .execute_stream()
+        .await
+        .unwrap();
+    let polled = tokio::time::timeout(Duration::from_secs(2), stream.next()).await;
+    assert!(polled.is_err(), "it is slow");
+    drop(stream);
+    for process in &workers.processes {
+        idle(process).await;
+    }
+    assert_eq!(
+        rows(&context, "SELECT count(*) FROM spans").await.unwrap(),
+        ["5000"]
+    );
+}
+
+/// Waits until a process computes nothing.
+async fn idle(process: &crate::cluster::Process) {
+    let begun = Instant::now();
+    loop {
+        let before = process.ticks();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        if process.ticks() - before <= 5 {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "it computes on");
+    }
+}

@@ -1,0 +1,118 @@
+//! Which nodes a pipeline has.
+
+use std::sync::Arc;
+
+use datafusion::common::JoinType;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::{
+    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode, PiecewiseMergeJoinExec,
+    SortMergeJoinExec,
+};
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// Whether a node makes rows of its inputs' rows, so that a pipeline may begin with it.
+pub(crate) fn computes(node: &Plan) -> bool {
+    works_by_partition(node)
+        || node.is::<SortPreservingMergeExec>()
+        || node.is::<UnionExec>()
+        || node.is::<InterleaveExec>()
+        || node.is::<GlobalLimitExec>()
+}
+
+/// Whether each partition of a node is made of the same partition of its inputs, or of an input that all partitions read.
+pub(crate) fn works_by_partition(node: &Plan) -> bool {
+    node.is::<HashJoinExec>()
+        || node.is::<SortMergeJoinExec>()
+        || node.is::<NestedLoopJoinExec>()
+        || node.is::<CrossJoinExec>()
+        || node.is::<PiecewiseMergeJoinExec>()
+        || node.is::<AggregateExec>()
+        || node.is::<FilterExec>()
+        || node.is::<ProjectionExec>()
+        || node.is::<SortExec>()
+        || node.is::<LocalLimitExec>()
+        || node.is::<WindowAggExec>()
+        || node.is::<BoundedWindowAggExec>()
+}
+
+/// Whether a node does no more than to move rows between partitions of this process.
+pub(crate) fn moves_rows(node: &Plan) -> bool {
+    node.is::<RepartitionExec>()
+        || node.is::<CooperativeExec>()
+        || node
+            .downcast_ref::<CoalescePartitionsExec>()
+            .is_some_and(|node| node.fetch().is_none())
+}
+
+/// What a node is to the pipeline above it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Membership {
+    Member,
+    /// A scan that the device may do. Its rows are an input's for everybody else.
+    Scan,
+    /// Its rows come from elsewhere.
+    Input,
+}
+
+impl Membership {
+    /// Of a node below `parent`, as its `child`-th input.
+    pub(crate) fn of(node: &Plan, (parent, child): (&Plan, usize), by_partition: bool) -> Self {
+        if !by_partition {
+            return match () {
+                () if node.is::<DataSourceExec>() => Self::Scan,
+                () if computes(node) || moves_rows(node) => Self::Member,
+                () if node.is::<CoalescePartitionsExec>() => Self::Member,
+                () => Self::Input,
+            };
+        }
+        let partitions = node.output_partitioning().partition_count();
+        let same = partitions == parent.output_partitioning().partition_count();
+        let is_member = same && works_by_partition(node) && !unites_partitions(node);
+        match is_member && !is_collected(parent, child) {
+            true => Self::Member,
+            false => Self::Input,
+        }
+    }
+}
+
+/// Whether rows of an input that all partitions of a join read come out once, by what all of these have found.
+pub(crate) fn unites_partitions(node: &Plan) -> bool {
+    use JoinType::*;
+    let kind = if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+        *join.join_type()
+    } else if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
+        *join.join_type()
+    } else if let Some(join) = node.downcast_ref::<PiecewiseMergeJoinExec>() {
+        join.join_type()
+    } else {
+        return false;
+    };
+    let of_left = matches!(kind, Left | Full | LeftSemi | LeftAnti | LeftMark);
+    of_left && is_collected(node, 0) && node.output_partitioning().partition_count() > 1
+}
+
+/// Whether a node reads all of an input for each of its partitions.
+pub(crate) fn is_collected(node: &Plan, child: usize) -> bool {
+    let collects_left = match node.downcast_ref::<HashJoinExec>() {
+        Some(join) => *join.partition_mode() != PartitionMode::Partitioned,
+        None => {
+            node.is::<NestedLoopJoinExec>()
+                || node.is::<CrossJoinExec>()
+                || node.is::<PiecewiseMergeJoinExec>()
+        }
+    };
+    collects_left && child == 0
+}

@@ -1,0 +1,10 @@
+//! Offloading in stages that others have planned: by Ballista, by datafusion-distributed, or by DataFusion's own rules.
+//!
+//! ```text
+//! stage ─► pipelines (members.rs) ─► planned as DataFusion had them before (unplanned.rs) ─► rule ─► a node for each node (pipeline.rs)
+//! ```
+
+pub(crate) mod members;
+pub(crate) mod pipeline;
+pub(crate) mod rule;
+pub(crate) mod unplanned;
