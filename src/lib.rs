@@ -63,6 +63,8 @@ pub use options::{
     BowtieOptions, Bytes, CacheSize, ChunkRows, DeviceChoice, EquiJoinStrategy, GroupStrategy,
     MaterializationChoice, MinSpeedup, Offload, SetStrategy, ThetaStrategy,
 };
+#[cfg(feature = "codec")]
+pub use plan::codec::BowtieCodec;
 pub use plan::stage::rule::BowtieStageRule;
 pub use report::explain::explain;
 pub use report::plan_report::{NodeReport, PlanReport, PlanSummary, Verdict};

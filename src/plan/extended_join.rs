@@ -61,6 +61,12 @@ impl ExtendedJoinExec {
         &self.source
     }
 
+    /// DataFusion's nodes in its place, if there are any.
+    #[cfg(feature = "codec")]
+    pub(crate) fn stands_for(&self) -> Option<&Original> {
+        self.original.as_ref()
+    }
+
     /// Whether DataFusion has no nodes in its place.
     pub(crate) fn runs_on_device_only(&self) -> bool {
         self.original.is_none()

@@ -6,6 +6,8 @@ pub(crate) mod cache;
 pub(crate) mod calls;
 pub(crate) mod choose;
 pub(crate) mod clusters;
+#[cfg(feature = "codec")]
+pub(crate) mod codec;
 pub(crate) mod compile;
 pub(crate) mod device_plan;
 pub(crate) mod disjunctions;

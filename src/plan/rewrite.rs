@@ -10,6 +10,7 @@ use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use crate::error::Decline;
 use crate::exec::transfer::chunk_limits::Role;
+use crate::exec::transfer::download::{BowtieDownloadExec, StandsFor};
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
 use crate::options::{CacheSize, Offload};
@@ -53,15 +54,22 @@ pub(crate) struct Rewrite<'a> {
 impl Rewrite<'_> {
     /// A node with all that is below it.
     pub(crate) fn node(&mut self, id: NodeId) -> Result<Plan> {
-        let plan = self.plan;
-        match &plan.node(id).candidate {
+        let node = self.plan.node(id);
+        let rewritten = match &node.candidate {
             Candidate::Join(join) => self.join(id, join),
             Candidate::Aggregate(aggregate) => self.aggregate(id, aggregate),
             Candidate::Sort(sort) => self.sort(id, sort),
             Candidate::Limit(limit) => self.limit(id, *limit),
             Candidate::Clusters => self.clusters(id),
             Candidate::Rows(_) | Candidate::Union | Candidate::Other => self.unchanged(id),
-        }
+        }?;
+        Ok(match rewritten.downcast_ref::<BowtieDownloadExec>() {
+            Some(download) => Arc::new(download.in_place_of(StandsFor {
+                node: Arc::clone(&node.plan),
+                options: Arc::new(self.policy.options.clone()),
+            })),
+            None => rewritten,
+        })
     }
 
     /// DataFusion's node above inputs that may be rewritten.

@@ -153,11 +153,12 @@ impl Transfers<'_> {
         let operator = UploadOperator {
             columns: columns.clone(),
             role,
+            of: Arc::clone(&self.plan.node(id).plan),
         };
         let upload = device_node(operator, vec![Arc::clone(&rewritten)], self.device)?;
         let below = match self.resident(id, &rewritten, role)? {
             None if self.saves_lists(role) && columns.expressions.iter().any(is_of_shingles) => {
-                Some(self.as_they_are(&rewritten, role)?)
+                Some(self.as_they_are(id, &rewritten, role)?)
             }
             below => below,
         };
@@ -201,7 +202,7 @@ impl Transfers<'_> {
             match self.resident(*input, rewritten, role)? {
                 Some(below) => inputs.push(below),
                 None if self.saves_lists(role) && makes_shingles(&node.candidate) => {
-                    inputs.push(self.as_they_are(rewritten, role)?);
+                    inputs.push(self.as_they_are(*input, rewritten, role)?);
                 }
                 None => return Ok(None),
             }
@@ -230,11 +231,12 @@ impl Transfers<'_> {
         self.device.is_gpu() && matches!(role, Role::Left | Role::Right)
     }
 
-    /// An upload of all columns of a node.
-    fn as_they_are(&self, rewritten: &Plan, role: Role) -> Result<Plan> {
+    /// An upload of all columns of `rewritten`, which node `id` became.
+    fn as_they_are(&self, id: NodeId, rewritten: &Plan, role: Role) -> Result<Plan> {
         let operator = UploadOperator {
             columns: SideInput::new(rewritten.schema()),
             role,
+            of: Arc::clone(&self.plan.node(id).plan),
         };
         device_node(operator, vec![Arc::clone(rewritten)], self.device)
     }

@@ -14,9 +14,11 @@ use crate::options::BowtieOptions;
 pub(super) use crate::plan::explain::recorder::Purpose;
 use crate::plan::explain::recorder::Recorder;
 use crate::plan::rule::BowtieRule;
+use crate::plan::stage::rule::BowtieStageRule;
 use crate::report::build::report;
 use crate::report::plan_report::PlanReport;
 use crate::runtime::process::BowtieRuntime;
+use crate::runtime::session_devices::SessionDevices;
 
 /// Plans a query as its session would, and tells of every node of the plan where it runs and why. Nothing runs. What
 /// `SELECT * FROM bowtie_explain('…')` shows as rows.
@@ -49,7 +51,40 @@ pub async fn explain(query: &DataFrame) -> Result<PlanReport> {
 
 /// As [`explain`], of a logical plan.
 pub(crate) async fn explain_plan(state: &SessionState, plan: &LogicalPlan) -> Result<PlanReport> {
-    Ok(plan_and_report(state, plan, Purpose::Show).await?.report)
+    let Some(alone) = alone(state) else {
+        return Ok(plan_and_report(state, plan, Purpose::Show).await?.report);
+    };
+    let mut report = plan_and_report(&alone, plan, Purpose::Show).await?.report;
+    report.summary.imagined = Some(ON_WORKERS.into());
+    Ok(report)
+}
+
+const ON_WORKERS: &str = "this session leaves it to workers what they offload in their stages of the query: this is what the devices of this machine would do with the whole query";
+
+/// For a session that offloads on workers, one that does so itself.
+fn alone(state: &SessionState) -> Option<SessionState> {
+    let known = state.physical_optimizers();
+    let offloads = known.iter().any(|rule| rule.name() == BowtieRule::NAME);
+    let options = state.config_options().extensions.get::<BowtieOptions>();
+    if offloads || options.is_none() {
+        return None;
+    }
+    let devices = SessionDevices::of(BowtieRuntime::shared());
+    let own: Arc<dyn PhysicalOptimizerRule + Send + Sync> =
+        Arc::new(BowtieRule::new(Arc::new(devices)));
+    let mut rules = vec![];
+    for rule in known {
+        if rule.name() == BowtieRule::BEFORE {
+            rules.push(Arc::clone(&own));
+        }
+        if rule.name() != BowtieStageRule::NAME {
+            rules.push(Arc::clone(rule));
+        }
+    }
+    let mut alone =
+        SessionStateBuilder::new_from_existing(state.clone()).with_physical_optimizer_rules(rules);
+    *alone.query_planner() = None;
+    Some(alone.build())
 }
 
 /// A plan with its report.

@@ -75,7 +75,7 @@ pub struct NodeReport {
 pub struct PlanSummary {
     /// The device that runs replaced nodes; `None` if there are none.
     pub device: Option<String>,
-    /// Why the device is not this machine's, if it is not: the plan is shown as it would be with one.
+    /// Why this plan is not the one that runs, if it is not: its device is not this machine's, or its session offloads on workers.
     pub imagined: Option<String>,
     /// Nodes on the device, without transfers.
     pub offloaded: usize,

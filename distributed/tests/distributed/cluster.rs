@@ -4,7 +4,6 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use url::Url;
 
@@ -130,17 +129,5 @@ impl Executors {
             _scheduler: scheduler,
             url,
         }
-    }
-}
-
-/// Waits for `done`.
-///
-/// # Panics
-/// If it takes longer than `most`.
-pub(crate) async fn wait_until(what: &str, most: Duration, mut done: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !done() {
-        assert!(begun.elapsed() < most, "{what} takes longer than {most:?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

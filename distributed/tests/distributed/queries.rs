@@ -51,3 +51,6 @@ pub(crate) const JOINS: [&str; 17] = [
     "SELECT a.id, b.id AS j, array_overlap(a.t, b.t) AS n FROM tags a JOIN tags b ON array_overlap(a.t, b.t) >= 3",
     "SELECT count(*), max(array_jaccard(a.t, b.t)) FROM tags a JOIN tags b ON array_jaccard(a.t, b.t) >= 0.6 AND a.id < b.id",
 ];
+
+/// Slow enough to be interrupted: most of its pairs match.
+pub(crate) const SLOW: &str = "SELECT count(*), sum(a.w * b.w), sum(ln(a.w + b.id + c.id)) FROM points a, points b, points c WHERE a.w * b.w + c.w > 1";

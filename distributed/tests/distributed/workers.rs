@@ -10,7 +10,7 @@ use futures::StreamExt;
 use url::Url;
 
 use crate::cluster::Workers;
-use crate::queries::{JOINS, TPCH};
+use crate::queries::{JOINS, SLOW, TPCH};
 use crate::rows::{assert_same, rows, set};
 use crate::{data, rows as answers};
 
@@ -49,9 +49,6 @@ pub(crate) fn single_node() -> SessionContext {
     let state = SessionStateBuilder::new().with_default_features();
     SessionContext::new_with_state(state.with_bowtie_coordinator().build())
 }
-
-/// What is slow enough to be interrupted: most pairs of points match.
-const SLOW: &str = "SELECT count(*), sum(a.w * b.w), sum(ln(a.w + b.id + c.id)) FROM points a, points b, points c WHERE a.w * b.w + c.w > 1";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_is_killed_ends_its_queries() {
@@ -110,7 +107,7 @@ async fn a_query_that_is_dropped_ends_on_the_workers() {
 }
 
 /// Waits until a process computes nothing.
-async fn idle(process: &crate::cluster::Process) {
+pub(crate) async fn idle(process: &crate::cluster::Process) {
     let begun = Instant::now();
     loop {
         let before = process.ticks();

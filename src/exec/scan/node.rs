@@ -250,6 +250,7 @@ impl Run {
         let upload = UploadOperator {
             columns: SideInput::new(Arc::clone(self.table.schema())),
             role: self.role,
+            of: Arc::clone(&input),
         };
         upload.execute(Execution {
             inputs: &[input],

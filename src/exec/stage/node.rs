@@ -95,11 +95,6 @@ impl BowtieStageExec {
         any.downcast_ref()
     }
 
-    /// The plan that is executed.
-    pub(crate) fn executed(&self) -> &Plan {
-        &self.pipeline.executed
-    }
-
     fn original(&self) -> &Plan {
         &self.pipeline.original
     }

@@ -12,12 +12,14 @@ use datafusion::common::Statistics;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::{
-    EmbeddedProjection, ProjectionExec, try_embed_projection,
+    EmbeddedProjection, ProjectionExec, ProjectionExpr, try_embed_projection,
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -38,13 +40,28 @@ use crate::exec::metrics::OutputMetrics;
 use crate::exec::node::{DeviceNode, only_child};
 use crate::exec::transfer::chunker::has_small_dictionary;
 use crate::exec::transfer::staged_chunk::StagedChunk;
+use crate::options::BowtieOptions;
 use crate::runtime::planned_device::PlannedDevice;
+
+/// What a download and the device nodes below it stand for.
+#[derive(Debug, Clone)]
+#[cfg_attr(
+    not(feature = "codec"),
+    expect(dead_code, reason = "sent by the codec")
+)]
+pub(crate) struct StandsFor {
+    /// The node of DataFusion's plan whose rows come out.
+    pub(crate) node: Arc<dyn ExecutionPlan>,
+    /// The options by which it was planned.
+    pub(crate) options: Arc<BowtieOptions>,
+}
 
 /// Downloads the chunks of a device node, and returns them as record batches of the session's size.
 #[derive(Debug)]
 pub(crate) struct BowtieDownloadExec {
     input: Arc<dyn ExecutionPlan>,
     device: Arc<PlannedDevice>,
+    of: Option<StandsFor>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -63,9 +80,23 @@ impl BowtieDownloadExec {
         Self {
             input,
             device,
+            of: None,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         }
+    }
+
+    /// The same, in the place of what is known of DataFusion's plan.
+    pub(crate) fn in_place_of(&self, of: StandsFor) -> Self {
+        Self {
+            of: Some(of),
+            ..Self::new(Arc::clone(&self.input), Arc::clone(&self.device))
+        }
+    }
+
+    #[cfg(feature = "codec")]
+    pub(crate) fn of(&self) -> Option<&StandsFor> {
+        self.of.as_ref()
     }
 
     /// The device node whose output is downloaded.
@@ -310,7 +341,10 @@ impl ExecutionPlan for BowtieDownloadExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let input = only_child(Self::NAME, children)?;
-        Ok(Arc::new(Self::new(input, Arc::clone(&self.device))))
+        Ok(Arc::new(Self {
+            of: self.of.clone(),
+            ..Self::new(input, Arc::clone(&self.device))
+        }))
     }
 
     fn execute(
@@ -416,8 +450,14 @@ impl ExecutionPlan for BowtieDownloadExec {
         let node = self.node()?;
         let limited = node.operator().with_fetch(limit)?;
         let limited = node.with_operator(limited).ok()?;
-        let device = Arc::clone(&self.device);
-        Some(Arc::new(Self::new(Arc::new(limited), device)))
+        let of = self.of.as_ref().map(|of| StandsFor {
+            node: Arc::new(GlobalLimitExec::new(Arc::clone(&of.node), 0, limit)),
+            options: Arc::clone(&of.options),
+        });
+        Some(Arc::new(Self {
+            of,
+            ..Self::new(Arc::new(limited), Arc::clone(&self.device))
+        }))
     }
 
     /// A projection of columns is embedded in the join, which then does not gather the other ones.
@@ -434,12 +474,36 @@ impl ExecutionPlan for BowtieDownloadExec {
 
 impl EmbeddedProjection for BowtieDownloadExec {
     fn with_projection(&self, projection: Option<Vec<usize>>) -> Result<Self> {
-        let input = match (self.join(), projection) {
-            (Some((node, join)), Some(columns)) => {
-                Arc::new(node.with_operator(Arc::new(join.with_output(&columns)?))?)
-            }
-            _ => Arc::clone(&self.input),
+        let (Some((node, join)), Some(columns)) = (self.join(), projection) else {
+            return Ok(Self {
+                of: self.of.clone(),
+                ..Self::new(Arc::clone(&self.input), Arc::clone(&self.device))
+            });
         };
-        Ok(Self::new(input, Arc::clone(&self.device)))
+        let input = node.with_operator(Arc::new(join.with_output(&columns)?))?;
+        let of = match &self.of {
+            Some(of) => Some(StandsFor {
+                node: projected(&of.node, &columns)?,
+                options: Arc::clone(&of.options),
+            }),
+            None => None,
+        };
+        Ok(Self {
+            of,
+            ..Self::new(Arc::new(input), Arc::clone(&self.device))
+        })
     }
+}
+
+/// Some columns of a node.
+fn projected(node: &Arc<dyn ExecutionPlan>, columns: &[usize]) -> Result<Arc<dyn ExecutionPlan>> {
+    let schema = node.schema();
+    let columns = columns.iter().map(|column| {
+        let name = schema.field(*column).name();
+        ProjectionExpr::new(Arc::new(Column::new(name, *column)), name.clone())
+    });
+    Ok(Arc::new(ProjectionExec::try_new(
+        columns.collect::<Vec<_>>(),
+        Arc::clone(node),
+    )?))
 }

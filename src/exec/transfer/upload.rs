@@ -38,6 +38,12 @@ pub(crate) struct UploadOperator {
     pub(crate) columns: SideInput,
     /// What the reader does with the chunks.
     pub(crate) role: Role,
+    /// The node of DataFusion's plan whose rows these are.
+    #[cfg_attr(
+        not(feature = "codec"),
+        expect(dead_code, reason = "sent by the codec")
+    )]
+    pub(crate) of: Arc<dyn ExecutionPlan>,
 }
 
 impl UploadOperator {

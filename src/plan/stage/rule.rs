@@ -49,6 +49,8 @@ impl Default for BowtieStageRule {
 }
 
 impl BowtieStageRule {
+    pub(crate) const NAME: &'static str = "bowtie_stages";
+
     /// On the devices of a runtime.
     pub fn new(runtime: Arc<BowtieRuntime>) -> Self {
         let devices = Arc::new(SessionDevices::of(runtime));
@@ -76,7 +78,7 @@ impl PhysicalOptimizerRule for BowtieStageRule {
     }
 
     fn name(&self) -> &str {
-        "bowtie_stages"
+        Self::NAME
     }
 
     fn schema_check(&self) -> bool {

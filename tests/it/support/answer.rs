@@ -10,6 +10,7 @@ use datafusion::error::Result;
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::*;
 
+use crate::support::codec;
 use crate::support::compare::same_rows;
 use crate::support::session::set;
 use crate::support::tuning::Tuning;
@@ -47,7 +48,12 @@ pub(crate) fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
 
 /// The answer under the options as they are.
 pub(crate) async fn answer(ctx: &SessionContext, sql: &str) -> Result<Answer> {
-    let plan = plan_of(ctx, sql).await?;
+    let mut plan = plan_of(ctx, sql).await?;
+    if codec::is_wanted() && shown(&plan).contains("Bowtie") {
+        let sent = codec::sent(ctx, &plan)?;
+        codec::assert_same_nodes(sql, &plan, &sent);
+        plan = sent;
+    }
     let text = shown(&plan);
     let schema = plan.schema();
     let batches = collect(plan, ctx.task_ctx()).await?;

@@ -1,0 +1,98 @@
+//! [`BowtieCodec`]: bowtie's nodes in plans that are sent to other processes.
+//!
+//! ```text
+//! BowtieDownloadExec            a region:  the nodes of DataFusion that it stands for, as DataFusion sends them (region.rs)
+//!   BowtieJoinExec              a part:    nothing but its inputs
+//!     BowtieUploadExec          a part
+//!       DataSourceExec          DataFusion's
+//!     BowtieScanExec            a part
+//! ClustersExec                  its columns
+//! ```
+//!
+//! Who receives a region plans it anew for its own devices.
+
+mod clusters;
+mod extended_join;
+mod message;
+mod region;
+mod sent_inputs;
+
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
+use serde_json::json;
+
+use crate::exec::node::DeviceNode;
+use crate::exec::transfer::download::BowtieDownloadExec;
+use crate::plan::codec::message::{Kind, Message};
+use crate::plan::codec::sent_inputs::SentInputsExec;
+use crate::runtime::process::BowtieRuntime;
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// Encodes the nodes of plans that a session with bowtie made, and decodes them where they arrive.
+///
+/// What is sent are DataFusion's nodes, which the receiver offloads to its own devices under the sender's `bowtie.*` options; where these ask
+/// for a device that is not there, decoding fails and says so. A message begins with the version of its form: another version is refused, by an
+/// error that names both.
+///
+/// Functions are sent by name: the receiver's session needs those of bowtie
+/// ([`with_bowtie_coordinator`](crate::BowtieSessionExt::with_bowtie_coordinator)). A plan with a scalar subquery that is computed apart
+/// cannot be decoded, as DataFusion gives its value to no codec: `SET datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery = false`
+/// makes joins of these.
+///
+/// Stages that [`BowtieStageRule`](crate::BowtieStageRule) offloads need no codec: they are sent as nodes of DataFusion.
+#[derive(Debug, Clone)]
+pub struct BowtieCodec {
+    runtime: Arc<BowtieRuntime>,
+}
+
+impl Default for BowtieCodec {
+    /// For the devices of the process's shared runtime.
+    fn default() -> Self {
+        Self::new(BowtieRuntime::shared())
+    }
+}
+
+impl BowtieCodec {
+    /// For the devices of a runtime.
+    pub fn new(runtime: Arc<BowtieRuntime>) -> Self {
+        Self { runtime }
+    }
+}
+
+impl PhysicalExtensionCodec for BowtieCodec {
+    fn try_encode(
+        &self,
+        node: Plan,
+        buffer: &mut Vec<u8>,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<()> {
+        let message = match () {
+            () if node.is::<BowtieDownloadExec>() => region::encoded(&node, converter)?,
+            () if node.is::<DeviceNode>() => Message::new(Kind::Part, json!({})),
+            () => clusters::encoded(&node)?,
+        };
+        message.write(buffer);
+        Ok(())
+    }
+
+    fn try_decode(
+        &self,
+        buffer: &[u8],
+        inputs: &[Plan],
+        context: &TaskContext,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Plan> {
+        let message = Message::read(buffer)?;
+        match message.kind {
+            Kind::Region => region::decoded(&message, inputs, (context, converter), &self.runtime),
+            Kind::Part => Ok(Arc::new(SentInputsExec::of(inputs))),
+            Kind::Clusters => clusters::decoded(&message, inputs),
+            Kind::Input | Kind::ExtendedJoin => message.is_misplaced(),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! A region: a download with the device nodes below it. It is sent as the nodes of DataFusion that it stands for, above its numbered inputs,
+//! with the options that it was planned with.
+
+use std::sync::Arc;
+
+use datafusion::common::config::{ConfigOptions, ExtensionOptions};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{exec_datafusion_err, exec_err};
+use datafusion::error::Result;
+use datafusion::execution::TaskContext;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
+use datafusion::physical_optimizer::limit_pushdown::LimitPushdown;
+use datafusion::physical_optimizer::projection_pushdown::ProjectionPushdown;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
+use serde_json::{Map, Value, json};
+
+use crate::exec::node::DeviceNode;
+use crate::exec::stage::input::{Reads, StageInputExec};
+use crate::exec::transfer::download::BowtieDownloadExec;
+use crate::exec::transfer::upload::UploadOperator;
+use crate::options::BowtieOptions;
+use crate::plan::choose::statistics::StatisticsCache;
+use crate::plan::codec::clusters;
+use crate::plan::codec::extended_join;
+use crate::plan::codec::message::{Kind, Message};
+use crate::plan::codec::sent_inputs::SentInputsExec;
+use crate::plan::extended_join::ExtendedJoinExec;
+use crate::plan::rule::BowtieRule;
+use crate::plan::snapshots::scans::without_snapshots;
+use crate::runtime::process::BowtieRuntime;
+use crate::runtime::session_devices::SessionDevices;
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// The nodes that a region stands for.
+#[derive(Debug)]
+pub(super) struct RegionCodec {
+    /// Where a region is decoded: its inputs.
+    inputs: Vec<Plan>,
+}
+
+/// The rows that a region uploads, from left to right: DataFusion's node, and the plan that it became.
+fn uploads(node: &Plan) -> Vec<(Plan, Plan)> {
+    if let (Some((_, upload)), [rows]) = (
+        DeviceNode::find::<UploadOperator>(node),
+        &node.children()[..],
+    ) {
+        return vec![(Arc::clone(&upload.of), Arc::clone(rows))];
+    }
+    node.children().into_iter().flat_map(uploads).collect()
+}
+
+pub(super) fn encoded(
+    node: &Plan,
+    converter: &dyn PhysicalProtoConverterExtension,
+) -> Result<Message> {
+    let download = node.downcast_ref::<BowtieDownloadExec>();
+    let of = download.and_then(BowtieDownloadExec::of);
+    let of = of.ok_or_else(|| {
+        exec_datafusion_err!("bowtie: a node cannot be sent: it is not known what it stands for")
+    })?;
+    let uploads = uploads(node);
+    let mut open: Vec<Option<&(Plan, Plan)>> = uploads.iter().map(Some).collect();
+    let statistics = StatisticsCache::default();
+    let nodes = Arc::clone(&of.node).transform_down(|node| {
+        let uploaded = |upload: &&(Plan, Plan)| Arc::ptr_eq(&upload.0, &node);
+        let number = open
+            .iter()
+            .position(|open| open.as_ref().is_some_and(uploaded));
+        let Some(number) = number else {
+            return Ok(Transformed::no(node));
+        };
+        open[number] = None;
+        let known = statistics.statistics(&node);
+        let input: Plan = Arc::new(StageInputExec::new(number, node, Reads::All, known));
+        Ok(Transformed::new(input, true, TreeNodeRecursion::Jump))
+    });
+    let nodes = without_snapshots(nodes.data()?)?;
+    if open.iter().any(Option::is_some) {
+        return exec_err!("bowtie: a node cannot be sent: an input of it is not known");
+    }
+    let options = of.options.entries().into_iter();
+    let options = options.filter_map(|entry| Some((entry.key, json!(entry.value?))));
+    let options: Map<String, Value> = options.collect();
+    let mut message = Message::new(Kind::Region, json!({ "options": options }));
+    message.add(&nodes, &RegionCodec { inputs: vec![] }, converter)?;
+    Ok(message)
+}
+
+pub(super) fn decoded(
+    message: &Message,
+    below: &[Plan],
+    (context, converter): (&TaskContext, &dyn PhysicalProtoConverterExtension),
+    runtime: &Arc<BowtieRuntime>,
+) -> Result<Plan> {
+    let inputs = SentInputsExec::of(below).inputs;
+    let nodes = message.plan(0, &RegionCodec { inputs }, (context, converter))?;
+    let mut config = ConfigOptions::clone(context.session_config().options());
+    let mut options = BowtieOptions::default();
+    for (name, value) in message.header["options"].as_object().into_iter().flatten() {
+        let name = name.strip_prefix("bowtie.").unwrap_or(name);
+        options.set(name, value.as_str().unwrap_or_default())?;
+    }
+    config.extensions.insert(options);
+    let rule = BowtieRule::new(Arc::new(SessionDevices::of(Arc::clone(runtime))));
+    let (mut planned, _) = rule.offloaded(nodes, &config)?;
+    // As they come behind bowtie's rule.
+    let rules: [&dyn PhysicalOptimizerRule; 3] = [
+        &EnsureRequirements::new(),
+        &ProjectionPushdown::new(),
+        &LimitPushdown::new(),
+    ];
+    for rule in rules {
+        planned = rule.optimize(planned, &config)?;
+    }
+    // A download has one partition.
+    if planned.output_partitioning().partition_count() > 1 {
+        planned = match planned.output_ordering().cloned() {
+            Some(ordering) => Arc::new(SortPreservingMergeExec::new(ordering, planned)),
+            None => Arc::new(CoalescePartitionsExec::new(planned)),
+        };
+    }
+    Ok(planned)
+}
+
+impl PhysicalExtensionCodec for RegionCodec {
+    fn try_encode(
+        &self,
+        node: Plan,
+        buffer: &mut Vec<u8>,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<()> {
+        let message = match node.downcast_ref::<StageInputExec>() {
+            Some(input) => Message::new(Kind::Input, json!({ "number": input.source().0 })),
+            None if node.is::<ExtendedJoinExec>() => {
+                extended_join::encoded(&node, self, converter)?
+            }
+            None => clusters::encoded(&node)?,
+        };
+        message.write(buffer);
+        Ok(())
+    }
+
+    fn try_decode(
+        &self,
+        buffer: &[u8],
+        inputs: &[Plan],
+        context: &TaskContext,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Plan> {
+        let message = Message::read(buffer)?;
+        match message.kind {
+            Kind::Input => {
+                let input = message.number("number").and_then(|n| self.inputs.get(n));
+                let missing = || exec_datafusion_err!("bowtie: an input of a node did not arrive");
+                Ok(Arc::clone(input.ok_or_else(missing)?))
+            }
+            Kind::ExtendedJoin => {
+                let sides = Self {
+                    inputs: inputs.to_vec(),
+                };
+                extended_join::decoded(&message, &sides, (context, converter))
+            }
+            Kind::Clusters => clusters::decoded(&message, inputs),
+            Kind::Region | Kind::Part => message.is_misplaced(),
+        }
+    }
+}
