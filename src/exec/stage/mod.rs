@@ -12,5 +12,6 @@
 pub(crate) mod collected;
 pub(crate) mod fused;
 pub(crate) mod input;
+mod instance;
 pub(crate) mod node;
 pub(crate) mod shared_rows;

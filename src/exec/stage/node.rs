@@ -4,7 +4,7 @@
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write as _};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use datafusion::common::Statistics;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -14,13 +14,10 @@ use datafusion::physical_expr::{OrderingRequirements, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
     CardinalityEffect, InvariantLevel, reset_plan_states,
 };
-use datafusion::physical_plan::metrics::{
-    ExecutionPlanMetricsSet, MetricBuilder, MetricValue, MetricsSet,
-};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::{
     ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
-    InputDistributionRequirements, PlanProperties, StatisticsArgs, execute_stream,
-    replace_children_if_necessary,
+    InputDistributionRequirements, PlanProperties, StatisticsArgs, replace_children_if_necessary,
 };
 use parking_lot::Mutex;
 
@@ -28,6 +25,7 @@ use crate::exec::node::DeviceNode;
 use crate::exec::stage::collected::Collected;
 use crate::exec::stage::fused::{BowtieFusedExec, write_original};
 use crate::exec::stage::input::{Reads, StageInputExec};
+use crate::exec::stage::instance::{Instance, Instances, fresh};
 use crate::exec::stage::shared_rows::SharedRows;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -64,8 +62,9 @@ struct Run {
     collected: HashMap<usize, Arc<Collected>>,
     /// The rows of all partitions as one.
     rows: Option<SharedRows>,
-    /// The plans that were executed, for their metrics.
-    executed: Vec<Plan>,
+    /// The plan that executes all partitions.
+    of_all: Weak<Instance>,
+    instances: Instances,
 }
 
 /// The inputs of a pipeline, from left to right.
@@ -104,6 +103,45 @@ impl BowtieStageExec {
             .properties
             .output_partitioning()
             .partition_count()
+    }
+
+    /// The rows of a partition.
+    fn rows(
+        &self,
+        run: &mut Run,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let pipeline = &self.pipeline;
+        if pipeline.by_partition {
+            let executed = self.of_partition(run, partition)?;
+            let instance = run.instances.add(executed);
+            if run.begun.len() == self.partitions() {
+                run.collected.clear();
+            }
+            return instance.all_rows(context);
+        }
+        let instance = match run.of_all.upgrade() {
+            Some(instance) => instance,
+            None => {
+                let instance = run.instances.add(fresh(&pipeline.executed)?);
+                run.of_all = Arc::downgrade(&instance);
+                instance
+            }
+        };
+        let made = pipeline.executed.output_partitioning().partition_count();
+        if made == self.partitions() {
+            return instance.rows(partition, context);
+        }
+        let rows = match run.rows.take() {
+            Some(rows) => rows,
+            None => SharedRows::of(instance.all_rows(context)?),
+        };
+        // The last reader to come has the rows to itself and the others: who drops all of them ends the work.
+        if run.begun.len() < self.partitions() {
+            run.rows = Some(rows.clone());
+        }
+        Ok(rows.reader(self.schema()))
     }
 
     /// Counts a partition under the device's name, which engines that merge the metrics of workers keep: `on_host`, `on_cuda_0`.
@@ -176,28 +214,6 @@ impl DisplayAs for BowtieStageExec {
             }
         }
         write_original(self.original(), t, f)
-    }
-}
-
-/// The metrics of a plan: all of its topmost node, and of the others those that are not of rows that stay within the plan.
-fn collect_metrics(plan: &Plan, is_top: bool, metrics: &mut MetricsSet) {
-    if let Some(of_node) = plan.metrics() {
-        for metric in of_node.iter() {
-            let of_rows = matches!(
-                metric.value(),
-                MetricValue::OutputRows(_)
-                    | MetricValue::OutputBytes(_)
-                    | MetricValue::OutputBatches(_)
-                    | MetricValue::StartTimestamp(_)
-                    | MetricValue::EndTimestamp(_)
-            );
-            if is_top || !of_rows {
-                metrics.push(Arc::clone(metric));
-            }
-        }
-    }
-    for child in plan.children() {
-        collect_metrics(child, false, metrics);
     }
 }
 
@@ -288,7 +304,6 @@ impl ExecutionPlan for BowtieStageExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let pipeline = &self.pipeline;
         self.count_device(partition);
         let mut run = self.run.lock();
         if !run.begun.insert(partition) {
@@ -296,37 +311,12 @@ impl ExecutionPlan for BowtieStageExec {
             *run = Run::default();
             run.begun.insert(partition);
         }
-        if pipeline.by_partition {
-            let executed = self.of_partition(&mut run, partition)?;
-            run.executed.push(Arc::clone(&executed));
-            if run.begun.len() == self.partitions() {
-                run.collected.clear();
-            }
-            return execute_stream(executed, context);
-        }
-        if run.executed.is_empty() {
-            run.executed.push(Arc::clone(&pipeline.executed));
-        }
-        let made = pipeline.executed.output_partitioning().partition_count();
-        if made == self.partitions() {
-            return pipeline.executed.execute(partition, context);
-        }
-        let rows = match run.rows.take() {
-            Some(rows) => rows,
-            None => SharedRows::of(execute_stream(Arc::clone(&pipeline.executed), context)?),
-        };
-        // The last reader to come has the rows to itself and the others: who drops all of them ends the work.
-        if run.begun.len() < self.partitions() {
-            run.rows = Some(rows.clone());
-        }
-        Ok(rows.reader(self.schema()))
+        self.rows(&mut run, partition, context)
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
         let mut metrics = self.metrics.clone_inner();
-        for executed in &self.run.lock().executed {
-            collect_metrics(executed, true, &mut metrics);
-        }
+        self.run.lock().instances.collect(&mut metrics);
         Some(metrics)
     }
 
