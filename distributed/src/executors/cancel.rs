@@ -115,6 +115,7 @@ impl Drop for Unread {
         let (false, Some(job), Ok(runtime)) = (self.ended, job, Handle::try_current()) else {
             return;
         };
+        log::debug!("nobody reads the rows of job {job}: it is cancelled");
         let (scheduler, config) = (self.scheduler.clone(), self.config.clone());
         runtime.spawn(async move {
             let cancelled = async {

@@ -36,6 +36,8 @@ use crate::executors::cancel::CancelOnDrop;
 pub async fn client(url: &str, options: BowtieOptions) -> Result<SessionContext> {
     let config = SessionConfig::new_with_ballista()
         .with_information_schema(true)
+        // A client that is told of its job learns the job's id when it has ended, too late to cancel it.
+        .set_bool("ballista.client.pull", true)
         .with_bowtie_options(options);
     let planner = ClientPlanner::new(url, &config)?;
     let config = config.with_ballista_query_planner(Arc::new(planner));

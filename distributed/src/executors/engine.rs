@@ -21,6 +21,7 @@ use datafusion_bowtie::{BowtieOptions, BowtieStageRule};
 use tokio::sync::watch;
 
 use crate::executors::stoppable::{StoppableExec, StoppableStage};
+use crate::executors::task_border::TaskBorderExec;
 use crate::options::options_over;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -81,6 +82,7 @@ impl ExecutionEngine for BowtieEngine {
         };
         let nodes = collect_plan_metrics(plan.as_ref()).len();
         // An error that is returned here would reach the executor's log alone.
+        let input = TaskBorderExec::removed(input)?;
         let (input, failure) = match self.offloaded(Arc::clone(&input), session) {
             Ok(offloaded) => (offloaded, None),
             Err(error) => (input, Some(Arc::new(error))),

@@ -14,6 +14,8 @@ mod engine;
 mod scheduler_planner;
 #[cfg(feature = "ballista")]
 mod stoppable;
+#[cfg(feature = "ballista")]
+mod task_border;
 
 #[cfg(feature = "ballista")]
 use std::sync::Arc;
@@ -24,6 +26,8 @@ use std::time::Duration;
 use ballista::prelude::SessionConfigExt;
 #[cfg(feature = "ballista")]
 use ballista_core::registry::BallistaFunctionRegistry;
+#[cfg(feature = "ballista")]
+use ballista_core::serde::BallistaPhysicalExtensionCodec;
 #[cfg(feature = "ballista")]
 use ballista_core::utils::default_session_builder;
 #[cfg(feature = "ballista")]
@@ -40,6 +44,8 @@ use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::SessionConfig;
 #[cfg(feature = "ballista")]
 use datafusion_bowtie::{BowtieConfigExt, BowtieOptions, BowtieSessionExt};
+#[cfg(feature = "ballista")]
+use datafusion_proto::physical_plan::{ComposedPhysicalExtensionCodec, PhysicalExtensionCodec};
 
 pub use crate::executors::client::client;
 #[cfg(feature = "ballista")]
@@ -48,6 +54,8 @@ use crate::executors::connections::Connections;
 use crate::executors::engine::BowtieEngine;
 #[cfg(feature = "ballista")]
 use crate::executors::scheduler_planner::SchedulerPlanner;
+#[cfg(feature = "ballista")]
+use crate::executors::task_border::TaskBorderCodec;
 
 /// A configuration that takes the `bowtie.*` options of clients.
 #[cfg(feature = "ballista")]
@@ -67,13 +75,24 @@ fn session(config: SessionConfig) -> Result<SessionState> {
     Ok(session.build())
 }
 
+/// The nodes of stages: Ballista's, and those of its scheduler with bowtie.
+#[cfg(feature = "ballista")]
+fn codec() -> Arc<dyn PhysicalExtensionCodec> {
+    Arc::new(ComposedPhysicalExtensionCodec::new(vec![
+        Arc::new(BallistaPhysicalExtensionCodec::default()),
+        Arc::new(TaskBorderCodec),
+    ]))
+}
+
 /// A scheduler for clients and executors with bowtie, with all other settings as they are: `scheduler_process::start_server` starts it.
 #[cfg(feature = "ballista")]
 pub fn scheduler(config: SchedulerConfig) -> SchedulerConfig {
-    config
+    let mut config = config
         .with_task_distribution(TaskDistributionPolicy::RoundRobin)
         .with_override_config_producer(Arc::new(configuration))
-        .with_override_session_builder(Arc::new(session))
+        .with_override_session_builder(Arc::new(session));
+    config.override_physical_codec = Some(codec());
+    config
 }
 
 /// An executor whose stages run on the devices of its process, with all other settings as they are: `executor_process::start_executor_process`
@@ -96,6 +115,7 @@ pub fn executor(
     };
     config.override_config_producer = Some(Arc::new(configuration));
     config.override_function_registry = Some(Arc::new(functions));
+    config.override_physical_codec = Some(codec());
     config.override_execution_engine = Some(Arc::new(BowtieEngine::new(own, inner)));
     Ok(config)
 }

@@ -1,16 +1,25 @@
-//! [`SchedulerPlanner`]: DataFusion's planner, for joins that Ballista runs in several tasks.
+//! [`SchedulerPlanner`]: DataFusion's planner, for joins that Ballista divides among several tasks.
+//!
+//! Each task of a join without an equality reads one side whole, the left one, and a part of the other. Rows of the left side that have no match in one
+//! task may have one in another, so no task may give them out as unmatched. Ballista looks after that for hash joins alone.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::catalog::Session;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::{JoinType, LogicalPlan};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
+use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+
+use crate::executors::task_border::{Border, TaskBorderExec};
+
+type Plan = Arc<dyn ExecutionPlan>;
 
 #[derive(Debug)]
 pub(super) struct SchedulerPlanner;
@@ -21,23 +30,44 @@ impl QueryPlanner for SchedulerPlanner {
         &self,
         plan: &LogicalPlan,
         session: &dyn Session,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    ) -> Result<Plan> {
         let planner = DefaultPhysicalPlanner::default();
         let planned = planner.create_physical_plan(plan, session).await?;
-        planned.transform_up(preserving_probe_side).data()
+        let divisible = planned.transform_up(divisible)?;
+        match divisible.transformed {
+            true => EnsureRequirements::new().optimize(divisible.data, session.config_options()),
+            false => Ok(divisible.data),
+        }
     }
 }
 
-/// A join without an equality reads one side whole in each task, and so may not give out the rows of that side that have no match in a task.
-fn preserving_probe_side(
-    node: Arc<dyn ExecutionPlan>,
-) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+/// A join whose tasks give the right rows together. Its preserved side becomes the right one, which is divided, and stays that; where both are
+/// preserved, there is one task.
+fn divisible(node: Plan) -> Result<Transformed<Plan>> {
     use JoinType::*;
     let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() else {
         return Ok(Transformed::no(node));
     };
+    let (left, right) = (Arc::clone(join.left()), Arc::clone(join.right()));
     match join.join_type() {
-        Left | LeftSemi | LeftAnti | LeftMark => Ok(Transformed::yes(join.swap_inputs()?)),
-        _ => Ok(Transformed::no(node)),
+        Inner => Ok(Transformed::no(node)),
+        Full => {
+            let right = TaskBorderExec::above(right, Border::OneTask);
+            let join = replace_children_if_necessary(node, vec![left, right])?;
+            Ok(Transformed::yes(join))
+        }
+        Right | RightSemi | RightAnti | RightMark => {
+            let left = TaskBorderExec::above(left, Border::KeepsSide);
+            let join = replace_children_if_necessary(node, vec![left, right])?;
+            Ok(Transformed::yes(join))
+        }
+        Left | LeftSemi | LeftAnti | LeftMark => {
+            let right = TaskBorderExec::above(right, Border::KeepsSide);
+            let join = replace_children_if_necessary(Arc::clone(&node), vec![left, right])?;
+            let Some(join) = join.downcast_ref::<NestedLoopJoinExec>() else {
+                return Ok(Transformed::no(node));
+            };
+            Ok(Transformed::yes(join.swap_inputs()?))
+        }
     }
 }

@@ -20,6 +20,8 @@ async fn session(executors: &Executors) -> SessionContext {
     let settings = [
         ("datafusion.execution.target_partitions", "6"),
         ("datafusion.optimizer.repartition_file_min_size", "0"),
+        // Of fewer rows than a batch a file is not divided.
+        ("datafusion.execution.batch_size", "500"),
         ("ballista.scheduler.max_partitions_per_task", "2"),
         ("bowtie.offload", "force"),
     ];
