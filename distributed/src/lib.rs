@@ -3,7 +3,7 @@
 //! | engine | here |
 //! |---|---|
 //! | [datafusion-distributed](https://docs.rs/datafusion-distributed) | [`workers::worker`], [`workers::coordinator`] |
-//! | [Ballista](https://docs.rs/ballista) | [`executors::executor`], [`executors::scheduler`], [`executors::client`] |
+//! | [Ballista](https://docs.rs/ballista) | [`executors::executor`], [`executors::scheduler`], [`client::connect`] |
 //!
 //! Each is a function for a program of your own. The binary `bowtie-cluster` starts each of them with one command.
 //!
@@ -15,7 +15,10 @@
 #![warn(missing_docs)]
 
 #[cfg(feature = "ballista-client")]
+pub mod client;
+#[cfg(feature = "ballista")]
 pub mod executors;
+#[cfg(any(feature = "ballista", feature = "datafusion-distributed"))]
 mod options;
 #[cfg(feature = "datafusion-distributed")]
 pub mod workers;

@@ -205,6 +205,12 @@ impl ClusterCounts {
     }
 }
 
+/// Counts a partition that was executed on a device, under the device's name (`host`, `cuda_0`), which engines that merge the metrics of workers keep.
+pub(crate) fn count_on(set: &ExecutionPlanMetricsSet, device: &str, partition: usize) {
+    let counted = MetricBuilder::new(set).counter(format!("on_{device}"), partition);
+    counted.add(1);
+}
+
 /// What a node hands to the one above as columns on the device: their bytes there, which columns that are shared count again, and chunks. It
 /// adds to metrics that a node's `BaselineMetrics` have and leave at 0.
 #[derive(Debug)]

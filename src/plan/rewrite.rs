@@ -67,6 +67,7 @@ impl Rewrite<'_> {
             Some(download) => Arc::new(download.in_place_of(StandsFor {
                 node: Arc::clone(&node.plan),
                 options: Arc::new(self.policy.options.clone()),
+                limit: None,
             })),
             None => rewritten,
         })

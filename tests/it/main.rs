@@ -23,6 +23,7 @@
 mod aggregate;
 mod cache;
 mod clusters;
+mod codec;
 mod docs;
 mod functions;
 mod fuzz;

@@ -1,34 +1,23 @@
 //! A scheduler, an executor and a client of Ballista.
 
-#[cfg(feature = "ballista")]
 use std::net::SocketAddr;
-#[cfg(feature = "ballista")]
 use std::path::PathBuf;
-#[cfg(feature = "ballista")]
 use std::sync::Arc;
 
-#[cfg(feature = "ballista")]
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
-#[cfg(feature = "ballista")]
 use ballista_scheduler::cluster::BallistaCluster;
-#[cfg(feature = "ballista")]
 use ballista_scheduler::config::SchedulerConfig;
-#[cfg(feature = "ballista")]
 use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service_with_listener};
 use clap::Args;
 use datafusion_bowtie::BowtieOptions;
-use datafusion_bowtie_distributed::executors::client;
-#[cfg(feature = "ballista")]
+use datafusion_bowtie_distributed::client::connect;
 use datafusion_bowtie_distributed::executors::{executor, scheduler};
-#[cfg(feature = "ballista")]
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
-#[cfg(feature = "ballista")]
 use tokio::net::TcpListener;
 
 use crate::commands::Done;
 use crate::commands::statements::Statements;
 
-#[cfg(feature = "ballista")]
 #[derive(Args)]
 pub(crate) struct Scheduler {
     /// The address to listen on; port 0 takes one that is free.
@@ -42,7 +31,6 @@ pub(crate) struct Scheduler {
     executor_timeout: u64,
 }
 
-#[cfg(feature = "ballista")]
 impl Scheduler {
     pub(crate) async fn run(self) -> Done {
         let listener = TcpListener::bind(self.listen).await?;
@@ -63,7 +51,6 @@ impl Scheduler {
     }
 }
 
-#[cfg(feature = "ballista")]
 #[derive(Args)]
 pub(crate) struct Executor {
     /// The scheduler's host.
@@ -97,7 +84,6 @@ pub(crate) struct Executor {
     heartbeat: u64,
 }
 
-#[cfg(feature = "ballista")]
 impl Executor {
     pub(crate) async fn run(self) -> Done {
         std::fs::create_dir_all(&self.work_dir)?;
@@ -135,7 +121,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) async fn run(self) -> Done {
-        let context = client(&self.scheduler, BowtieOptions::from_env()?).await?;
+        let context = connect(&self.scheduler, BowtieOptions::from_env()?).await?;
         self.statements.run(&context).await
     }
 }

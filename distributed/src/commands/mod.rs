@@ -1,8 +1,6 @@
 //! What the binary can do.
 
-#[cfg(feature = "ballista-client")]
 mod ballista;
-#[cfg(feature = "datafusion-distributed")]
 mod distributed;
 mod statements;
 
@@ -22,19 +20,14 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// A worker of datafusion-distributed.
-    #[cfg(feature = "datafusion-distributed")]
     Worker(distributed::Worker),
     /// Runs SQL on workers of datafusion-distributed.
-    #[cfg(feature = "datafusion-distributed")]
     Coordinator(distributed::Coordinator),
     /// A scheduler of Ballista.
-    #[cfg(feature = "ballista")]
     Scheduler(ballista::Scheduler),
     /// An executor of Ballista.
-    #[cfg(feature = "ballista")]
     Executor(ballista::Executor),
     /// Runs SQL on executors of Ballista.
-    #[cfg(feature = "ballista-client")]
     Client(ballista::Client),
 }
 
@@ -42,15 +35,10 @@ pub(crate) type Done = Result<(), Box<dyn Error>>;
 
 pub(crate) fn run(arguments: Arguments) -> Done {
     match arguments.command {
-        #[cfg(feature = "datafusion-distributed")]
         Command::Worker(worker) => on_threads(worker.run()),
-        #[cfg(feature = "datafusion-distributed")]
         Command::Coordinator(coordinator) => on_threads(coordinator.run()),
-        #[cfg(feature = "ballista")]
         Command::Scheduler(scheduler) => on_threads(scheduler.run()),
-        #[cfg(feature = "ballista")]
         Command::Executor(executor) => on_threads(executor.run()),
-        #[cfg(feature = "ballista-client")]
         Command::Client(client) => on_threads(client.run()),
     }
 }

@@ -14,9 +14,12 @@ use parking_lot::Mutex;
 
 type Host = (String, u16, GrpcClientConfig);
 
+/// Each since when nobody uses it.
+type Idle = HashMap<Host, Vec<(Instant, BallistaClient)>>;
+
 #[derive(Clone)]
 pub(super) struct Connections {
-    idle: Arc<Mutex<HashMap<Host, Vec<(Instant, BallistaClient)>>>>,
+    idle: Arc<Mutex<Idle>>,
     idle_for: Duration,
 }
 

@@ -1,70 +1,42 @@
-//! Ballista with bowtie.
+//! Ballista with bowtie: its scheduler and its executors. [`client`](crate::client) has clients.
 //!
 //! ```text
 //! client: SQL ─► scheduler: DataFusion's plan ─► stages ─► executor: BowtieStageRule ─► shuffle files ─► other executors, client
 //! ```
 
-mod cancel;
-mod client;
-#[cfg(feature = "ballista")]
 mod connections;
-#[cfg(feature = "ballista")]
 mod engine;
-#[cfg(feature = "ballista")]
 mod scheduler_planner;
-#[cfg(feature = "ballista")]
 mod stoppable;
-#[cfg(feature = "ballista")]
 mod task_border;
 
-#[cfg(feature = "ballista")]
 use std::sync::Arc;
-#[cfg(feature = "ballista")]
 use std::time::Duration;
 
-#[cfg(feature = "ballista")]
 use ballista::prelude::SessionConfigExt;
-#[cfg(feature = "ballista")]
 use ballista_core::registry::BallistaFunctionRegistry;
-#[cfg(feature = "ballista")]
 use ballista_core::serde::BallistaPhysicalExtensionCodec;
-#[cfg(feature = "ballista")]
 use ballista_core::utils::default_session_builder;
-#[cfg(feature = "ballista")]
 use ballista_executor::execution_engine::DefaultExecutionEngine;
-#[cfg(feature = "ballista")]
 use ballista_executor::executor_process::ExecutorProcessConfig;
-#[cfg(feature = "ballista")]
 use ballista_scheduler::config::{SchedulerConfig, TaskDistributionPolicy};
-#[cfg(feature = "ballista")]
 use datafusion::error::Result;
-#[cfg(feature = "ballista")]
 use datafusion::execution::{SessionState, SessionStateBuilder};
-#[cfg(feature = "ballista")]
 use datafusion::prelude::SessionConfig;
-#[cfg(feature = "ballista")]
 use datafusion_bowtie::{BowtieConfigExt, BowtieOptions, BowtieSessionExt};
-#[cfg(feature = "ballista")]
 use datafusion_proto::physical_plan::{ComposedPhysicalExtensionCodec, PhysicalExtensionCodec};
 
-pub use crate::executors::client::client;
-#[cfg(feature = "ballista")]
 use crate::executors::connections::Connections;
-#[cfg(feature = "ballista")]
 use crate::executors::engine::BowtieEngine;
-#[cfg(feature = "ballista")]
 use crate::executors::scheduler_planner::SchedulerPlanner;
-#[cfg(feature = "ballista")]
 use crate::executors::task_border::TaskBorderCodec;
 
 /// A configuration that takes the `bowtie.*` options of clients.
-#[cfg(feature = "ballista")]
 fn configuration() -> SessionConfig {
     SessionConfig::new_with_ballista().with_bowtie_options(BowtieOptions::default())
 }
 
 /// The session that plans a client's query.
-#[cfg(feature = "ballista")]
 fn session(config: SessionConfig) -> Result<SessionState> {
     let state = default_session_builder(config)?;
     let id = state.session_id().to_string();
@@ -76,7 +48,6 @@ fn session(config: SessionConfig) -> Result<SessionState> {
 }
 
 /// The nodes of stages: Ballista's, and those of its scheduler with bowtie.
-#[cfg(feature = "ballista")]
 fn codec() -> Arc<dyn PhysicalExtensionCodec> {
     Arc::new(ComposedPhysicalExtensionCodec::new(vec![
         Arc::new(BallistaPhysicalExtensionCodec::default()),
@@ -85,7 +56,6 @@ fn codec() -> Arc<dyn PhysicalExtensionCodec> {
 }
 
 /// A scheduler for clients and executors with bowtie, with all other settings as they are: `scheduler_process::start_server` starts it.
-#[cfg(feature = "ballista")]
 pub fn scheduler(config: SchedulerConfig) -> SchedulerConfig {
     let mut config = config
         .with_task_distribution(TaskDistributionPolicy::RoundRobin)
@@ -100,7 +70,6 @@ pub fn scheduler(config: SchedulerConfig) -> SchedulerConfig {
 ///
 /// # Errors
 /// If its functions cannot be registered.
-#[cfg(feature = "ballista")]
 pub fn executor(
     mut config: ExecutorProcessConfig,
     own: BowtieOptions,

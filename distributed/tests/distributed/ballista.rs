@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use datafusion::prelude::SessionContext;
 use datafusion_bowtie::BowtieOptions;
-use datafusion_bowtie_distributed::executors::client;
+use datafusion_bowtie_distributed::client::connect;
 use futures::StreamExt;
 
 use crate::cluster::Executors;
@@ -15,7 +15,7 @@ use crate::workers::{idle, single_node};
 
 /// A client for small files.
 async fn session(executors: &Executors) -> SessionContext {
-    let context = client(&executors.url, BowtieOptions::default()).await;
+    let context = connect(&executors.url, BowtieOptions::default()).await;
     let context = context.unwrap();
     let settings = [
         ("datafusion.execution.target_partitions", "6"),

@@ -14,13 +14,14 @@ use datafusion::physical_expr::{OrderingRequirements, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
     CardinalityEffect, InvariantLevel, reset_plan_states,
 };
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::{
     ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
     InputDistributionRequirements, PlanProperties, StatisticsArgs, replace_children_if_necessary,
 };
 use parking_lot::Mutex;
 
+use crate::exec::metrics::count_on;
 use crate::exec::node::DeviceNode;
 use crate::exec::stage::collected::Collected;
 use crate::exec::stage::fused::{BowtieFusedExec, write_original};
@@ -144,13 +145,10 @@ impl BowtieStageExec {
         Ok(rows.reader(self.schema()))
     }
 
-    /// Counts a partition under the device's name, which engines that merge the metrics of workers keep: `on_host`, `on_cuda_0`.
+    /// Counts a partition under the device's name.
     fn count_device(&self, partition: usize) {
         if let Some(device) = device_of(&self.pipeline.executed) {
-            let name = format!("on_{}", device.replace(':', "_"));
-            MetricBuilder::new(&self.metrics)
-                .counter(name, partition)
-                .add(1);
+            count_on(&self.metrics, &device.replace(':', "_"), partition);
         }
     }
 

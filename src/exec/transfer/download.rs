@@ -16,7 +16,6 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::{
     EmbeddedProjection, ProjectionExec, ProjectionExpr, try_embed_projection,
@@ -54,6 +53,8 @@ pub(crate) struct StandsFor {
     pub(crate) node: Arc<dyn ExecutionPlan>,
     /// The options by which it was planned.
     pub(crate) options: Arc<BowtieOptions>,
+    /// The limit of rows that it was given later, if it was.
+    pub(crate) limit: Option<Option<usize>>,
 }
 
 /// Downloads the chunks of a device node, and returns them as record batches of the session's size.
@@ -450,9 +451,9 @@ impl ExecutionPlan for BowtieDownloadExec {
         let node = self.node()?;
         let limited = node.operator().with_fetch(limit)?;
         let limited = node.with_operator(limited).ok()?;
-        let of = self.of.as_ref().map(|of| StandsFor {
-            node: Arc::new(GlobalLimitExec::new(Arc::clone(&of.node), 0, limit)),
-            options: Arc::clone(&of.options),
+        let of = self.of.clone().map(|of| StandsFor {
+            limit: Some(limit),
+            ..of
         });
         Some(Arc::new(Self {
             of,
@@ -484,7 +485,7 @@ impl EmbeddedProjection for BowtieDownloadExec {
         let of = match &self.of {
             Some(of) => Some(StandsFor {
                 node: projected(&of.node, &columns)?,
-                options: Arc::clone(&of.options),
+                ..of.clone()
             }),
             None => None,
         };

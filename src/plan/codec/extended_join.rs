@@ -2,7 +2,7 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | 0 | DataFusion's join of its keys, filter, type and projection, above inputs 0 and 1 |
+//! | 0 | DataFusion's join of its keys, filter and type, above inputs 0 and 1 |
 //! | 1 | an empty plan of its schema |
 //! | 2 | the keys by which partners are kept, and behind them the values of sets: a projection of both sides' columns |
 //! | 3 | DataFusion's nodes in its place, if there are any |
@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::compute::SortOptions;
-use arrow::datatypes::SchemaRef;
-use datafusion::common::exec_datafusion_err;
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::{exec_datafusion_err, not_impl_err};
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalSortExpr;
@@ -39,8 +39,9 @@ pub(super) fn encoded(
     codec: &dyn PhysicalExtensionCodec,
     converter: &dyn PhysicalProtoConverterExtension,
 ) -> Result<Message> {
-    let join = node.downcast_ref::<ExtendedJoinExec>();
-    let join = join.ok_or_else(|| exec_datafusion_err!("bowtie: no extended join"))?;
+    let Some(join) = node.downcast_ref::<ExtendedJoinExec>() else {
+        return not_impl_err!("bowtie's codec has no form of {}", node.name());
+    };
     let source = join.source();
     let statistics = StatisticsCache::default();
     let input = |number: usize, plan: &Plan| -> Plan {
@@ -57,6 +58,7 @@ pub(super) fn encoded(
     let header = json!({
         "tests_all_pairs": source.tests_all_pairs,
         "fetch": source.fetch,
+        "projection": source.projection,
         "metadata": source.metadata,
         "most": partners.map(|partners| partners.most),
         "is_final": partners.is_some_and(|partners| partners.is_final),
@@ -89,17 +91,20 @@ pub(super) fn encoded(
     Ok(message)
 }
 
-/// The columns of both sides before a projection.
+/// The columns of both sides before a projection, and the values behind them.
 fn columns_of_both(source: &JoinSource) -> SchemaRef {
     let (left, right) = (source.left.schema(), source.right.schema());
-    Arc::new(build_join_schema(&left, &right, &source.kind).0)
+    let (columns, _) = build_join_schema(&left, &right, &source.kind);
+    let values = source.values.iter().map(|value| Arc::new(value.field()));
+    let fields = columns.fields().iter().cloned().chain(values);
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// DataFusion's join, as far as it has the fields.
+/// DataFusion's join, as far as it has the fields: a projection may have values among its columns.
 fn plain_join(source: &JoinSource, [left, right]: [Plan; 2]) -> Result<Plan> {
-    let (filter, projection) = (source.filter.clone(), source.projection.clone());
+    let filter = source.filter.clone();
     if source.on.is_empty() {
-        let join = NestedLoopJoinExec::try_new(left, right, filter, &source.kind, projection)?;
+        let join = NestedLoopJoinExec::try_new(left, right, filter, &source.kind, None)?;
         return Ok(Arc::new(join));
     }
     Ok(Arc::new(HashJoinExec::try_new(
@@ -108,7 +113,7 @@ fn plain_join(source: &JoinSource, [left, right]: [Plan; 2]) -> Result<Plan> {
         source.on.clone(),
         filter,
         &source.kind,
-        projection,
+        None,
         PartitionMode::CollectLeft,
         source.null_equality,
         source.null_aware,
@@ -163,6 +168,10 @@ pub(super) fn decoded(
         values: values.collect::<Result<_>>()?,
         tests_all_pairs: message.flag("tests_all_pairs"),
         fetch: message.number("fetch"),
+        projection: match message.header["projection"].is_null() {
+            true => None,
+            false => Some(message.numbers("projection")?),
+        },
         metadata: metadata.collect::<HashMap<_, _>>(),
         partners: most.map(|most| PartnerSource {
             most,

@@ -30,6 +30,7 @@ use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::plan::codec::message::{Kind, Message};
 use crate::plan::codec::sent_inputs::SentInputsExec;
 use crate::runtime::process::BowtieRuntime;
+use crate::runtime::session_devices::SessionDevices;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -47,7 +48,7 @@ type Plan = Arc<dyn ExecutionPlan>;
 /// Stages that [`BowtieStageRule`](crate::BowtieStageRule) offloads need no codec: they are sent as nodes of DataFusion.
 #[derive(Debug, Clone)]
 pub struct BowtieCodec {
-    runtime: Arc<BowtieRuntime>,
+    devices: Arc<SessionDevices>,
 }
 
 impl Default for BowtieCodec {
@@ -60,7 +61,8 @@ impl Default for BowtieCodec {
 impl BowtieCodec {
     /// For the devices of a runtime.
     pub fn new(runtime: Arc<BowtieRuntime>) -> Self {
-        Self { runtime }
+        let devices = Arc::new(SessionDevices::of(runtime));
+        Self { devices }
     }
 }
 
@@ -72,7 +74,9 @@ impl PhysicalExtensionCodec for BowtieCodec {
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
         let message = match () {
-            () if node.is::<BowtieDownloadExec>() => region::encoded(&node, converter)?,
+            () if node.is::<BowtieDownloadExec>() => {
+                region::encoded(&node, &self.devices, converter)?
+            }
             () if node.is::<DeviceNode>() => Message::new(Kind::Part, json!({})),
             () => clusters::encoded(&node)?,
         };
@@ -89,7 +93,7 @@ impl PhysicalExtensionCodec for BowtieCodec {
     ) -> Result<Plan> {
         let message = Message::read(buffer)?;
         match message.kind {
-            Kind::Region => region::decoded(&message, inputs, (context, converter), &self.runtime),
+            Kind::Region => region::decoded(&message, inputs, (context, converter), &self.devices),
             Kind::Part => Ok(Arc::new(SentInputsExec::of(inputs))),
             Kind::Clusters => clusters::decoded(&message, inputs),
             Kind::Input | Kind::ExtendedJoin => message.is_misplaced(),

@@ -13,6 +13,7 @@ use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
 use datafusion::physical_optimizer::limit_pushdown::LimitPushdown;
 use datafusion::physical_optimizer::projection_pushdown::ProjectionPushdown;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
@@ -31,7 +32,6 @@ use crate::plan::codec::sent_inputs::SentInputsExec;
 use crate::plan::extended_join::ExtendedJoinExec;
 use crate::plan::rule::BowtieRule;
 use crate::plan::snapshots::scans::without_snapshots;
-use crate::runtime::process::BowtieRuntime;
 use crate::runtime::session_devices::SessionDevices;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -41,6 +41,7 @@ type Plan = Arc<dyn ExecutionPlan>;
 pub(super) struct RegionCodec {
     /// Where a region is decoded: its inputs.
     inputs: Vec<Plan>,
+    devices: Arc<SessionDevices>,
 }
 
 /// The rows that a region uploads, from left to right: DataFusion's node, and the plan that it became.
@@ -56,6 +57,7 @@ fn uploads(node: &Plan) -> Vec<(Plan, Plan)> {
 
 pub(super) fn encoded(
     node: &Plan,
+    devices: &Arc<SessionDevices>,
     converter: &dyn PhysicalProtoConverterExtension,
 ) -> Result<Message> {
     let download = node.downcast_ref::<BowtieDownloadExec>();
@@ -86,8 +88,19 @@ pub(super) fn encoded(
     let options = of.options.entries().into_iter();
     let options = options.filter_map(|entry| Some((entry.key, json!(entry.value?))));
     let options: Map<String, Value> = options.collect();
-    let mut message = Message::new(Kind::Region, json!({ "options": options }));
-    message.add(&nodes, &RegionCodec { inputs: vec![] }, converter)?;
+    let mut message = Message::new(
+        Kind::Region,
+        json!({
+            "options": options,
+            "is_limited": of.limit.is_some(),
+            "limit": of.limit.flatten(),
+        }),
+    );
+    let codec = RegionCodec {
+        inputs: vec![],
+        devices: Arc::clone(devices),
+    };
+    message.add(&nodes, &codec, converter)?;
     Ok(message)
 }
 
@@ -95,10 +108,14 @@ pub(super) fn decoded(
     message: &Message,
     below: &[Plan],
     (context, converter): (&TaskContext, &dyn PhysicalProtoConverterExtension),
-    runtime: &Arc<BowtieRuntime>,
+    devices: &Arc<SessionDevices>,
 ) -> Result<Plan> {
     let inputs = SentInputsExec::of(below).inputs;
-    let nodes = message.plan(0, &RegionCodec { inputs }, (context, converter))?;
+    let codec = RegionCodec {
+        inputs,
+        devices: Arc::clone(devices),
+    };
+    let nodes = message.plan(0, &codec, (context, converter))?;
     let mut config = ConfigOptions::clone(context.session_config().options());
     let mut options = BowtieOptions::default();
     for (name, value) in message.header["options"].as_object().into_iter().flatten() {
@@ -106,7 +123,7 @@ pub(super) fn decoded(
         options.set(name, value.as_str().unwrap_or_default())?;
     }
     config.extensions.insert(options);
-    let rule = BowtieRule::new(Arc::new(SessionDevices::of(Arc::clone(runtime))));
+    let rule = BowtieRule::new(Arc::clone(devices));
     let (mut planned, _) = rule.offloaded(nodes, &config)?;
     // As they come behind bowtie's rule.
     let rules: [&dyn PhysicalOptimizerRule; 3] = [
@@ -117,14 +134,25 @@ pub(super) fn decoded(
     for rule in rules {
         planned = rule.optimize(planned, &config)?;
     }
-    // A download has one partition.
-    if planned.output_partitioning().partition_count() > 1 {
-        planned = match planned.output_ordering().cloned() {
-            Some(ordering) => Arc::new(SortPreservingMergeExec::new(ordering, planned)),
-            None => Arc::new(CoalescePartitionsExec::new(planned)),
+    if message.flag("is_limited") {
+        let limit = message.number("limit");
+        planned = match planned.with_fetch(limit) {
+            Some(limited) => limited,
+            None => Arc::new(GlobalLimitExec::new(united(planned), 0, limit)),
         };
     }
-    Ok(planned)
+    Ok(united(planned))
+}
+
+/// In one partition, as a download is.
+fn united(planned: Plan) -> Plan {
+    if planned.output_partitioning().partition_count() == 1 {
+        return planned;
+    }
+    match planned.output_ordering().cloned() {
+        Some(ordering) => Arc::new(SortPreservingMergeExec::new(ordering, planned)),
+        None => Arc::new(CoalescePartitionsExec::new(planned)),
+    }
 }
 
 impl PhysicalExtensionCodec for RegionCodec {
@@ -139,6 +167,9 @@ impl PhysicalExtensionCodec for RegionCodec {
             None if node.is::<ExtendedJoinExec>() => {
                 extended_join::encoded(&node, self, converter)?
             }
+            // Below clusters there is a plan of its own.
+            None if node.is::<BowtieDownloadExec>() => encoded(&node, &self.devices, converter)?,
+            None if node.is::<DeviceNode>() => Message::new(Kind::Part, json!({})),
             None => clusters::encoded(&node)?,
         };
         message.write(buffer);
@@ -162,11 +193,13 @@ impl PhysicalExtensionCodec for RegionCodec {
             Kind::ExtendedJoin => {
                 let sides = Self {
                     inputs: inputs.to_vec(),
+                    devices: Arc::clone(&self.devices),
                 };
                 extended_join::decoded(&message, &sides, (context, converter))
             }
             Kind::Clusters => clusters::decoded(&message, inputs),
-            Kind::Region | Kind::Part => message.is_misplaced(),
+            Kind::Region => decoded(&message, inputs, (context, converter), &self.devices),
+            Kind::Part => Ok(Arc::new(SentInputsExec::of(inputs))),
         }
     }
 }

@@ -7,7 +7,7 @@ use arrow::datatypes::DataType;
 use proptest::prelude::*;
 
 use crate::fuzz::cases::{Cell, column_types, equi, run_cases, table};
-use crate::support::answer::{forced, stock};
+use crate::support::answer::{forced, forced_and_sent, stock};
 use crate::support::compare::same_rows;
 use crate::support::session::{Rule, session_by, set};
 use crate::support::tables::register;
@@ -246,8 +246,13 @@ impl Case {
     }
 
     /// Whether it was offloaded, or why the rows differ.
-    async fn run(&self, rule: Rule) -> Result<bool, String> {
+    async fn run(&self, rule: Rule, is_sent: bool) -> Result<bool, String> {
         let ctx = session_by(rule);
+        // Values of scalar subqueries that are computed apart are not sent.
+        let apart = "datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery";
+        if is_sent {
+            set(&ctx, apart, "false");
+        }
         for (n, name) in ["a", "b", "c"].into_iter().enumerate() {
             register(&ctx, name, &self.table(n));
         }
@@ -256,7 +261,10 @@ impl Case {
         let tuning = Tuning::nth(self.tuning);
         set(&ctx, "bowtie.equi_join_strategy", self.equi.0);
         set(&ctx, "bowtie.materialization", self.equi.1);
-        let given = forced(&ctx, &sql, &tuning).await;
+        let given = match is_sent {
+            true => forced_and_sent(&ctx, &sql, &tuning).await,
+            false => forced(&ctx, &sql, &tuning).await,
+        };
         let (stock, given) = match (stock, given) {
             (Ok(stock), Ok(given)) => (stock, given),
             // An expression that fails, or one that DataFusion does not support.
@@ -275,23 +283,33 @@ impl Case {
 
 #[test]
 fn random_plans() {
-    run_cases(
-        case(),
-        |case| async move { case.run(Rule::of_tests()).await },
-    );
+    run_cases(case(), |case| async move {
+        case.run(Rule::of_tests(), false).await
+    });
 }
 
 /// In plans that are distributed and ordered already.
 #[test]
 fn random_stages() {
-    run_cases(case(), |case| async move { case.run(Rule::Stages).await });
+    run_cases(
+        case(),
+        |case| async move { case.run(Rule::Stages, false).await },
+    );
 }
 
 /// In plans that are cut at their exchanges.
 #[test]
 fn random_cut_stages() {
+    run_cases(case(), |case| async move {
+        case.run(Rule::CutStages, false).await
+    });
+}
+
+/// In plans that are sent before they run.
+#[test]
+fn random_plans_that_are_sent() {
     run_cases(
         case(),
-        |case| async move { case.run(Rule::CutStages).await },
+        |case| async move { case.run(Rule::Early, true).await },
     );
 }

@@ -11,7 +11,7 @@ use datafusion_proto::protobuf::PhysicalPlanNode;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// Whether all queries are sent before they run: BOWTIE_TEST_CODEC is set.
+/// Whether all queries of sessions with `with_bowtie` are sent before they run: BOWTIE_TEST_CODEC is set.
 pub(crate) fn is_wanted() -> bool {
     std::env::var_os("BOWTIE_TEST_CODEC").is_some()
 }

@@ -7,9 +7,9 @@ use datafusion::prelude::SessionContext;
 use tpchgen::generators::*;
 use tpchgen_arrow::*;
 
-use crate::support::answer::{forced, stock};
+use crate::support::answer::{forced, forced_and_sent, stock};
 use crate::support::compare::similar_rows;
-use crate::support::session::{Rule, session_by};
+use crate::support::session::{Rule, session_by, set};
 use crate::support::tables::register_partitions;
 use crate::support::tuning::Tuning;
 
@@ -93,6 +93,27 @@ async fn all_queries_in_stages() {
 #[tokio::test]
 async fn all_queries_in_cut_stages() {
     all_by(Rule::CutStages, &[(1, "auto"), (4, "auto"), (4, "64MB")]).await;
+}
+
+/// In plans that are sent before they run.
+#[tokio::test]
+async fn all_queries_that_are_sent() {
+    let ctx = tables(0.01, Rule::Early);
+    // Values of scalar subqueries that are computed apart are not sent.
+    let apart = "datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery";
+    set(&ctx, apart, "false");
+    let tuning = Tuning {
+        partitions: 4,
+        ..Tuning::PLAIN
+    };
+    for (i, sql) in QUERIES.iter().enumerate() {
+        let stock = stock(&ctx, sql).await.unwrap();
+        let given = forced_and_sent(&ctx, sql, &tuning).await;
+        let given = given.unwrap_or_else(|error| panic!("Q{}: {error}", i + 1));
+        if let Err(difference) = similar_rows(&stock, &given) {
+            panic!("Q{}\n{}\n{difference}", i + 1, given.plan);
+        }
+    }
 }
 
 async fn all_by(rule: Rule, tunings: &[(usize, &'static str)]) {

@@ -1,4 +1,6 @@
-//! [`client`]: a session whose queries run on executors.
+//! Clients of Ballista with bowtie: sessions whose queries run on executors.
+
+mod cancel;
 
 use std::sync::Arc;
 
@@ -24,7 +26,7 @@ use datafusion_bowtie::{BowtieConfigExt, BowtieContextExt, BowtieOptions};
 use datafusion_proto::protobuf::LogicalPlanNode;
 use url::Url;
 
-use crate::executors::cancel::CancelOnDrop;
+use crate::client::cancel::CancelOnDrop;
 
 /// A session whose queries run on the executors of a scheduler, at `df://host:port`. Those of tables that only this process has, such as tables
 /// in memory and `bowtie_devices()`, run in this process.
@@ -33,7 +35,7 @@ use crate::executors::cancel::CancelOnDrop;
 ///
 /// # Errors
 /// If `url` has no host, or as [`enable_bowtie`](BowtieContextExt::enable_bowtie).
-pub async fn client(url: &str, options: BowtieOptions) -> Result<SessionContext> {
+pub async fn connect(url: &str, options: BowtieOptions) -> Result<SessionContext> {
     let config = SessionConfig::new_with_ballista()
         .with_information_schema(true)
         // A client that is told of its job learns the job's id when it has ended, too late to cancel it.

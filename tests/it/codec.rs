@@ -1,0 +1,126 @@
+//! Plans that are sent to another process, as `BowtieCodec` does it: the same nodes and rows, and clear errors.
+
+use datafusion::prelude::SessionContext;
+
+use crate::support::answer::{forced_and_sent, plan_of, stock};
+use crate::support::codec::{assert_same_nodes, decoded, encoded, sent};
+use crate::support::compare::similar_rows;
+use crate::support::session::{Rule, session_by, set};
+use crate::support::tables::{mixed_table, register};
+use crate::support::tuning::Tuning;
+
+/// A session with the tables `r` and `s`, of lists also, whose plans are sent.
+async fn tables() -> SessionContext {
+    let ctx = session_by(Rule::Early);
+    register(&ctx, "r", &mixed_table(60, 0.1, 1));
+    register(&ctx, "s", &mixed_table(50, 0.1, 2));
+    let lists = "CREATE TABLE l AS SELECT id, make_array(a % 5, b % 7, id % 3) AS v FROM r";
+    ctx.sql(lists).await.unwrap().collect().await.unwrap();
+    ctx
+}
+
+/// Joins of each strategy, and what stands above them.
+const QUERIES: [&str; 16] = [
+    "SELECT r.id, s.id FROM r JOIN s ON r.a = s.a",
+    "SELECT r.id, s.id FROM r LEFT JOIN s ON r.a < s.a AND r.b > s.b",
+    "SELECT r.id, s.id FROM r FULL JOIN s ON r.a * s.b > 40",
+    "SELECT r.g, count(*), sum(s.a) FROM r JOIN s ON r.a < s.a GROUP BY r.g",
+    "SELECT g, t, count(*), avg(c), max(t), count(DISTINCT a), var_pop(b) FROM r GROUP BY ROLLUP (g, t)",
+    "SELECT id FROM r WHERE a NOT IN (SELECT a FROM s WHERE a IS NOT NULL)",
+    "SELECT r.id FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.a = r.a AND s.b < r.b)",
+    "SELECT r.t, s.a FROM r JOIN s ON r.a = s.b ORDER BY r.id, s.id LIMIT 7 OFFSET 2",
+    "SELECT x.id FROM l x JOIN l y ON array_has_all(x.v, y.v)",
+    "SELECT x.id, y.id, array_jaccard(x.v, y.v) FROM l x JOIN l y ON array_overlap(x.v, y.v) >= 2",
+    "SELECT x.id, y.id, array_overlap(x.v, y.v) FROM l x CROSS JOIN l y",
+    "SELECT r.id, n.id FROM r JOIN LATERAL (SELECT s.id FROM s WHERE s.a <= r.a ORDER BY s.a DESC, s.id LIMIT 2) n ON true",
+    "SELECT * FROM bowtie_similar('l', 'l', 'v', 2)",
+    "SELECT * FROM bowtie_clusters('SELECT x.id, y.id FROM l x JOIN l y ON array_jaccard(x.v, y.v) >= 0.9')",
+    "SELECT * FROM bowtie_clusters('SELECT id, a FROM r')",
+    "SELECT id FROM r UNION SELECT id FROM s",
+];
+
+#[tokio::test]
+async fn plans_arrive_with_their_rows() {
+    let ctx = tables().await;
+    for sql in QUERIES {
+        let stock = stock_of(&ctx, sql).await;
+        for cache in ["off", "auto"] {
+            let tuning = Tuning {
+                partitions: 3,
+                cache: Some(cache),
+                ..Tuning::PLAIN
+            };
+            let given = forced_and_sent(&ctx, sql, &tuning).await;
+            let given = given.unwrap_or_else(|error| panic!("{sql}\n{error}"));
+            if let Err(difference) = similar_rows(&stock, &given) {
+                panic!("{sql}\n{}\n{difference}", given.plan);
+            }
+        }
+    }
+}
+
+async fn stock_of(ctx: &SessionContext, sql: &str) -> crate::support::answer::Answer {
+    stock(ctx, sql)
+        .await
+        .unwrap_or_else(|error| panic!("{sql}\n{error}"))
+}
+
+/// A plan with a join that is offloaded.
+const JOIN: &str = "SELECT r.id, s.id FROM r JOIN s ON r.a < s.a";
+
+#[tokio::test]
+async fn the_same_nodes_arrive() {
+    let ctx = tables().await;
+    set(&ctx, "bowtie.offload", "force");
+    for sql in &QUERIES[..10] {
+        let plan = plan_of(&ctx, sql).await.unwrap();
+        assert_same_nodes(sql, &plan, &sent(&ctx, &plan).unwrap());
+    }
+}
+
+/// The bytes of a plan, with some of them replaced.
+async fn altered(ctx: &SessionContext, from: &[u8], to: &[u8]) -> Vec<u8> {
+    set(ctx, "bowtie.offload", "force");
+    let plan = plan_of(ctx, JOIN).await.unwrap();
+    let mut bytes = encoded(&plan).unwrap();
+    let mut windows = bytes.windows(from.len());
+    let at = windows
+        .position(|window| window == from)
+        .expect("it is there");
+    bytes[at..at + from.len()].copy_from_slice(to);
+    bytes
+}
+
+#[tokio::test]
+async fn what_cannot_be_decoded_says_so() {
+    let ctx = tables().await;
+    let newer = altered(&ctx, b"BOWTIE\x01", b"BOWTIE\x63").await;
+    let error = decoded(&ctx, &newer).unwrap_err().to_string();
+    assert!(
+        error.contains("version 99") && error.contains("reads version 1"),
+        "{error}"
+    );
+    let unknown = altered(&ctx, b"bowtie.offload", b"bowtie.offroad").await;
+    let error = decoded(&ctx, &unknown).unwrap_err().to_string();
+    assert!(
+        error.contains("there is no option bowtie.offroad"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn devices_that_are_not_there_are_named() {
+    let ctx = tables().await;
+    let gpus = datafusion_bowtie::devices().len() - 1;
+    if gpus > 0 || crate::support::session::device() != "host" {
+        return;
+    }
+    let elsewhere = altered(
+        &ctx,
+        b"\"bowtie.device\":\"host\"",
+        b"\"bowtie.device\":\"cuda\"",
+    )
+    .await;
+    let error = decoded(&ctx, &elsewhere).unwrap_err().to_string();
+    assert!(error.contains("cuda"), "{error}");
+}
