@@ -33,7 +33,7 @@ const QUERIES: [&str; 16] = [
     "SELECT x.id, y.id, array_jaccard(x.v, y.v) FROM l x JOIN l y ON array_overlap(x.v, y.v) >= 2",
     "SELECT x.id, y.id, array_overlap(x.v, y.v) FROM l x CROSS JOIN l y",
     "SELECT r.id, n.id FROM r JOIN LATERAL (SELECT s.id FROM s WHERE s.a <= r.a ORDER BY s.a DESC, s.id LIMIT 2) n ON true",
-    "SELECT * FROM bowtie_similar('l', 'l', 'v', 2)",
+    "SELECT * FROM (SELECT x.id, y.id AS j, row_number() OVER (PARTITION BY x.id ORDER BY array_jaccard(x.v, y.v) DESC, y.id) AS n FROM l x JOIN l y ON array_overlap(x.v, y.v) >= 1) AS ranked WHERE n <= 2",
     "SELECT * FROM bowtie_clusters('SELECT x.id, y.id FROM l x JOIN l y ON array_jaccard(x.v, y.v) >= 0.9')",
     "SELECT * FROM bowtie_clusters('SELECT id, a FROM r')",
     "SELECT id FROM r UNION SELECT id FROM s",

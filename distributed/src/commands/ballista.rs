@@ -11,7 +11,7 @@ use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service
 use clap::Args;
 use datafusion_bowtie::BowtieOptions;
 use datafusion_bowtie_distributed::client::connect;
-use datafusion_bowtie_distributed::executors::{executor, scheduler};
+use datafusion_bowtie_distributed::executors::{end_jobs_of_lost_executors, executor, scheduler};
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use tokio::net::TcpListener;
 
@@ -42,9 +42,12 @@ impl Scheduler {
         config.expire_dead_executor_interval_seconds = (self.executor_timeout / 6).clamp(1, 15);
         config.no_executors_grace_period_seconds = self.executor_timeout;
         let cluster = BallistaCluster::new_from_config(&config).await?;
-        let scheduler =
-            create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, Arc::new(config))
-                .await?;
+        let scheduler = create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(
+            cluster.clone(),
+            Arc::new(config),
+        )
+        .await?;
+        tokio::spawn(end_jobs_of_lost_executors(cluster, scheduler.clone()));
         println!("listening on df://{address}");
         start_grpc_service_with_listener(listener, scheduler).await?;
         Ok(())

@@ -6,6 +6,7 @@
 
 mod connections;
 mod engine;
+mod lost;
 mod scheduler_planner;
 mod stoppable;
 mod task_border;
@@ -28,6 +29,7 @@ use datafusion_proto::physical_plan::{ComposedPhysicalExtensionCodec, PhysicalEx
 
 use crate::executors::connections::Connections;
 use crate::executors::engine::BowtieEngine;
+pub use crate::executors::lost::end_jobs_of_lost_executors;
 use crate::executors::scheduler_planner::SchedulerPlanner;
 use crate::executors::task_border::TaskBorderCodec;
 

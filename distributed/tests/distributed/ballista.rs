@@ -1,6 +1,6 @@
 //! Ballista: a scheduler and three executors.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use datafusion::prelude::SessionContext;
 use datafusion_bowtie::BowtieOptions;
@@ -10,8 +10,8 @@ use futures::StreamExt;
 use crate::cluster::Executors;
 use crate::data;
 use crate::queries::{JOINS, SLOW, TPCH};
-use crate::rows::{assert_same, rows, set};
-use crate::workers::{idle, single_node};
+use crate::rows::{analyzed, assert_same, rows, set};
+use crate::workers::{BAND, idle, on_device, single_node};
 
 /// A client for small files.
 async fn session(executors: &Executors) -> SessionContext {
@@ -44,6 +44,66 @@ async fn all_queries_give_the_rows_of_a_single_node() {
         let given = given.unwrap_or_else(|error| panic!("{sql}\n{error}"));
         assert_same(sql, &expected, &given);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn options_reach_the_executors_and_metrics_come_back() {
+    let folder = data::write();
+    let executors = Executors::start(
+        folder.path(),
+        &[&[], &[], &[("BOWTIE_DEVICE_MEMORY", "2MB")]],
+    );
+    let context = session(&executors).await;
+    data::register(&context, folder.path()).await.unwrap();
+    let plan = analyzed(&context, BAND).await.unwrap();
+    assert!(plan.contains(&on_device()), "{plan}");
+    let expected = rows(&context, BAND).await.unwrap();
+    set(&context, &[("bowtie.offload", "off")]).await;
+    let plan = analyzed(&context, BAND).await.unwrap();
+    assert!(!plan.contains(&on_device()), "{plan}");
+    assert_same(BAND, &expected, &rows(&context, BAND).await.unwrap());
+    set(
+        &context,
+        &[("bowtie.offload", "force"), ("bowtie.device", "cuda:99")],
+    )
+    .await;
+    let error = rows(&context, BAND).await.unwrap_err().to_string();
+    assert!(error.contains("cuda:99"), "{error}");
+    // Of tables that only this process has.
+    let devices = rows(&context, "SELECT device FROM bowtie_devices() LIMIT 1").await;
+    assert_eq!(devices.unwrap(), ["host"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_executor_that_is_killed_ends_its_jobs() {
+    let folder = data::write();
+    let mut executors = Executors::start(folder.path(), &[&[], &[], &[]]);
+    let context = session(&executors).await;
+    data::register(&context, folder.path()).await.unwrap();
+    let sql = |third: f64| {
+        format!(
+            "SELECT count(*) FROM points a, points b, points c WHERE a.w * b.w + c.w > 9 AND c.id < {third:.0}"
+        )
+    };
+    // As many rows as take four seconds on this machine.
+    rows(&context, &sql(4.0)).await.unwrap();
+    let begun = Instant::now();
+    rows(&context, &sql(4.0)).await.unwrap();
+    let sql = sql((4.0 * 4.0 / begun.elapsed().as_secs_f64()).clamp(8.0, 6000.0));
+    let expected = rows(&context, &sql).await.unwrap();
+    let query = {
+        let (context, sql) = (context.clone(), sql.clone());
+        tokio::spawn(async move { rows(&context, &sql).await })
+    };
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert!(!query.is_finished());
+    executors.processes[1].kill();
+    // It is missed after six seconds without a sign of life.
+    let ended = tokio::time::timeout(Duration::from_secs(40), query).await;
+    let error = ended.expect("it ends").unwrap().unwrap_err().to_string();
+    assert!(error.contains("ancelled"), "{error}");
+    // The others serve on.
+    assert_same(&sql, &expected, &rows(&context, &sql).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -16,7 +16,7 @@ impl Process {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bowtie-cluster"));
         command
             .args(arguments)
-            .env("BOWTIE_DEVICE", "host")
+            .env("BOWTIE_DEVICE", device())
             .envs(variables.iter().copied())
             .stdout(Stdio::piped());
         Self(command.spawn().unwrap())
@@ -57,6 +57,11 @@ impl Drop for Process {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// The device that workers run on: BOWTIE_TEST_DEVICE, or the CPU backend.
+pub(crate) fn device() -> String {
+    std::env::var("BOWTIE_TEST_DEVICE").unwrap_or_else(|_| "host".into())
 }
 
 /// Workers of datafusion-distributed.

@@ -57,3 +57,9 @@ pub(crate) async fn set(context: &SessionContext, settings: &[(&str, &str)]) {
         context.sql(&statement).await.unwrap();
     }
 }
+
+/// The plan of a query with its metrics, as EXPLAIN ANALYZE shows it.
+pub(crate) async fn analyzed(context: &SessionContext, sql: &str) -> Result<String> {
+    let frame = context.sql(&format!("EXPLAIN ANALYZE {sql}")).await?;
+    frame.to_string().await
+}

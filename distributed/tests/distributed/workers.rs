@@ -9,9 +9,9 @@ use datafusion_bowtie_distributed::workers::coordinator;
 use futures::StreamExt;
 use url::Url;
 
-use crate::cluster::Workers;
+use crate::cluster::{Workers, device};
 use crate::queries::{JOINS, SLOW, TPCH};
-use crate::rows::{assert_same, rows, set};
+use crate::rows::{analyzed, assert_same, rows, set};
 use crate::{data, rows as answers};
 
 /// A coordinator for small files.
@@ -48,6 +48,83 @@ async fn all_queries_give_the_rows_of_a_single_node() {
 pub(crate) fn single_node() -> SessionContext {
     let state = SessionStateBuilder::new().with_default_features();
     SessionContext::new_with_state(state.with_bowtie_coordinator().build())
+}
+
+/// A band join of all points.
+pub(crate) const BAND: &str =
+    "SELECT count(*), sum(a.w) FROM points a JOIN points b ON abs(a.at - b.at) <= 3";
+
+/// The metric that counts partitions on the workers' device.
+pub(crate) fn on_device() -> String {
+    format!("on_{}=", device().replace(':', "_"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn options_reach_the_workers_and_metrics_come_back() {
+    let folder = data::write();
+    let workers = Workers::start(&[&[], &[], &[]]);
+    let context = session(workers.urls.clone()).await;
+    data::register(&context, folder.path()).await.unwrap();
+    // Each worker has a third of the probe side.
+    let plan = analyzed(&context, BAND).await.unwrap();
+    assert!(plan.contains(&on_device()), "{plan}");
+    let joins = plan
+        .split("Stage ")
+        .filter(|stage| stage.contains("NestedLoopJoinExec"));
+    assert_eq!(
+        joins.filter(|stage| stage.contains("tasks=3")).count(),
+        1,
+        "{plan}"
+    );
+    let expected = rows(&context, BAND).await.unwrap();
+    set(&context, &[("bowtie.offload", "off")]).await;
+    let plan = analyzed(&context, BAND).await.unwrap();
+    assert!(!plan.contains(&on_device()), "{plan}");
+    assert_same(BAND, &expected, &rows(&context, BAND).await.unwrap());
+    set(&context, &[("bowtie.offload", "force")]).await;
+
+    // What the devices of this machine would do.
+    let report = format!("SELECT * FROM bowtie_explain('{BAND}')");
+    let report = rows(&context, &report).await.unwrap().join("\n");
+    assert!(report.contains("BowtieJoinAggregateExec"), "{report}");
+
+    set(&context, &[("bowtie.device", "cuda:99")]).await;
+    let error = rows(&context, BAND).await.unwrap_err().to_string();
+    assert!(
+        error.contains("cuda:99") && error.contains("worker http://"),
+        "{error}"
+    );
+    set(
+        &context,
+        &[("bowtie.device", "auto"), ("bowtie.strict", "true")],
+    )
+    .await;
+    let unsupported = "SELECT k, array_agg(w) FROM points GROUP BY k";
+    let error = rows(&context, unsupported).await.unwrap_err().to_string();
+    assert!(
+        error.contains("bowtie.strict") && error.contains("array_agg"),
+        "{error}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_differ() {
+    let folder = data::write();
+    // One with a device that is nearly full, and one without a device that it may use.
+    let little = [("BOWTIE_DEVICE_MEMORY", "2MB")];
+    let workers = Workers::start(&[&[], &little, &[("BOWTIE_OFFLOAD", "off")]]);
+    let context = session(workers.urls.clone()).await;
+    // A worker's own counts where the session has the default.
+    set(&context, &[("bowtie.offload", "auto")]).await;
+    data::register(&context, folder.path()).await.unwrap();
+    let single = single_node();
+    data::register(&single, folder.path()).await.unwrap();
+    for sql in JOINS.iter().chain(&[BAND]) {
+        let expected = rows(&single, sql).await.unwrap();
+        let given = rows(&context, sql).await;
+        let given = given.unwrap_or_else(|error| panic!("{sql}\n{error}"));
+        assert_same(sql, &expected, &given);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

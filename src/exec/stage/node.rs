@@ -10,7 +10,7 @@ use datafusion::common::Statistics;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{OrderingRequirements, PhysicalExpr};
+use datafusion::physical_expr::{OrderingRequirements, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
     CardinalityEffect, InvariantLevel, reset_plan_states,
 };
@@ -267,7 +267,7 @@ impl ExecutionPlan for BowtieStageExec {
         let are_alike = known.len() == inputs.len()
             && known.iter().zip(&inputs).all(|(known, input)| {
                 known.schema() == input.schema()
-                    && known.output_partitioning() == input.output_partitioning()
+                    && is_same(known.output_partitioning(), input.output_partitioning())
                     && known.output_ordering() == input.output_ordering()
             });
         // Those that the device scans are no inputs of the plan that is executed.
@@ -336,6 +336,14 @@ impl ExecutionPlan for BowtieStageExec {
 
     fn cardinality_effect(&self) -> CardinalityEffect {
         self.original().cardinality_effect()
+    }
+}
+
+/// Whether two inputs are divided alike. DataFusion holds unknown partitionings for different.
+fn is_same(known: &Partitioning, other: &Partitioning) -> bool {
+    match (known, other) {
+        (Partitioning::UnknownPartitioning(a), Partitioning::UnknownPartitioning(b)) => a == b,
+        _ => known == other,
     }
 }
 

@@ -47,6 +47,7 @@ pub(crate) fn unplanned(node: &Plan, children: Vec<Plan>) -> Result<Plan> {
     let Some(aggregate) = node.downcast_ref::<AggregateExec>() else {
         return replace_children_if_necessary(Arc::clone(node), children);
     };
+    let children: Vec<Plan> = children.iter().map(without_sort).collect();
     let is_last = matches!(
         aggregate.mode(),
         AggregateMode::Final | AggregateMode::FinalPartitioned
@@ -87,7 +88,7 @@ fn merged(node: &Plan, merge: &SortPreservingMergeExec, child: &Plan) -> Result<
     Ok(Arc::new(sorted))
 }
 
-/// The input of a merge join that was sorted for it.
+/// The input of a merge join or an aggregation that was sorted for it.
 fn without_sort(input: &Plan) -> Plan {
     match input.downcast_ref::<SortExec>() {
         Some(sort) if sort.fetch().is_none() => Arc::clone(sort.input()),
