@@ -11,6 +11,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
 use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
 use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{
@@ -225,6 +226,10 @@ impl Stage<'_> {
         let Some(ordering) = original.output_ordering() else {
             return Ok(None);
         };
+        // Groups whose keys come in order are emitted as they end, in no memory to speak of: a sort would cost more than it saves.
+        if original.is::<AggregateExec>() {
+            return Ok(None);
+        }
         let sorted: Plan = Arc::new(SortExec::new(LexOrdering::clone(ordering), pipeline));
         let Some(executed) = self.offloaded(sorted, by_partition)? else {
             return Ok(None);

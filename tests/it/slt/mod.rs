@@ -28,6 +28,16 @@ const AT_ONCE: usize = 2;
 
 #[test]
 fn upstream_files_give_the_same_answers() {
+    run_by(Rule::of_tests());
+}
+
+/// As on workers, in plans that are cut at their exchanges.
+#[test]
+fn upstream_files_give_the_same_answers_in_stages() {
+    run_by(Rule::CutStages);
+}
+
+fn run_by(rule: Rule) {
     let root = match locate::crate_directory() {
         Ok(root) => root,
         // Only programs that were taken to another machine have no cargo around them.
@@ -55,7 +65,7 @@ fn upstream_files_give_the_same_answers() {
     let started = Instant::now();
     let outcomes: Vec<_> = runtime.block_on(
         futures::stream::iter(files)
-            .map(|file| tokio::spawn(run_file(root.clone(), file, Rule::of_tests())))
+            .map(|file| tokio::spawn(run_file(root.clone(), file, rule)))
             .buffered(AT_ONCE)
             .map(|outcome| outcome.unwrap())
             .collect(),
@@ -64,6 +74,6 @@ fn upstream_files_give_the_same_answers() {
     println!("{total}\n{:.1} s", started.elapsed().as_secs_f64());
     total.expect_no_failures();
     if chosen.is_none() {
-        total.expect_that_much_was_tested();
+        total.expect_that_much_was_tested(rule);
     }
 }

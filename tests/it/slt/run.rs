@@ -11,7 +11,7 @@ use sqllogictest::{
 };
 
 use super::engine::{Engine, Plans};
-use super::lists::{ANY_ORDER, DATA, Entry, SKIPS};
+use super::lists::{ANY_ORDER, DATA, Entry, SKIPS, SKIPS_IN_STAGES};
 use crate::support::session::Rule;
 
 /// A record that takes longer is named.
@@ -85,6 +85,7 @@ async fn run_with(root: &Path, file: &str, (offload, rule): (&str, Rule)) -> Out
         ..Outcome::default()
     };
     let mut missing = MissingTables::default();
+    let skips = skips(rule);
     let records = parse_file::<DFColumnType>(root.join("test_files").join(file))
         .unwrap_or_else(|e| panic!("{file}: {e}"));
     for record in records {
@@ -100,7 +101,13 @@ async fn run_with(root: &Path, file: &str, (offload, rule): (&str, Rule)) -> Out
         };
         let within = Path::new(loc.file()).file_name().unwrap();
         let within = within.to_string_lossy().into_owned();
-        if let Some(why) = reason_to_skip(root, &within, &sql, &mut missing, &mut outcome.used) {
+        if let Some(why) = reason_to_skip(
+            root,
+            (&within, &sql),
+            &skips,
+            &mut missing,
+            &mut outcome.used,
+        ) {
             *outcome.skipped.entry(why).or_default() += 1;
             continue;
         }
@@ -197,18 +204,28 @@ impl Entry {
     }
 }
 
+/// The lists of what is left out under `rule`.
+fn skips(rule: Rule) -> Vec<&'static [Entry]> {
+    match rule {
+        Rule::Early => vec![SKIPS],
+        _ => vec![SKIPS, SKIPS_IN_STAGES],
+    }
+}
+
 fn reason_to_skip(
     root: &Path,
-    file: &str,
-    sql: &str,
+    (file, sql): (&str, &str),
+    skips: &[&'static [Entry]],
     missing: &mut MissingTables,
     used: &mut BTreeSet<String>,
 ) -> Option<String> {
     if sql.to_ascii_lowercase().starts_with("explain") {
         return Some("EXPLAIN: the plans differ, as they should".into());
     }
-    if let Some(entry) = listed(SKIPS, file, sql, used) {
-        return Some(entry.why.into());
+    for list in skips {
+        if let Some(entry) = listed(list, file, sql, used) {
+            return Some(entry.why.into());
+        }
     }
     missing.reason_to_skip(root, sql)
 }
