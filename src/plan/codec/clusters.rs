@@ -27,8 +27,12 @@ pub(super) fn decoded(message: &Message, inputs: &[Plan]) -> Result<Plan> {
     let [input] = inputs else {
         return message.is_misplaced();
     };
+    let schema = input.schema();
+    let Some(ids) = schema.fields().first() else {
+        return message.is_misplaced();
+    };
     let spec = ClustersSpec {
-        data_type: input.schema().field(0).data_type().clone(),
+        data_type: ids.data_type().clone(),
         columns: message.numbers("columns")?,
         fetch: message.number("fetch"),
     };

@@ -89,7 +89,9 @@ impl Message {
         converter.proto_to_execution_plan(&plan, &context)
     }
 
-    pub(super) fn write(&self, buffer: &mut Vec<u8>) {
+    /// # Errors
+    /// If a part has 4 GiB or more, as rows of memory may.
+    pub(super) fn write(&self, buffer: &mut Vec<u8>) -> Result<()> {
         let kind = KINDS.iter().find(|(kind, _)| *kind == self.kind);
         let mut header = self.header.clone();
         header["kind"] = json!(kind.map(|(_, name)| name));
@@ -97,11 +99,11 @@ impl Message {
         let header = header.to_string();
         buffer.extend_from_slice(MAGIC);
         buffer.extend_from_slice(&VERSION.to_le_bytes());
-        write_bytes(buffer, header.as_bytes());
-        buffer.extend_from_slice(&(self.parts.len() as u32).to_le_bytes());
-        for part in &self.parts {
-            write_bytes(buffer, part);
-        }
+        write_bytes(buffer, header.as_bytes())?;
+        write_length(buffer, self.parts.len())?;
+        self.parts
+            .iter()
+            .try_for_each(|part| write_bytes(buffer, part))
     }
 
     /// # Errors
@@ -165,9 +167,20 @@ impl Message {
     }
 }
 
-fn write_bytes(buffer: &mut Vec<u8>, bytes: &[u8]) {
-    buffer.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+fn write_length(buffer: &mut Vec<u8>, length: usize) -> Result<()> {
+    let length = u32::try_from(length).map_err(|_| {
+        exec_datafusion_err!(
+            "bowtie: a node of {length} bytes is too large to be sent: keep its rows in files instead of memory"
+        )
+    })?;
+    buffer.extend_from_slice(&length.to_le_bytes());
+    Ok(())
+}
+
+fn write_bytes(buffer: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
+    write_length(buffer, bytes.len())?;
     buffer.extend_from_slice(bytes);
+    Ok(())
 }
 
 fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
@@ -191,7 +204,7 @@ mod tests {
         let mut message = Message::new(Kind::Clusters, json!({ "columns": [1, 0], "fetch": 7 }));
         message.parts = vec![vec![1, 2, 3], vec![]];
         let mut bytes = vec![];
-        message.write(&mut bytes);
+        message.write(&mut bytes).unwrap();
         let read = Message::read(&bytes).unwrap();
         assert_eq!((read.kind, &read.parts), (Kind::Clusters, &message.parts));
         assert_eq!(read.numbers("columns").unwrap(), [1, 0]);
@@ -204,7 +217,9 @@ mod tests {
     #[test]
     fn other_versions_are_refused() {
         let mut bytes = vec![];
-        Message::new(Kind::Part, json!({})).write(&mut bytes);
+        Message::new(Kind::Part, json!({}))
+            .write(&mut bytes)
+            .unwrap();
         bytes[MAGIC.len()] = 9;
         let error = Message::read(&bytes).unwrap_err().to_string();
         assert!(

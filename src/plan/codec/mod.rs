@@ -80,8 +80,7 @@ impl PhysicalExtensionCodec for BowtieCodec {
             () if node.is::<DeviceNode>() => Message::new(Kind::Part, json!({})),
             () => clusters::encoded(&node)?,
         };
-        message.write(buffer);
-        Ok(())
+        message.write(buffer)
     }
 
     fn try_decode(

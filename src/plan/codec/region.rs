@@ -172,8 +172,7 @@ impl PhysicalExtensionCodec for RegionCodec {
             None if node.is::<DeviceNode>() => Message::new(Kind::Part, json!({})),
             None => clusters::encoded(&node)?,
         };
-        message.write(buffer);
-        Ok(())
+        message.write(buffer)
     }
 
     fn try_decode(
