@@ -76,7 +76,7 @@ pub(crate) struct Executor {
     /// The folder of shuffled rows, one for each executor.
     #[arg(long)]
     work_dir: PathBuf,
-    /// Partitions that run at once: as many as there are cores, if not given.
+    /// Partitions that run at once. Default: one per core.
     #[arg(long)]
     slots: Option<usize>,
     /// The most bytes of host memory for all tasks.
