@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 if [ "${BOWTIE_PYTHON_BUILD:-yes}" != no ]; then
     # All members, as in the other steps: they share one build of DataFusion.
-    cargo build --workspace --lib --locked
+    cargo build --workspace --lib --bin bowtie-cluster --locked
 fi
 
 target="$(realpath "${CARGO_TARGET_DIR:-target}")"
@@ -25,6 +25,7 @@ library=python/datafusion_bowtie/_lib.abi3.so
 cp "$target/debug/libdatafusion_bowtie_python.so" "$library.new"
 mv "$library.new" "$library"
 
+export BOWTIE_CLUSTER="$target/debug/bowtie-cluster"
 cd python
 export PYTHONPATH="$PWD"
 "$python" -m ruff check .

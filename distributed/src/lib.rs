@@ -20,5 +20,7 @@ pub mod client;
 pub mod executors;
 #[cfg(any(feature = "ballista", feature = "datafusion-distributed"))]
 mod options;
+#[cfg(feature = "stores")]
+pub mod stores;
 #[cfg(feature = "datafusion-distributed")]
 pub mod workers;

@@ -44,12 +44,16 @@ def connect(
 
     Args:
         device: ``auto``: the first GPU that can be used, otherwise the CPU. ``host``: the CPU. ``cuda`` or ``cuda:N``: that GPU.
+            ``df://host:port``: the executors of that scheduler of Ballista, each with the device that it has. Queries of files run there.
+            Those of tables in this process's memory, such as a DataFrame of Polars, run in this process, on ``auto``.
         offload: ``off``: plain DataFusion. ``auto``: where a gain is expected. ``force``: whatever is supported.
         device_memory: The most memory on the device, such as ``"8GB"``.
         cache: The columns that stay on the device between queries: ``off``, ``auto``, or their size.
-        threads: How many parts of a query DataFusion runs at a time, and of the files that it reads. By default as many as there are cores.
+        threads: How many parts of a query DataFusion runs at a time, and of the files that it reads. By default as many as this machine
+            has cores, and 16 on a scheduler's executors.
         memory_limit: The most host memory of DataFusion's operators, such as ``"16GB"``. Beyond it they spill to disk.
-        storage_options: Settings of object stores that precede the environment's, such as ``{"aws_region": "eu-central-1"}``.
+        storage_options: Settings of object stores that precede the environment's, such as ``{"aws_region": "eu-central-1"}``. A scheduler
+            and its executors have those of their own environments.
         options: Other options, as by :meth:`Connection.set`.
 
     >>> import datafusion_bowtie as bt
@@ -58,8 +62,9 @@ def connect(
     ('force', '4096')
     """
     limit = None if memory_limit is None else str(memory_limit)
-    connection = Connection(Context(threads, limit, dict(storage_options or {})))
-    named = {"device": device, "offload": offload, "device_memory": device_memory, "cache": cache, **(options or {})}
+    scheduler = device if device.startswith("df://") else None
+    connection = Connection(Context(scheduler, threads, limit, dict(storage_options or {})))
+    named = {"device": None if scheduler else device, "offload": offload, "device_memory": device_memory, "cache": cache, **(options or {})}
     for name, value in named.items():
         if value is not None:
             connection.set(name, value)
@@ -73,7 +78,7 @@ def devices() -> DataFrame:
     >>> bt.devices().select("device").limit(1).fetchall()
     [('host',)]
     """
-    return Connection(Context(None, None, {})).devices()
+    return Connection(Context(None, None, None, {})).devices()
 
 
 class Connection:

@@ -7,10 +7,11 @@ use datafusion::catalog::{DynamicFileCatalog, TableProvider};
 use datafusion::common::{ParamValues, config_datafusion_err, plan_err};
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use datafusion_bowtie::BowtieSessionExt;
+use datafusion_bowtie_distributed::stores::LazyStores;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3_arrow::PySchema;
@@ -21,7 +22,6 @@ use crate::frame::Frame;
 use crate::imported::ImportedTable;
 use crate::parameters::parameters;
 use crate::runtime::wait;
-use crate::stores::LazyStores;
 
 /// The session of a connection.
 #[pyclass(frozen, module = "datafusion_bowtie._lib")]
@@ -32,14 +32,25 @@ pub struct Context {
 #[pymethods]
 impl Context {
     #[new]
-    #[pyo3(signature = (threads, memory_limit, storage_options))]
+    #[pyo3(signature = (scheduler, threads, memory_limit, storage_options))]
     fn new(
+        py: Python<'_>,
+        scheduler: Option<String>,
         threads: Option<usize>,
         memory_limit: Option<&str>,
         storage_options: HashMap<String, String>,
     ) -> PyResult<Self> {
         let stores = LazyStores::new(storage_options.into_iter().collect());
-        let context = session(threads, memory_limit, stores).map_err(to_python)?;
+        let runtime = runtime_env(memory_limit, stores).map_err(to_python)?;
+        let context = match scheduler {
+            Some(url) => wait(py, async move { remote(&url, threads, runtime).await })?,
+            None => local(threads, runtime).map_err(to_python)?,
+        };
+        let files = FilesByName {
+            state: context.state_weak_ref(),
+        };
+        let tables = Arc::clone(context.state().catalog_list());
+        context.register_catalog_list(Arc::new(DynamicFileCatalog::new(tables, Arc::new(files))));
         Ok(Self { context })
     }
 
@@ -195,11 +206,7 @@ impl Context {
     }
 }
 
-fn session(
-    threads: Option<usize>,
-    memory_limit: Option<&str>,
-    stores: LazyStores,
-) -> Result<SessionContext> {
+fn runtime_env(memory_limit: Option<&str>, stores: LazyStores) -> Result<Arc<RuntimeEnv>> {
     // Listings are not kept: a directory has the files that it has when a query reads it.
     let mut runtime = RuntimeEnvBuilder::new()
         .with_object_store_registry(Arc::new(stores))
@@ -207,23 +214,46 @@ fn session(
     if let Some(limit) = memory_limit {
         runtime = runtime.with_memory_limit(bytes(limit)?, 1.0);
     }
-    let mut config = SessionConfig::new().with_information_schema(true);
-    if let Some(threads) = threads {
-        config = config.with_target_partitions(threads);
+    runtime.build_arc()
+}
+
+fn config(threads: Option<usize>) -> SessionConfig {
+    let config = SessionConfig::new().with_information_schema(true);
+    match threads {
+        Some(threads) => config.with_target_partitions(threads),
+        None => config,
     }
+}
+
+/// A session whose queries run in this process.
+fn local(threads: Option<usize>, runtime: Arc<RuntimeEnv>) -> Result<SessionContext> {
     let state = SessionStateBuilder::new()
-        .with_config(config)
-        .with_runtime_env(runtime.build_arc()?)
+        .with_config(config(threads))
+        .with_runtime_env(runtime)
         .with_default_features()
         .with_bowtie()?
         .build();
-    let context = SessionContext::new_with_state(state);
-    let files = FilesByName {
-        state: context.state_weak_ref(),
-    };
-    let tables = Arc::clone(context.state().catalog_list());
-    context.register_catalog_list(Arc::new(DynamicFileCatalog::new(tables, Arc::new(files))));
-    Ok(context)
+    Ok(SessionContext::new_with_state(state))
+}
+
+/// A session whose queries run on the executors of a scheduler of Ballista.
+#[cfg(feature = "ballista")]
+async fn remote(
+    url: &str,
+    threads: Option<usize>,
+    runtime: Arc<RuntimeEnv>,
+) -> Result<SessionContext> {
+    use datafusion_bowtie_distributed::client::connect_with;
+    // This machine's cores say nothing about those of executors: Ballista's clients ask for 16 partitions.
+    let config = config(threads.or(Some(16)));
+    connect_with(url, config, runtime, Default::default()).await
+}
+
+#[cfg(not(feature = "ballista"))]
+async fn remote(url: &str, _: Option<usize>, _: Arc<RuntimeEnv>) -> Result<SessionContext> {
+    datafusion::common::not_impl_err!(
+        "{url}: this build of datafusion_bowtie cannot connect to Ballista: build it with the feature `ballista`"
+    )
 }
 
 /// The bytes of a size such as `8GB` or `512MiB`, whose units are powers of 1024.

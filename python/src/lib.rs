@@ -3,7 +3,7 @@
 //! ```text
 //!  datafusion_bowtie/connection.py ─► context ─► frame ─► runtime: wait without the GIL, with signals
 //!       tables of Python  ─► imported, interned           │
-//!       paths and URLs    ─► files, stores                ├─► stream, values: rows for Python
+//!       paths and URLs    ─► files                        ├─► stream, values: rows for Python
 //!       parameters        ─► parameters                   └─► reports: of plans, profiles
 //! ```
 
@@ -20,7 +20,6 @@ mod interned;
 mod parameters;
 mod reports;
 mod runtime;
-mod stores;
 mod stream;
 mod values;
 

@@ -18,6 +18,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::QueryPlanner;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
@@ -36,7 +37,23 @@ use crate::client::cancel::CancelOnDrop;
 /// # Errors
 /// If `url` has no host, or as [`enable_bowtie`](BowtieContextExt::enable_bowtie).
 pub async fn connect(url: &str, options: BowtieOptions) -> Result<SessionContext> {
-    let config = SessionConfig::new_with_ballista()
+    let config = SessionConfig::new_with_ballista();
+    connect_with(url, config, Default::default(), options).await
+}
+
+/// As [`connect`], with a configuration and a runtime of your own. The runtime's object stores are those in which this process looks for
+/// files; executors have their own.
+///
+/// # Errors
+/// As [`connect`].
+pub async fn connect_with(
+    url: &str,
+    config: SessionConfig,
+    runtime: Arc<RuntimeEnv>,
+    options: BowtieOptions,
+) -> Result<SessionContext> {
+    let config = config
+        .upgrade_for_ballista()
         .with_information_schema(true)
         // A client that is told of its job learns the job's id when it has ended, too late to cancel it.
         .set_bool("ballista.client.pull", true)
@@ -45,6 +62,7 @@ pub async fn connect(url: &str, options: BowtieOptions) -> Result<SessionContext
     let config = config.with_ballista_query_planner(Arc::new(planner));
     let state = SessionStateBuilder::new()
         .with_config(config)
+        .with_runtime_env(runtime)
         .with_default_features();
     // Ballista replaces the functions of a session, so those of bowtie come later.
     let context = SessionContext::remote_with_state(url, state.build()).await?;

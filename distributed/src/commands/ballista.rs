@@ -4,19 +4,23 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ballista::prelude::SessionConfigExt;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
 use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::config::SchedulerConfig;
 use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service_with_listener};
 use clap::Args;
+use datafusion::prelude::SessionConfig;
 use datafusion_bowtie::BowtieOptions;
-use datafusion_bowtie_distributed::client::connect;
-use datafusion_bowtie_distributed::executors::{end_jobs_of_lost_executors, executor, scheduler};
+use datafusion_bowtie_distributed::client::connect_with;
+use datafusion_bowtie_distributed::executors::{
+    end_jobs_of_lost_executors, executor, scheduler_with,
+};
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use tokio::net::TcpListener;
 
-use crate::commands::Done;
 use crate::commands::statements::Statements;
+use crate::commands::{Done, runtime};
 
 #[derive(Args)]
 pub(crate) struct Scheduler {
@@ -35,7 +39,7 @@ impl Scheduler {
     pub(crate) async fn run(self) -> Done {
         let listener = TcpListener::bind(self.listen).await?;
         let address = listener.local_addr()?;
-        let mut config = scheduler(SchedulerConfig::default())
+        let mut config = scheduler_with(SchedulerConfig::default(), runtime().build_arc()?)
             .with_hostname(self.host)
             .with_port(address.port());
         config.executor_timeout_seconds = self.executor_timeout;
@@ -107,6 +111,10 @@ impl Executor {
         if let Some(slots) = self.slots {
             config.vcores = slots;
         }
+        let folder = self.work_dir;
+        config.override_runtime_producer = Some(Arc::new(move |_| {
+            runtime().with_temp_file_path(folder.clone()).build_arc()
+        }));
         let config = executor(config, BowtieOptions::from_env()?)?;
         start_executor_process(Arc::new(config)).await?;
         Ok(())
@@ -124,7 +132,9 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) async fn run(self) -> Done {
-        let context = connect(&self.scheduler, BowtieOptions::from_env()?).await?;
+        let config = SessionConfig::new_with_ballista();
+        let (runtime, options) = (runtime().build_arc()?, BowtieOptions::from_env()?);
+        let context = connect_with(&self.scheduler, config, runtime, options).await?;
         self.statements.run(&context).await
     }
 }

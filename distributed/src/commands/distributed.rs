@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_bowtie::BowtieOptions;
 use datafusion_bowtie_distributed::workers::{coordinator, worker};
@@ -13,8 +12,8 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
 use url::Url;
 
-use crate::commands::Done;
 use crate::commands::statements::Statements;
+use crate::commands::{Done, runtime};
 
 #[derive(Args)]
 pub(crate) struct Worker {
@@ -28,7 +27,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) async fn run(self) -> Done {
-        let mut runtime = RuntimeEnvBuilder::new();
+        let mut runtime = runtime();
         if let Some(bytes) = self.memory {
             runtime = runtime.with_memory_limit(bytes, 1.0);
         }
@@ -61,6 +60,7 @@ impl Coordinator {
         let config = SessionConfig::new().with_information_schema(true);
         let session = SessionStateBuilder::new()
             .with_config(config)
+            .with_runtime_env(runtime().build_arc()?)
             .with_default_features();
         let session = coordinator(session, self.workers, BowtieOptions::from_env()?);
         let context = SessionContext::new_with_state(session.build()).enable_url_table();

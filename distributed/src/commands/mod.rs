@@ -6,8 +6,11 @@ mod statements;
 
 use std::error::Error;
 use std::future::Future;
+use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion_bowtie_distributed::stores::LazyStores;
 
 /// datafusion-bowtie on several machines. Options of bowtie are read from the environment: BOWTIE_DEVICE, BOWTIE_DEVICE_MEMORY and so on.
 #[derive(Parser)]
@@ -29,6 +32,12 @@ enum Command {
     Executor(ballista::Executor),
     /// Runs SQL on executors of Ballista.
     Client(ballista::Client),
+}
+
+/// Object stores by their URLs, with the credentials of the environment.
+fn runtime() -> RuntimeEnvBuilder {
+    let stores = LazyStores::new(vec![]);
+    RuntimeEnvBuilder::new().with_object_store_registry(Arc::new(stores))
 }
 
 pub(crate) type Done = Result<(), Box<dyn Error>>;

@@ -22,6 +22,7 @@ use ballista_executor::execution_engine::DefaultExecutionEngine;
 use ballista_executor::executor_process::ExecutorProcessConfig;
 use ballista_scheduler::config::{SchedulerConfig, TaskDistributionPolicy};
 use datafusion::error::Result;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::SessionConfig;
 use datafusion_bowtie::{BowtieConfigExt, BowtieOptions, BowtieSessionExt};
@@ -39,11 +40,12 @@ fn configuration() -> SessionConfig {
 }
 
 /// The session that plans a client's query.
-fn session(config: SessionConfig) -> Result<SessionState> {
+fn session(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
     let state = default_session_builder(config)?;
     let id = state.session_id().to_string();
     let session = SessionStateBuilder::new_from_existing(state)
         .with_session_id(id)
+        .with_runtime_env(runtime)
         .with_bowtie_coordinator()
         .with_query_planner(Arc::new(SchedulerPlanner));
     Ok(session.build())
@@ -59,6 +61,12 @@ fn codec() -> Arc<dyn PhysicalExtensionCodec> {
 
 /// A scheduler for clients and executors with bowtie, with all other settings as they are: `scheduler_process::start_server` starts it.
 pub fn scheduler(config: SchedulerConfig) -> SchedulerConfig {
+    scheduler_with(config, Default::default())
+}
+
+/// As [`scheduler`], with a runtime of your own: it lists files in the runtime's object stores.
+pub fn scheduler_with(config: SchedulerConfig, runtime: Arc<RuntimeEnv>) -> SchedulerConfig {
+    let session = move |config| session(config, Arc::clone(&runtime));
     let mut config = config
         .with_task_distribution(TaskDistributionPolicy::RoundRobin)
         .with_override_config_producer(Arc::new(configuration))
@@ -76,7 +84,7 @@ pub fn executor(
     mut config: ExecutorProcessConfig,
     own: BowtieOptions,
 ) -> Result<ExecutorProcessConfig> {
-    let functions = BallistaFunctionRegistry::from(&session(configuration())?);
+    let functions = BallistaFunctionRegistry::from(&session(configuration(), Default::default())?);
     let inner = match config.client_ttl {
         0 => DefaultExecutionEngine::new(),
         seconds => {

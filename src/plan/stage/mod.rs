@@ -5,6 +5,7 @@
 //! ```
 
 pub(crate) mod members;
+pub(crate) mod part_scan;
 pub(crate) mod pipeline;
 pub(crate) mod rule;
 pub(crate) mod unplanned;

@@ -28,6 +28,7 @@ use crate::plan::rule::BowtieRule;
 use crate::plan::stage::members::{
     Membership, computes, is_collected, moves_rows, unites_partitions, works_by_partition,
 };
+use crate::plan::stage::part_scan::with_own_statistics;
 use crate::plan::stage::unplanned::unplanned;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -152,7 +153,7 @@ impl Stage<'_> {
                     Ok(Member {
                         original: Arc::clone(child),
                         wrapped: Arc::clone(child),
-                        unplanned: Arc::clone(child),
+                        unplanned: with_own_statistics(child),
                     })
                 }
                 Membership::Input => {

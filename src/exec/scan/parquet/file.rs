@@ -1,12 +1,14 @@
 //! [`ParquetFile`]: a file as it is when a query begins, with its footer.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
-use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::listing::{FileRange, PartitionedFile};
 use datafusion::datasource::physical_plan::parquet::{
     DefaultParquetFileReaderFactory, ParquetAccessPlan, ParquetFileReaderFactory,
+    RowGroupAccessPlanFilter,
 };
 use datafusion::error::{DataFusionError, Result};
 use datafusion::object_store::{ObjectStore, ObjectStoreExt};
@@ -15,7 +17,7 @@ use datafusion::parquet::basic::Type;
 use datafusion::parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 
-use crate::exec::scan::parquet::source::Source;
+use crate::exec::scan::parquet::source::{ScannedFile, Source};
 use crate::store::file_key::{FileVersion, StoreId};
 
 /// A file with its footer.
@@ -24,6 +26,8 @@ pub(crate) struct ParquetFile {
     pub(crate) file: PartitionedFile,
     pub(crate) version: Arc<FileVersion>,
     pub(crate) metadata: Arc<ParquetMetaData>,
+    /// Runs of the row groups that are scanned.
+    pub(crate) scanned: Vec<Range<usize>>,
 }
 
 /// The store of a scan's files.
@@ -55,17 +59,19 @@ impl Files {
     }
 
     /// The file with its footer; `None` if it cannot be read, which is for DataFusion's own scan to say.
-    pub(crate) async fn open(
-        &self,
-        source: &Source,
-        file: &PartitionedFile,
-    ) -> Option<ParquetFile> {
-        let (file, version) = self.version(file).await?;
+    pub(crate) async fn open(&self, source: &Source, scanned: &ScannedFile) -> Option<ParquetFile> {
+        let (file, version) = self.version(&scanned.file).await?;
         let metadata = self.footer(source, &file).await.ok()?;
+        let groups = 0..metadata.num_row_groups();
+        let runs = match &scanned.ranges {
+            None => vec![groups],
+            Some(ranges) => runs_in(&metadata, ranges),
+        };
         Some(ParquetFile {
             file,
             version: Arc::new(version),
             metadata,
+            scanned: runs,
         })
     }
 
@@ -91,6 +97,23 @@ impl Files {
         let footer = reader.get_metadata(Some(&options)).await;
         footer.map_err(|error| DataFusionError::ParquetError(Box::new(error)))
     }
+}
+
+/// The row groups that begin in some ranges of a file's bytes, as DataFusion's own scan tells it.
+fn runs_in(metadata: &ParquetMetaData, ranges: &[FileRange]) -> Vec<Range<usize>> {
+    let groups = metadata.row_groups();
+    let mut runs: Vec<Range<usize>> = vec![];
+    for range in ranges {
+        let mut within = RowGroupAccessPlanFilter::new(ParquetAccessPlan::new_all(groups.len()));
+        within.prune_by_range(groups, range);
+        for group in within.build().row_group_indexes() {
+            match runs.last_mut() {
+                Some(run) if run.end == group => run.end = group + 1,
+                _ => runs.push(group..group + 1),
+            }
+        }
+    }
+    runs
 }
 
 impl ParquetFile {

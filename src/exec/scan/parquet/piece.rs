@@ -49,22 +49,24 @@ fn rows_of(parts: &[Part]) -> usize {
     parts.iter().map(|part| part.rows).sum()
 }
 
-/// All row groups of some files.
+/// The row groups of some files that are scanned.
 pub(crate) fn cut(files: &[Arc<ParquetFile>], limits: PieceLimits) -> Cut {
     let mut cut = Cut::default();
     let mut rest: Vec<Part> = vec![];
-    for file in files {
+    let runs = files
+        .iter()
+        .flat_map(|file| file.scanned.iter().map(move |run| (file, run.clone())));
+    for (file, run) in runs {
         let Some(by_bytes) = limits.rows_of(file.row_bytes()) else {
-            let all = 0..file.metadata.num_row_groups();
-            cut.others.extend(part(file, all).map(|part| vec![part]));
+            cut.others.extend(part(file, run).map(|part| vec![part]));
             continue;
         };
         let by_text = (MOST_TEXT_BYTES / file.text_bytes().max(1)).max(LEAST_ROWS_OF_TEXT);
         let bound = by_bytes.min(1 << by_text.ilog2());
         let (most, uncut) = (limits.rows.min(bound), limits.uncut_rows.min(bound));
-        let mut begin = 0;
+        let mut begin = run.start;
         let mut rows_before = 0;
-        for (group, rows) in file.rows().enumerate() {
+        for (group, rows) in file.rows().enumerate().take(run.end).skip(run.start) {
             if rows_before > 0 && rows_before + rows > most {
                 cut.stored.extend(part(file, begin..group).map(|p| vec![p]));
                 (begin, rows_before) = (group, 0);
@@ -76,7 +78,7 @@ pub(crate) fn cut(files: &[Arc<ParquetFile>], limits: PieceLimits) -> Cut {
                 (begin, rows_before) = (group + 1, 0);
             }
         }
-        let Some(last) = part(file, begin..file.metadata.num_row_groups()) else {
+        let Some(last) = part(file, begin..run.end) else {
             continue;
         };
         if !rest.is_empty() && rows_of(&rest) + last.rows > most {

@@ -14,6 +14,7 @@ use crate::exec::scan::limits::PieceLimits;
 use crate::exec::scan::parquet::file::{Files, ParquetFile};
 use crate::exec::scan::parquet::piece::{ParquetPiece, Part, cut};
 use crate::exec::scan::parquet::prune::may_match;
+use crate::exec::scan::parquet::source::ScannedFile;
 use crate::exec::scan::parquet::table::ParquetTable;
 use crate::store::column_key::CurrentFiles;
 use crate::store::file_key::{FilePlace, StoreId};
@@ -28,7 +29,7 @@ pub(crate) struct ParquetPieces {
     pub(crate) stored: Vec<ParquetPiece>,
     /// Those that are read for each query.
     pub(crate) others: Vec<ParquetPiece>,
-    /// Files that are not looked into: DataFusion's own scan reads them, or says why it cannot.
+    /// Files, or parts of them, that are not looked into: DataFusion's own scan reads them, or says why it cannot.
     pub(crate) unread: Vec<PartitionedFile>,
     /// Rows of pieces that statistics exclude.
     pub(crate) pruned_rows: usize,
@@ -39,10 +40,16 @@ impl ParquetPieces {
     /// No piece that is stored.
     pub(crate) fn unread(table: &ParquetTable) -> Self {
         Self {
-            unread: table.source().files.clone(),
+            unread: unread(&table.source().files),
             ..Self::default()
         }
     }
+}
+
+/// What DataFusion's own scan reads of files.
+fn unread(files: &[ScannedFile]) -> Vec<PartitionedFile> {
+    let files = files.iter();
+    files.flat_map(ScannedFile::partitioned_files).collect()
 }
 
 /// The pieces of a table.
@@ -72,7 +79,7 @@ pub(crate) async fn of(
     while let Some((file, opened)) = opened.next().await {
         match opened {
             Some(file) => known.push(Arc::new(file)),
-            None => pieces.unread.push(file),
+            None => pieces.unread.extend(file.partitioned_files()),
         }
     }
     let versions = known.iter();

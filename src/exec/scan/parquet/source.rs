@@ -1,4 +1,4 @@
-//! [`Source`]: a scan of Parquet files by DataFusion, if its rows are those of whole files. Makes scans of parts of them, by the same reader.
+//! [`Source`]: a scan of Parquet files by DataFusion, if its rows are those of row groups. Makes scans of parts of them, by the same reader.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Statistics;
-use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::listing::{FileRange, PartitionedFile};
 use datafusion::datasource::object_store::ObjectStoreUrl;
 use datafusion::datasource::physical_plan::parquet::ParquetFileReaderFactory;
 use datafusion::datasource::physical_plan::{
@@ -20,12 +20,12 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 
-/// A scan of whole Parquet files.
+/// A scan of Parquet files.
 pub(crate) struct Source {
     url: ObjectStoreUrl,
     /// Reads all columns, without a predicate.
     plain: ParquetSource,
-    pub(crate) files: Vec<PartitionedFile>,
+    pub(crate) files: Vec<ScannedFile>,
     /// The columns of the scan, by their numbers in the table's schema.
     pub(crate) columns: Vec<usize>,
     /// Over the table's schema.
@@ -48,8 +48,8 @@ impl fmt::Debug for Source {
 const BATCH_ROWS: usize = 1 << 16;
 
 impl Source {
-    /// The scan that `plan` is; `None` for another node, and for a scan whose rows are not those of its files: with a limit, of parts of
-    /// files, of encrypted ones, or by readers that are not DataFusion's.
+    /// The scan that `plan` is; `None` for another node, and for a scan whose rows are not those of row groups: with a limit, of encrypted
+    /// files, or by readers that are not DataFusion's.
     pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
         let source = plan.downcast_ref::<DataSourceExec>()?.data_source();
         let config = source.downcast_ref::<FileScanConfig>()?;
@@ -86,11 +86,16 @@ impl Source {
         if let Some(factory) = factory {
             plain = plain.with_parquet_file_reader_factory(Arc::clone(factory));
         }
-        let statistics = config.partition_statistics(None).ok()?;
+        let files = scanned(&config.file_groups)?;
+        let mut statistics = config.partition_statistics(None).ok()?;
+        // They may be those of whole files.
+        if files.iter().any(|file| file.ranges.is_some()) {
+            statistics = Arc::new(Arc::unwrap_or_clone(statistics).to_inexact());
+        }
         Some(Self {
             url: config.object_store_url.clone(),
             plain,
-            files: whole_files(&config.file_groups)?,
+            files,
             columns: columns.collect::<Option<_>>()?,
             predicate: source.filter(),
             statistics,
@@ -180,10 +185,43 @@ impl Source {
     }
 }
 
-/// The files of some groups, in the order of their paths; `None` if a part of a file is missing, or said to be another one.
-fn whole_files(groups: &[FileGroup]) -> Option<Vec<PartitionedFile>> {
-    let mut ranges: HashMap<&Path, Vec<(i64, i64)>> = HashMap::new();
-    let mut files: Vec<&PartitionedFile> = vec![];
+/// A file, or those row groups of it that begin in ranges of its bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct ScannedFile {
+    /// Without a range.
+    pub(crate) file: PartitionedFile,
+    /// In order, and apart; `None`: all of it.
+    pub(crate) ranges: Option<Vec<FileRange>>,
+}
+
+impl ScannedFile {
+    /// What a scan by DataFusion reads of it.
+    pub(crate) fn partitioned_files(&self) -> Vec<PartitionedFile> {
+        match &self.ranges {
+            None => vec![self.file.clone()],
+            Some(ranges) => {
+                let of = |range: &FileRange| self.file.clone().with_range(range.start, range.end);
+                ranges.iter().map(of).collect()
+            }
+        }
+    }
+
+    /// Its bytes that are scanned.
+    pub(crate) fn bytes(&self) -> u64 {
+        let size = self.file.object_meta.size;
+        match &self.ranges {
+            None => size,
+            Some(ranges) => {
+                let bytes = ranges.iter().map(|range| range.end - range.start);
+                u64::try_from(bytes.sum::<i64>()).unwrap_or(size).min(size)
+            }
+        }
+    }
+}
+
+/// The files of some groups, in the order of their paths; `None` if something is read twice, or if a file is said to be another one.
+fn scanned(groups: &[FileGroup]) -> Option<Vec<ScannedFile>> {
+    let mut files: HashMap<&Path, (&PartitionedFile, Vec<FileRange>)> = HashMap::new();
     for file in groups.iter().flat_map(FileGroup::iter) {
         let object = &file.object_meta;
         let unknown = object.last_modified.timestamp_millis() == 0 && object.e_tag.is_none();
@@ -191,29 +229,42 @@ fn whole_files(groups: &[FileGroup]) -> Option<Vec<PartitionedFile>> {
             return None;
         }
         let size = i64::try_from(object.size).ok()?;
-        let range = file.range.as_ref();
-        let range = range.map_or((0, size), |range| (range.start, range.end));
-        let known = ranges.entry(file.path()).or_default();
-        match known.is_empty() {
-            true => files.push(file),
-            // A file that is read twice has its rows twice.
-            false if file.range.is_none() => return None,
-            false => {}
-        }
-        known.push(range);
+        let whole = FileRange {
+            start: 0,
+            end: size,
+        };
+        let range = file.range.clone().unwrap_or(whole);
+        let (_, ranges) = files.entry(file.path()).or_insert((file, vec![]));
+        ranges.push(range);
     }
-    files.sort_by(|a, b| a.path().cmp(b.path()));
-    let whole = files.into_iter().map(|file| {
-        let ranges = ranges.get_mut(file.path())?;
-        ranges.sort_unstable();
-        let end = ranges
-            .iter()
-            .try_fold(0, |end, range| (range.0 == end).then_some(range.1));
-        let mut whole = file.clone();
-        whole.range = None;
-        (end == i64::try_from(file.object_meta.size).ok()).then_some(whole)
+    let mut files: Vec<_> = files.into_values().collect();
+    files.sort_by(|(a, _), (b, _)| a.path().cmp(b.path()));
+    let files = files.into_iter().map(|(file, ranges)| {
+        let ranges = united(ranges)?;
+        let mut all = file.clone();
+        all.range = None;
+        let size = i64::try_from(file.object_meta.size).ok()?;
+        let is_whole = matches!(&ranges[..], [range] if range.start == 0 && range.end == size);
+        Some(ScannedFile {
+            file: all,
+            ranges: (!is_whole).then_some(ranges),
+        })
     });
-    whole.collect()
+    files.collect()
+}
+
+/// The ranges in their order, those that touch as one; `None` if some of them overlap: rows that are read twice are there twice.
+fn united(mut ranges: Vec<FileRange>) -> Option<Vec<FileRange>> {
+    ranges.sort_unstable_by_key(|range| (range.start, range.end));
+    let mut united: Vec<FileRange> = vec![];
+    for range in ranges {
+        match united.last_mut() {
+            Some(last) if range.start < last.end => return None,
+            Some(last) if range.start == last.end => last.end = range.end,
+            _ => united.push(range),
+        }
+    }
+    Some(united)
 }
 
 /// Whether a value of a private type is one of these, as it is shown. Only the beginning is written.
@@ -251,34 +302,63 @@ mod tests {
         }
     }
 
-    fn paths(files: Vec<Vec<PartitionedFile>>) -> Option<Vec<String>> {
+    /// Paths, with the ranges that are read of a file.
+    fn read(files: Vec<Vec<PartitionedFile>>) -> Option<Vec<String>> {
         let groups: Vec<FileGroup> = files.into_iter().map(FileGroup::new).collect();
-        let files = whole_files(&groups)?;
-        assert!(files.iter().all(|file| file.range.is_none()));
-        Some(files.iter().map(|file| file.path().to_string()).collect())
+        let files = scanned(&groups)?;
+        assert!(files.iter().all(|scanned| scanned.file.range.is_none()));
+        let files = files.iter().map(|scanned| {
+            let ranges = scanned.ranges.iter().flatten();
+            let ranges = ranges.map(|range| format!(" {}-{}", range.start, range.end));
+            format!("{}{}", scanned.file.path(), ranges.collect::<String>())
+        });
+        Some(files.collect())
     }
 
     #[test]
-    fn ranges_add_up_to_files_or_are_declined() {
-        let expected = |paths: &[&str]| Some(paths.iter().map(|path| (*path).into()).collect());
+    fn ranges_are_united() {
+        let expected = |files: &[&str]| Some(files.iter().map(|file| (*file).into()).collect());
         let whole = vec![vec![file("b", None)], vec![file("a", None)]];
-        assert_eq!(paths(whole), expected(&["a", "b"]));
-        let ranges = vec![
+        assert_eq!(read(whole), expected(&["a", "b"]));
+        let all = vec![
             vec![file("a", Some((40, 100)))],
             vec![file("c", None), file("a", Some((0, 40)))],
         ];
-        assert_eq!(paths(ranges), expected(&["a", "c"]));
+        assert_eq!(read(all), expected(&["a", "c"]));
+        let parts = vec![
+            vec![file("a", Some((90, 100))), file("b", Some((0, 99)))],
+            vec![file("a", Some((40, 60))), file("a", Some((20, 40)))],
+        ];
+        assert_eq!(read(parts), expected(&["a 20-60 90-100", "b 0-99"]));
+        assert_eq!(read(vec![vec![]]), expected(&[]));
+    }
+
+    #[test]
+    fn what_is_read_twice_or_is_another_file_is_declined() {
         for declined in [
-            vec![file("a", Some((0, 99)))],
-            vec![file("a", Some((1, 100)))],
-            vec![file("a", Some((0, 40))), file("a", Some((41, 100)))],
+            vec![file("a", Some((0, 41))), file("a", Some((40, 100)))],
+            vec![file("a", None), file("a", Some((40, 100)))],
             vec![file("a", None), file("a", None)],
             vec![PartitionedFile::new("a", 100)],
             vec![file("a", None).with_extension(7_u8)],
         ] {
-            assert_eq!(paths(vec![declined]), None);
+            assert_eq!(read(vec![declined]), None);
         }
-        assert_eq!(paths(vec![vec![]]), expected(&[]));
+    }
+
+    #[test]
+    fn parts_are_scanned_by_their_ranges() {
+        let part = ScannedFile {
+            file: file("a", None),
+            ranges: Some(vec![
+                FileRange { start: 0, end: 10 },
+                FileRange { start: 40, end: 55 },
+            ]),
+        };
+        assert_eq!(part.bytes(), 25);
+        let ranges: Vec<_> = part.partitioned_files();
+        let ranges: Vec<_> = ranges.iter().map(|file| file.range.clone()).collect();
+        assert_eq!(ranges, part.ranges.unwrap().into_iter().map(Some).collect::<Vec<_>>());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::exec::scan::parquet::source::Source;
+use crate::exec::scan::parquet::source::{ScannedFile, Source};
 use crate::exec::scan::scan_filter::ScanFilter;
 use crate::store::column_key::TableColumns;
 use crate::store::file_key::FilePlace;
@@ -37,7 +37,7 @@ pub(crate) struct ParquetTable {
 }
 
 impl ParquetTable {
-    /// The scan that `plan` is; `None` for another node, and for a scan whose rows are not those of whole files.
+    /// The scan that `plan` is; `None` for another node, and for a scan whose rows are not those of row groups.
     pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
         let source = Source::of(plan)?;
         let scanned = plan.schema();
@@ -119,7 +119,7 @@ impl ParquetTable {
     /// Bytes of all values of the files, those that are not read too, approximately.
     pub(crate) fn bytes_of_files(&self) -> u64 {
         let files = self.source.files.iter();
-        let in_files: u64 = files.map(|file| file.object_meta.size).sum();
+        let in_files: u64 = files.map(ScannedFile::bytes).sum();
         in_files.saturating_mul(EXPANSION)
     }
 
@@ -177,7 +177,10 @@ impl ParquetTable {
         let mut shown: Vec<String> = files
             .iter()
             .take(SHOWN_FILES)
-            .map(|file| file.path().to_string())
+            .map(|scanned| match &scanned.ranges {
+                None => scanned.file.path().to_string(),
+                Some(_) => format!("a part of {}", scanned.file.path()),
+            })
             .collect();
         if files.len() > SHOWN_FILES {
             shown.push(format!("{} more", files.len() - SHOWN_FILES));
@@ -190,7 +193,7 @@ impl ParquetTable {
         let url: Arc<str> = self.source.url().as_str().trim_end_matches('/').into();
         let files = self.source.files.iter().map(|file| FilePlace {
             url: Arc::clone(&url),
-            path: file.path().as_ref().into(),
+            path: file.file.path().as_ref().into(),
         });
         let files: HashSet<FilePlace> = files.collect();
         let columns = (0..self.columns.len()).map(|column| TableColumns::Files {

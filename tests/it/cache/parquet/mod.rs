@@ -18,6 +18,7 @@ use crate::cache::{lines, session};
 mod blocks;
 mod encodings;
 mod host_cache;
+mod parts;
 mod pins;
 mod predicates;
 mod reuse;

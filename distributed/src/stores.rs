@@ -1,4 +1,4 @@
-//! Object stores, made when a URL first names one, by the credentials of the environment or of `connect(storage_options=…)`.
+//! [`LazyStores`]: object stores, made when a URL first names one, by the credentials of the environment or of options.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,15 +15,19 @@ use object_store::{ClientOptions, ObjectStore};
 use parking_lot::RwLock;
 use url::{Position, Url};
 
-/// The stores of a connection.
+/// The stores of a session: files of this machine, S3, Google Cloud, Azure, and HTTP. Give it to
+/// `RuntimeEnvBuilder::with_object_store_registry`.
+///
+/// # Errors
+/// A URL of another scheme is an error of the query that names it, as are credentials that are missing.
 #[derive(Debug)]
 pub struct LazyStores {
     made: RwLock<HashMap<String, Arc<dyn ObjectStore>>>,
-    /// Settings of the builders by their names, such as `aws_region`. They precede the environment's.
     options: Vec<(String, String)>,
 }
 
 impl LazyStores {
+    /// Stores with `options` by the builders' names, such as `aws_region`: they precede those of the environment, such as `AWS_REGION`.
     pub fn new(options: Vec<(String, String)>) -> Self {
         let local: Arc<dyn ObjectStore> = Arc::new(LocalFileSystem::new());
         Self {
