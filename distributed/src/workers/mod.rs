@@ -6,10 +6,12 @@
 
 mod channels;
 mod tasks;
+mod whole_plans;
 
 use std::sync::Arc;
 
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -24,6 +26,7 @@ use url::Url;
 use crate::options::options_over;
 use crate::workers::channels::Channels;
 use crate::workers::tasks::{JoinsOnAllWorkers, Workers, task_on_worker};
+use crate::workers::whole_plans::WholePlans;
 
 /// What datafusion-distributed puts before the name of an option in a request's headers.
 const OPTION: &str = "x-datafusion-distributed-config-bowtie.";
@@ -79,15 +82,20 @@ fn options_of(headers: &HeaderMap, own: &BowtieOptions) -> Result<BowtieOptions>
 
 /// Adds to a session what hands its queries' stages to `workers`. Call it after anything else that replaces functions, rules or options.
 ///
-/// Stages need a worker for each task: the workers that are given, at their addresses `http://host:port`.
+/// Stages need a worker for each task: the workers that are given, at their addresses `http://host:port`. Queries that the engine does not
+/// divide run in this process, on its own devices.
 pub fn coordinator(
     session: SessionStateBuilder,
     workers: Vec<Url>,
     options: BowtieOptions,
 ) -> SessionStateBuilder {
+    let mut session = session.with_bowtie_coordinator().with_distributed_planner();
+    let planner = session.query_planner().take();
+    *session.query_planner() = planner.map(|inner| {
+        let rule = BowtieStageRule::default();
+        Arc::new(WholePlans { inner, rule }) as Arc<dyn QueryPlanner + Send + Sync>
+    });
     session
-        .with_bowtie_coordinator()
-        .with_distributed_planner()
         .with_distributed_option_extension(options)
         .with_distributed_worker_resolver(Workers(workers))
         .with_distributed_channel_resolver(Channels::default())

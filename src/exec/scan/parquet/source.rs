@@ -358,7 +358,14 @@ mod tests {
         assert_eq!(part.bytes(), 25);
         let ranges: Vec<_> = part.partitioned_files();
         let ranges: Vec<_> = ranges.iter().map(|file| file.range.clone()).collect();
-        assert_eq!(ranges, part.ranges.unwrap().into_iter().map(Some).collect::<Vec<_>>());
+        assert_eq!(
+            ranges,
+            part.ranges
+                .unwrap()
+                .into_iter()
+                .map(Some)
+                .collect::<Vec<_>>()
+        );
     }
 
     #[test]
