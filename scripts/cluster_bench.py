@@ -156,7 +156,7 @@ class Bench:
             f"SET ballista.scheduler.max_partitions_per_task = {each}",
         ]
         command = [self.cluster, "client", "--scheduler", url]
-        return command, settings, self.cores(0, workers), dict(os.environ, BOWTIE_DEVICE="host")
+        return command, settings, self.cores(0, workers), dict(os.environ)
 
     # Runs.
 
@@ -184,10 +184,12 @@ class Bench:
         if error or len(seconds) < 1 + self.arguments.repeat:
             self.write(engine, workers, offload, name, "", "", "", error.strip().replace("\n", " ")[:300] or "no times")
             return
+        # A result without rows may have no header either.
         rows = sorted(rounded(line) for line in output.splitlines() if line.startswith("| "))
+        count = max(len(rows) // (1 + self.arguments.repeat) - 1, 0)
+        rows = rows if count else []
         known = self.answers.setdefault(name, (engine, rows))
         same = "same" if known[1] == rows else f"DIFFERS from {known[0]}"
-        count = (len(rows) // (1 + self.arguments.repeat)) - 1
         self.write(engine, workers, offload, name, count, f"{seconds[0]:.3f}", f"{min(seconds[1:]):.3f}", same)
 
     def write(self, *row):

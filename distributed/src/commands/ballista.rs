@@ -133,7 +133,7 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) async fn run(self) -> Done {
         let config = SessionConfig::new_with_ballista();
-        let (runtime, options) = (runtime().build_arc()?, BowtieOptions::from_env()?);
+        let (runtime, options) = (runtime().build_arc()?, BowtieOptions::default());
         let context = connect_with(&self.scheduler, config, runtime, options).await?;
         self.statements.run(&context).await
     }

@@ -8,8 +8,8 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_bowtie::BowtieOptions;
 use datafusion_bowtie_distributed::workers::{coordinator, worker};
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
 use url::Url;
 
 use crate::commands::statements::Statements;
@@ -34,13 +34,15 @@ impl Worker {
         let worker = worker(runtime.build_arc()?, BowtieOptions::from_env()?);
         let listener = TcpListener::bind(self.listen).await?;
         println!("listening on http://{}", listener.local_addr()?);
+        // Small messages do not wait for others to be sent with.
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
         let stop = async {
             // Without a handler for the signal the process ends by it.
             let _ = tokio::signal::ctrl_c().await;
         };
         Server::builder()
             .add_service(worker.into_worker_server())
-            .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop)
+            .serve_with_incoming_shutdown(incoming, stop)
             .await?;
         Ok(())
     }

@@ -12,7 +12,8 @@ use clap::{Parser, Subcommand};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion_bowtie_distributed::stores::LazyStores;
 
-/// datafusion-bowtie on several machines. Options of bowtie are read from the environment: BOWTIE_DEVICE, BOWTIE_DEVICE_MEMORY and so on.
+/// datafusion-bowtie on several machines. Options of bowtie for a process are read from its environment: BOWTIE_DEVICE, BOWTIE_DEVICE_MEMORY and so on.
+/// What a statement SETs reaches all workers.
 #[derive(Parser)]
 #[command(name = "bowtie-cluster", version)]
 pub(crate) struct Arguments {

@@ -83,20 +83,24 @@ fn options_of(headers: &HeaderMap, own: &BowtieOptions) -> Result<BowtieOptions>
 /// Adds to a session what hands its queries' stages to `workers`. Call it after anything else that replaces functions, rules or options.
 ///
 /// Stages need a worker for each task: the workers that are given, at their addresses `http://host:port`. Queries that the engine does not
-/// divide run in this process, on its own devices.
+/// divide run in this process, on its own devices: `own` are its options, unless the session sets others. What the session sets reaches all
+/// workers.
 pub fn coordinator(
     session: SessionStateBuilder,
     workers: Vec<Url>,
-    options: BowtieOptions,
+    own: BowtieOptions,
 ) -> SessionStateBuilder {
     let mut session = session.with_bowtie_coordinator().with_distributed_planner();
     let planner = session.query_planner().take();
     *session.query_planner() = planner.map(|inner| {
         let rule = BowtieStageRule::default();
-        Arc::new(WholePlans { inner, rule }) as Arc<dyn QueryPlanner + Send + Sync>
+        Arc::new(WholePlans { inner, rule, own }) as Arc<dyn QueryPlanner + Send + Sync>
     });
+    let config = session.config().get_or_insert_default();
+    let set = config.options().extensions.get::<BowtieOptions>();
+    let set = set.cloned().unwrap_or_default();
     session
-        .with_distributed_option_extension(options)
+        .with_distributed_option_extension(set)
         .with_distributed_worker_resolver(Workers(workers))
         .with_distributed_channel_resolver(Channels::default())
         .with_distributed_desired_task_count_handler(JoinsOnAllWorkers)

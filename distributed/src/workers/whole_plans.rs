@@ -4,20 +4,26 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::catalog::Session;
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNode;
+use datafusion::config::ExtensionOptions;
 use datafusion::error::Result;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion_bowtie::BowtieStageRule;
+use datafusion_bowtie::{BowtieOptions, BowtieStageRule};
 use datafusion_distributed::DistributedExec;
+
+use crate::options::options_over;
 
 /// Plans as `inner` does, and offloads what stays whole: queries of one worker, of few bytes, and of tables that only this process has.
 #[derive(Debug)]
 pub(super) struct WholePlans {
     pub(super) inner: Arc<dyn QueryPlanner + Send + Sync>,
     pub(super) rule: BowtieStageRule,
+    /// The options of this process, unless the session sets others.
+    pub(super) own: BowtieOptions,
 }
 
 #[async_trait]
@@ -30,7 +36,22 @@ impl QueryPlanner for WholePlans {
         let plan = self.inner.create_physical_plan(plan, session).await?;
         match plan.exists(|node| Ok(node.is::<DistributedExec>()))? {
             true => Ok(plan),
-            false => self.rule.optimize(plan, session.config_options()),
+            false => {
+                let config = with_own_options(session.config_options(), &self.own)?;
+                self.rule.optimize(plan, &config)
+            }
         }
     }
+}
+
+fn with_own_options(config: &ConfigOptions, own: &BowtieOptions) -> Result<ConfigOptions> {
+    let mut config = config.clone();
+    let session = config.extensions.get::<BowtieOptions>();
+    let session = session.map(|session| session.entries()).unwrap_or_default();
+    let set = session
+        .iter()
+        .filter_map(|entry| Some((entry.key.as_str(), entry.value.as_deref()?)));
+    let options = options_over(own, set)?;
+    config.extensions.insert(options);
+    Ok(config)
 }

@@ -56,7 +56,11 @@ pub(crate) const BAND: &str =
 
 /// The metric that counts partitions on the workers' device.
 pub(crate) fn on_device() -> String {
-    format!("on_{}=", device().replace(':', "_"))
+    match device().split_once(':') {
+        Some((kind, number)) => format!("on_{kind}_{number}="),
+        None if device() == "cuda" => "on_cuda_0=".into(),
+        None => format!("on_{}=", device()),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

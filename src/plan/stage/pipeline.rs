@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::common::Statistics;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
 use datafusion::physical_expr::{LexOrdering, OrderingRequirements, Partitioning};
@@ -32,6 +33,11 @@ use crate::plan::stage::part_scan::with_own_statistics;
 use crate::plan::stage::unplanned::unplanned;
 
 type Plan = Arc<dyn ExecutionPlan>;
+
+/// Rows of an exchange, for all partitions of a task, where nothing is known of them.
+const EXCHANGED_ROWS: usize = 1 << 22;
+/// Rows of a side that an engine sends to all tasks, as it does with short ones.
+const COLLECTED_ROWS: usize = 1 << 16;
 
 /// Plans a stage.
 pub(crate) struct Stage<'a> {
@@ -163,7 +169,7 @@ impl Stage<'_> {
                         () if is_collected(node, i) => Reads::Collected(Arc::default()),
                         () => Reads::Partition(0),
                     };
-                    let statistics = self.statistics_of(&planned, &reads);
+                    let statistics = self.statistics_of(&planned, &reads, is_collected(node, i));
                     let input =
                         StageInputExec::new(*inputs, Arc::clone(&planned), reads, statistics);
                     *inputs += 1;
@@ -194,14 +200,22 @@ impl Stage<'_> {
         })
     }
 
-    /// The statistics of an input's rows.
-    fn statistics_of(&self, plan: &Plan, reads: &Reads) -> Arc<Statistics> {
-        let all = self.statistics.statistics(plan);
+    /// The statistics of an input's rows. Where an engine says nothing of what it sends, they are assumed to be many, so that costs decide
+    /// about the rest.
+    fn statistics_of(&self, plan: &Plan, reads: &Reads, collected: bool) -> Arc<Statistics> {
+        let mut known = self.statistics.statistics(plan);
+        if known.num_rows == Precision::Absent {
+            let assumed = match collected {
+                true => COLLECTED_ROWS,
+                false => EXCHANGED_ROWS,
+            };
+            Arc::make_mut(&mut known).num_rows = Precision::Inexact(assumed);
+        }
         let Reads::Partition(_) = reads else {
-            return all;
+            return known;
         };
         let partitions = plan.output_partitioning().partition_count().max(1);
-        let mut part = all.as_ref().clone().to_inexact();
+        let mut part = Arc::unwrap_or_clone(known).to_inexact();
         part.num_rows = part.num_rows.map(|rows| rows.div_ceil(partitions));
         part.total_byte_size = part.total_byte_size.map(|bytes| bytes.div_ceil(partitions));
         Arc::new(part)
@@ -242,12 +256,14 @@ impl Stage<'_> {
 
     /// `pipeline` with nodes on a device; `None` if there are none.
     fn offloaded(&self, pipeline: Plan, by_partition: bool) -> Result<Option<Plan>> {
+        let schema = pipeline.schema();
+        // Partitions that run by themselves take turns on a card, while each has a core of its own: the costs are those of one partition on a
+        // card of its own, and on all cores.
+        let (offloaded, _) = self.rule.offloaded(pipeline, self.config)?;
         let mut config = self.config.clone();
         if by_partition {
             config.execution.target_partitions = 1;
         }
-        let schema = pipeline.schema();
-        let (offloaded, _) = self.rule.offloaded(pipeline, &config)?;
         let offloaded = LoneStageExec::unmarked(offloaded)?;
         let on_device = offloaded.exists(|node| Ok(node.is::<DeviceNode>()))?;
         if !on_device || offloaded.schema() != schema {
