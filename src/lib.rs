@@ -60,8 +60,8 @@ mod store;
 #[doc(hidden)]
 pub use device::faults::{Fault, Faults};
 pub use options::{
-    BowtieOptions, Bytes, CacheSize, ChunkRows, DeviceChoice, EquiJoinStrategy, GroupStrategy,
-    MaterializationChoice, MinSpeedup, Offload, SetStrategy, ThetaStrategy,
+    BowtieOptions, BroadcastRows, Bytes, CacheSize, ChunkRows, DeviceChoice, EquiJoinStrategy,
+    GroupStrategy, MaterializationChoice, MinSpeedup, Offload, SetStrategy, ThetaStrategy,
 };
 #[cfg(feature = "codec")]
 pub use plan::codec::BowtieCodec;

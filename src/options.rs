@@ -97,6 +97,8 @@ options! {
     set_strategy / with_set_strategy: SetStrategy = SetStrategy::AUTO,
     /// GROUP BY algorithm. auto: chosen by the range of the keys and a sample of them; hash_shared: accumulators in each thread block's shared memory; hash_global: accumulators in global memory; partition: keys and values partitioned first; sort: rows in the order of their keys; sort_dict: rows in the order of numbers that hashing gave the keys.
     group_strategy / with_group_strategy: GroupStrategy = GroupStrategy::AUTO,
+    /// Rows of the shorter side of a range join up to which a coordinator has that side sent to all workers. Where it has more, both sides are exchanged by ranges of their values.
+    broadcast_rows / with_broadcast_rows: BroadcastRows = BroadcastRows::DEFAULT,
 }
 
 /// Names that options had before, which `SET` still takes, and those of today.
@@ -251,6 +253,7 @@ option_values!(
     Bytes,
     CacheSize,
     ChunkRows,
+    BroadcastRows,
     ThetaStrategy,
     EquiJoinStrategy,
     MaterializationChoice,
@@ -349,7 +352,7 @@ impl fmt::Display for DeviceChoice {
 mod sizes;
 mod strategies;
 
-pub use sizes::{Bytes, CacheSize, ChunkRows, MinSpeedup};
+pub use sizes::{BroadcastRows, Bytes, CacheSize, ChunkRows, MinSpeedup};
 pub use strategies::{
     EquiJoinStrategy, GroupStrategy, MaterializationChoice, SetStrategy, ThetaStrategy,
 };

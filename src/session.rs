@@ -13,7 +13,7 @@ use datafusion::optimizer::OptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::clusters::function::ClustersFunction;
-use crate::functions::{set_functions, text_functions};
+use crate::functions::{range_functions, set_functions, text_functions};
 use crate::options::BowtieOptions;
 use crate::plan::aggregated_values::ProjectSetValues;
 use crate::plan::cache::cache_function::CacheFunction;
@@ -21,6 +21,7 @@ use crate::plan::cache::pin_function::{Action, PinFunction};
 use crate::plan::disjunctions::rule::SplitDisjunctions;
 use crate::plan::partners::function::PartnersFunction;
 use crate::plan::partners::lateral::LateralLimit;
+use crate::plan::ranges::rule::ExchangeByRanges;
 use crate::plan::rule::BowtieRule;
 use crate::plan::snapshots::query_planner::BowtieQueryPlanner;
 use crate::report::devices_function::DevicesFunction;
@@ -129,7 +130,8 @@ pub trait BowtieSessionExt: Sized {
 
     /// Adds what [`with_bowtie`](BowtieSessionExt::with_bowtie) adds, but for what offloads: of a session whose plans are offloaded elsewhere,
     /// stage by stage, by a [`BowtieStageRule`](crate::BowtieStageRule) of each worker. Its plans have nodes of DataFusion alone, except
-    /// for `bowtie_clusters`.
+    /// for `bowtie_clusters`. A range join of two long sides becomes a join of equal ranges, which engines can divide
+    /// (`bowtie.broadcast_rows`).
     fn with_bowtie_coordinator(self) -> Self {
         self.with_bowtie_coordinator_runtime(BowtieRuntime::shared())
     }
@@ -141,6 +143,12 @@ pub trait BowtieSessionExt: Sized {
 impl BowtieSessionExt for SessionStateBuilder {
     fn with_bowtie_coordinator_runtime(mut self, runtime: Arc<BowtieRuntime>) -> Self {
         register(&mut self, &Arc::new(SessionDevices::of(runtime)));
+        let rules = &mut self.physical_optimizers().get_or_insert_default().rules;
+        rules.retain(|known| known.name() != ExchangeByRanges::NAME);
+        // Behind it exchanges are planned.
+        let mut known = rules.iter();
+        let before = known.position(|known| known.name() == BowtieRule::BEFORE);
+        rules.insert(before.unwrap_or(0), Arc::new(ExchangeByRanges));
         self
     }
 
@@ -207,6 +215,7 @@ fn register(state: &mut SessionStateBuilder, devices: &Arc<SessionDevices>) {
 
     let functions = state.scalar_functions().get_or_insert_default();
     functions.extend(set_functions());
+    functions.extend(range_functions());
     // The names of these are words that others may have functions of.
     for function in text_functions() {
         let mut known = functions.iter();

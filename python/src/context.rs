@@ -252,7 +252,7 @@ async fn remote(
 #[cfg(not(feature = "ballista"))]
 async fn remote(url: &str, _: Option<usize>, _: Arc<RuntimeEnv>) -> Result<SessionContext> {
     datafusion::common::not_impl_err!(
-        "{url}: this build of datafusion_bowtie cannot connect to Ballista: build it with the feature `ballista`"
+        "{url}: this build of datafusion_bowtie cannot connect to Ballista: build it with the feature ballista"
     )
 }
 

@@ -3,6 +3,7 @@
 //! and the join becomes a set join. `text/` makes such lists of text, and signatures of them.
 
 pub(crate) mod overlap;
+pub(crate) mod ranges;
 pub(crate) mod set_function;
 pub(crate) mod text;
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::ScalarUDF;
 
+use crate::functions::ranges::{RangeOf, RangesOf};
 use crate::functions::set_function::SetFunction;
 use crate::functions::text::minhash::MinHash;
 use crate::functions::text::shingles::Shingles;
@@ -32,4 +34,12 @@ pub(crate) fn text_functions() -> impl Iterator<Item = Arc<ScalarUDF>> {
     ]
     .into_iter()
     .map(Arc::new)
+}
+
+/// What divides joins by ranges.
+pub(crate) fn range_functions() -> [Arc<ScalarUDF>; 2] {
+    [
+        Arc::new(ScalarUDF::from(RangeOf::new())),
+        Arc::new(ScalarUDF::from(RangesOf::new())),
+    ]
 }

@@ -172,6 +172,39 @@ impl fmt::Display for ChunkRows {
     }
 }
 
+/// `bowtie.broadcast_rows`: a number of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BroadcastRows(pub(crate) u64);
+
+impl BroadcastRows {
+    /// What is sent to all workers in a fraction of a second.
+    pub const DEFAULT: Self = Self(4_000_000);
+
+    /// At most `rows` rows are sent to all workers.
+    pub fn at_most(rows: u64) -> Self {
+        Self(rows)
+    }
+}
+
+impl FromStr for BroadcastRows {
+    type Err = DataFusionError;
+
+    fn from_str(value: &str) -> Result<Self> {
+        match value.trim().parse() {
+            Ok(rows) => Ok(Self(rows)),
+            Err(_) => config_err!(
+                "bowtie.broadcast_rows cannot be '{value}': use a number of rows from 0"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for BroadcastRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
 /// `bowtie.min_speedup`: how many times sooner than DataFusion an operator must be estimated to run on a GPU for `auto`
 /// to replace it.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -16,6 +16,7 @@ pub(crate) mod extended_join;
 pub(crate) mod partners;
 pub(crate) mod query_ends;
 pub(crate) mod query_text;
+pub(crate) mod ranges;
 pub(crate) mod recognise;
 pub(crate) mod rewrite;
 pub(crate) mod rule;

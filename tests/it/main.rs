@@ -11,6 +11,7 @@
 //! | `aggregate`, `join_aggregate` | grouped aggregation; aggregations that are fused with a join |
 //! | `rows`, `functions`, `text_functions`, `keys` | filters, projections, unions and expressions that fail; SQL functions of lists, and of text as sets; nested keys |
 //! | `cache` | columns that stay on the device between queries |
+//! | `ranges`, `codec` | range joins that are exchanged by ranges; plans that are sent |
 //! | `clusters` | connected components of pairs: `bowtie_clusters` |
 //! | `memory`, `partition` | budgets, pools, spilling, concurrent and cancelled queries, faults on purpose; Grace partitioning |
 //! | `sort` | ORDER BY and LIMIT |
@@ -34,6 +35,7 @@ mod memory;
 mod options;
 mod partition;
 mod plan;
+mod ranges;
 mod regressions;
 mod rows;
 mod session;

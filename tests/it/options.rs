@@ -3,8 +3,9 @@
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::*;
 use datafusion_bowtie::{
-    BowtieConfigExt, BowtieOptions, BowtieSessionExt, Bytes, ChunkRows, DeviceChoice,
-    EquiJoinStrategy, GroupStrategy, MaterializationChoice, MinSpeedup, Offload, ThetaStrategy,
+    BowtieConfigExt, BowtieOptions, BowtieSessionExt, BroadcastRows, Bytes, ChunkRows,
+    DeviceChoice, EquiJoinStrategy, GroupStrategy, MaterializationChoice, MinSpeedup, Offload,
+    ThetaStrategy,
 };
 
 use crate::support::snapshot::{answer, empty_session, nodes, refusal, run, session};
@@ -31,6 +32,7 @@ fn shown(context: &SessionContext, option: &str) -> String {
         "strict" => options.strict.to_string(),
         "min_speedup" => options.min_speedup.to_string(),
         "group_strategy" => options.group_strategy.to_string(),
+        "broadcast_rows" => options.broadcast_rows.to_string(),
         other => panic!("no option {other}"),
     }
 }
@@ -46,10 +48,13 @@ fn defaults() {
     assert_eq!(options.min_speedup, MinSpeedup::DEFAULT);
     assert_eq!(options.theta_strategy, ThetaStrategy::AUTO);
     assert_eq!(options.group_strategy, GroupStrategy::AUTO);
+    assert_eq!(options.broadcast_rows, BroadcastRows::DEFAULT);
 }
 
 /// Option, value, and how it is displayed.
-const GOOD: [(&str, &str, &str); 47] = [
+const GOOD: [(&str, &str, &str); 49] = [
+    ("broadcast_rows", " 0 ", "0"),
+    ("broadcast_rows", "10000000000", "10000000000"),
     ("offload", "off", "off"),
     ("offload", "auto", "auto"),
     ("offload", "force", "force"),
@@ -113,7 +118,8 @@ async fn good_values_are_accepted() {
 }
 
 /// Option, value, and the allowed values that the error names.
-const BAD: [(&str, &str, &str); 31] = [
+const BAD: [(&str, &str, &str); 32] = [
+    ("broadcast_rows", "many", "use a number of rows from 0"),
     ("offload", "on", "use off, auto or force"),
     ("offload", "true", "use off, auto or force"),
     ("offload", "", "use off, auto or force"),
@@ -312,6 +318,7 @@ async fn all_options_are_listed_by_their_names() {
     assert_eq!(
         names.lines().collect::<Vec<_>>(),
         [
+            "bowtie.broadcast_rows",
             "bowtie.cache",
             "bowtie.chunk_rows",
             "bowtie.device",

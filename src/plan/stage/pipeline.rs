@@ -266,7 +266,14 @@ impl Stage<'_> {
         }
         let offloaded = LoneStageExec::unmarked(offloaded)?;
         let on_device = offloaded.exists(|node| Ok(node.is::<DeviceNode>()))?;
-        if !on_device || offloaded.schema() != schema {
+        if !on_device {
+            return Ok(None);
+        }
+        if offloaded.schema() != schema {
+            log::debug!(
+                "a pipeline stays DataFusion's: its columns would be {}, and are {schema}",
+                offloaded.schema()
+            );
             return Ok(None);
         }
         let mut planned = EnsureRequirements::new().optimize(offloaded, &config)?;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The sources of the library, the shell and the Python package, by the names of their folders beside the package of the tests.
-pub(super) const MEMBERS: [&str; 3] = ["src", "cli/src", "python/src"];
+pub(super) const MEMBERS: [&str; 4] = ["src", "cli/src", "python/src", "distributed/src"];
 
 /// The files of one of [`MEMBERS`]. Files and folders of tests are left out, which quote messages too.
 pub(super) fn files(member: &str) -> Vec<PathBuf> {

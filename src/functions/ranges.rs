@@ -1,0 +1,246 @@
+//! [`RangeOf`] and [`RangesOf`]: the numbers of the ranges that values are in, by which joins of comparisons are divided among workers
+//! (`plan/ranges/`). Users have no reason to call them: they are functions because plans are sent as nodes and functions of DataFusion.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, Int64Builder, ListBuilder};
+use arrow::compute::{binary, cast};
+use arrow::datatypes::{DataType, Field, Float64Type};
+use datafusion::common::utils::take_function_args;
+use datafusion::common::{ScalarValue, exec_err};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+};
+
+/// Whether values of a type have ranges: those whose order is that of numbers.
+pub(crate) fn have_ranges(data_type: &DataType) -> bool {
+    data_type.is_numeric() && !matches!(data_type, DataType::Decimal256(..))
+        || data_type.is_temporal() && !matches!(data_type, DataType::Interval(_))
+}
+
+/// Ranges of equal width, from a least value on. The first one has all values below it, too, and the last one all above.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Ranges {
+    pub(crate) least: f64,
+    pub(crate) width: f64,
+    pub(crate) count: i64,
+}
+
+impl Ranges {
+    /// The number of a value's range. It grows with the value in the order in which DataFusion compares floats, in which NaN is above all
+    /// others, and below them with a sign.
+    pub(crate) fn of(self, value: f64) -> i64 {
+        let last = self.count - 1;
+        match (value.is_nan(), value.is_sign_negative()) {
+            (true, true) => 0,
+            (true, false) => last,
+            // Casts saturate.
+            (false, _) => (((value - self.least) / self.width).floor() as i64).clamp(0, last),
+        }
+    }
+
+    /// The values of a call, and its last arguments, which are literals.
+    fn of_call(arguments: &[ColumnarValue]) -> Result<(&[ColumnarValue], Self)> {
+        use ColumnarValue::Scalar;
+        let [
+            values @ ..,
+            Scalar(ScalarValue::Float64(Some(least))),
+            Scalar(ScalarValue::Float64(Some(width))),
+            Scalar(ScalarValue::Int64(Some(count))),
+        ] = arguments
+        else {
+            return exec_err!(
+                "ranges have a least value, a width and a number, which are literals"
+            );
+        };
+        let ranges = Self {
+            least: *least,
+            width: *width,
+            count: *count,
+        };
+        if !(ranges.width > 0.0 && ranges.least.is_finite() && ranges.count > 0) {
+            return exec_err!("there are no ranges like {ranges:?}");
+        }
+        Ok((values, ranges))
+    }
+}
+
+/// Values as numbers in the same order; different ones may become the same.
+pub(crate) fn numbers(values: &ArrayRef) -> Result<Float64Array> {
+    let whole = match values.data_type() {
+        DataType::Date32 | DataType::Time32(_) => cast(values, &DataType::Int32)?,
+        DataType::Date64
+        | DataType::Time64(_)
+        | DataType::Timestamp(..)
+        | DataType::Duration(_) => cast(values, &DataType::Int64)?,
+        _ => Arc::clone(values),
+    };
+    Ok(cast(&whole, &DataType::Float64)?
+        .as_primitive::<Float64Type>()
+        .clone())
+}
+
+fn checked(values: &[DataType], function: &str) -> Result<()> {
+    match values.iter().find(|data_type| !have_ranges(data_type)) {
+        None => Ok(()),
+        Some(other) => exec_err!("{function} has no ranges of values of type {other}"),
+    }
+}
+
+/// `bowtie_range(value, least, width, count)`: the number of the range of a value; NULL of NULL. `bowtie_range(one, other, least, width, count)`:
+/// the lower one of two values.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RangeOf(Signature);
+
+impl RangeOf {
+    pub(crate) fn new() -> Self {
+        let arguments = vec![TypeSignature::Any(4), TypeSignature::Any(5)];
+        Self(Signature::one_of(arguments, Volatility::Immutable))
+    }
+}
+
+impl ScalarUDFImpl for RangeOf {
+    fn name(&self) -> &str {
+        "bowtie_range"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.0
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        checked(&arguments[..arguments.len().saturating_sub(3)], self.name())?;
+        Ok(DataType::Int64)
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let (values, ranges) = Ranges::of_call(&arguments.args)?;
+        let mut of_values = values.iter().map(|value| {
+            let values = numbers(&value.to_array(arguments.number_rows)?)?;
+            let of: Int64Array = values.unary(|value| ranges.of(value));
+            Ok::<_, DataFusionError>(of)
+        });
+        let first = of_values.next().transpose()?;
+        let lowest = of_values.try_fold(first, |lowest, next| {
+            let next = next?;
+            let Some(lowest) = lowest else {
+                return Ok(Some(next));
+            };
+            binary(&lowest, &next, i64::min).map(Some)
+        })?;
+        let lowest = lowest.unwrap_or_else(|| Int64Array::new_null(arguments.number_rows));
+        Ok(ColumnarValue::Array(Arc::new(lowest)))
+    }
+}
+
+/// `bowtie_ranges(one, other, least, width, count)`: the numbers of the ranges from one value to another one, whichever is less, in order; none
+/// where one of them is NULL.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RangesOf(Signature);
+
+impl RangesOf {
+    pub(crate) fn new() -> Self {
+        Self(Signature::new(TypeSignature::Any(5), Volatility::Immutable))
+    }
+}
+
+impl ScalarUDFImpl for RangesOf {
+    fn name(&self) -> &str {
+        "bowtie_ranges"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.0
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        checked(&arguments[..arguments.len().saturating_sub(3)], self.name())?;
+        let item = Field::new_list_field(DataType::Int64, true);
+        Ok(DataType::List(Arc::new(item)))
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let (values, ranges) = Ranges::of_call(&arguments.args)?;
+        let [one, other] = take_function_args(self.name(), values)?;
+        let numbers_of = |value: &ColumnarValue| numbers(&value.to_array(arguments.number_rows)?);
+        let mut lists = ListBuilder::new(Int64Builder::new());
+        for pair in numbers_of(one)?.iter().zip(&numbers_of(other)?) {
+            if let (Some(one), Some(other)) = pair {
+                let (one, other) = (ranges.of(one), ranges.of(other));
+                for range in one.min(other)..=one.max(other) {
+                    lists.values().append_value(range);
+                }
+            }
+            lists.append(true);
+        }
+        Ok(ColumnarValue::Array(Arc::new(lists.finish())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_grow_with_values() {
+        let ranges = Ranges {
+            least: -10.0,
+            width: 2.5,
+            count: 8,
+        };
+        let values = [
+            -f64::NAN,
+            f64::NEG_INFINITY,
+            -1e300,
+            -10.0,
+            -7.6,
+            -7.5,
+            -0.0,
+            0.0,
+            9.9,
+            10.0,
+            1e300,
+            f64::INFINITY,
+            f64::NAN,
+        ];
+        let numbers: Vec<i64> = values.map(|value| ranges.of(value)).into();
+        assert!(numbers.is_sorted(), "{numbers:?}");
+        assert_eq!(numbers[..6], [0, 0, 0, 0, 0, 1]);
+        assert_eq!(numbers[6..], [4, 4, 7, 7, 7, 7, 7]);
+    }
+
+    #[test]
+    fn values_of_all_types_have_ranges_in_their_order() {
+        use arrow::datatypes::TimeUnit::*;
+        let numbers_of = |data_type: &DataType| {
+            let values: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(90_000)]));
+            let values = match data_type {
+                DataType::Time32(_) | DataType::Date32 => cast(&values, &DataType::Int32).unwrap(),
+                _ => values,
+            };
+            let values = cast(&values, data_type).unwrap();
+            let numbers = numbers(&values).unwrap();
+            assert!(numbers.is_null(1), "{data_type}");
+            assert!(numbers.value(0) < numbers.value(2), "{data_type}");
+        };
+        for data_type in [
+            DataType::Int32,
+            DataType::UInt64,
+            DataType::Float32,
+            DataType::Float64,
+            DataType::Date32,
+            DataType::Date64,
+            DataType::Time32(Millisecond),
+            DataType::Time64(Nanosecond),
+            DataType::Timestamp(Second, None),
+            DataType::Timestamp(Nanosecond, Some("UTC".into())),
+            DataType::Duration(Microsecond),
+            DataType::Decimal128(20, 2),
+        ] {
+            assert!(have_ranges(&data_type));
+            numbers_of(&data_type);
+        }
+        assert!(!have_ranges(&DataType::Utf8));
+    }
+}

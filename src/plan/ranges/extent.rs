@@ -1,0 +1,151 @@
+//! How far values reach, as statistics say.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::compute::concat;
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{ScalarValue, Statistics};
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+
+use crate::functions::ranges::numbers;
+use crate::ir::side::Side;
+use crate::plan::choose::statistics::StatisticsCache;
+use crate::plan::recognise::source::JoinSource;
+use crate::spec::guard::Guard;
+
+type Expr = Arc<dyn PhysicalExpr>;
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// An expression for the least and the greatest values of all columns, as numbers; `None` where one of them is unknown.
+pub(crate) fn extremes(expr: &Expr, plan: &Plan, statistics: &StatisticsCache) -> Option<[f64; 2]> {
+    let of = match plan.downcast_ref::<ProjectionExec>() {
+        // Statistics of computed columns are not kept.
+        Some(projection) => {
+            let expr = projected(expr, projection.projection_expr()).ok()?;
+            return extremes(&expr, projection.input(), statistics);
+        }
+        None => match scan_of(plan) {
+            Some((projection, table, known)) => {
+                let expr = projected(expr, projection).ok()?;
+                numbers_of(&expr, &table, &known).ok()?
+            }
+            None if has_rows_of_input(plan) => {
+                let [input] = plan.children()[..] else {
+                    return None;
+                };
+                return extremes(expr, input, statistics);
+            }
+            None => numbers_of(expr, &plan.schema(), &statistics.statistics(plan)).ok()?,
+        },
+    };
+    of.filter(|[least, greatest]| least.is_finite() && greatest.is_finite())
+}
+
+/// Whether all rows of a node are rows of its input.
+fn has_rows_of_input(plan: &Plan) -> bool {
+    plan.is::<CoalescePartitionsExec>()
+        || plan.is::<RepartitionExec>()
+        || plan.is::<CooperativeExec>()
+        || plan
+            .downcast_ref::<FilterExec>()
+            .is_some_and(|filter| filter.projection().is_none())
+}
+
+/// What a scan of files makes of the columns of its table, and what is known of these.
+fn scan_of(plan: &Plan) -> Option<(&ProjectionExprs, SchemaRef, Statistics)> {
+    let source = plan.downcast_ref::<DataSourceExec>()?.data_source();
+    let config = source.downcast_ref::<FileScanConfig>()?;
+    let files = config.file_source();
+    let table = Arc::clone(files.table_schema().table_schema());
+    Some((files.projection()?, table, config.statistics()))
+}
+
+/// An expression over the columns of a projection, over those of its input.
+fn projected(expr: &Expr, projection: &ProjectionExprs) -> Result<Expr> {
+    let made: Vec<Expr> = projection
+        .iter()
+        .map(|made| Arc::clone(&made.expr))
+        .collect();
+    let replace = |node: Expr| {
+        let column = node.downcast_ref::<Column>();
+        let made = column.and_then(|column| made.get(column.index()));
+        Ok(match made {
+            Some(made) => Transformed::new(Arc::clone(made), true, TreeNodeRecursion::Jump),
+            None => Transformed::no(node),
+        })
+    };
+    Arc::clone(expr).transform_down(replace).data()
+}
+
+fn numbers_of(expr: &Expr, schema: &SchemaRef, known: &Statistics) -> Result<Option<[f64; 2]>> {
+    let columns = schema.fields().iter().enumerate().map(|(i, field)| {
+        let of_column = known.column_statistics.get(i);
+        let ends = of_column.and_then(|column| {
+            Some([column.min_value.get_value()?, column.max_value.get_value()?])
+        });
+        match ends {
+            Some(ends) if ends.iter().all(|end| end.data_type() == *field.data_type()) => {
+                ScalarValue::iter_to_array(ends.into_iter().cloned())
+            }
+            _ => Ok(new_null_array(field.data_type(), 2)),
+        }
+    });
+    let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+    let fields = schema.fields().iter();
+    let fields: Vec<_> = fields
+        .map(|field| field.as_ref().clone().with_nullable(true))
+        .collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(2));
+    let batch =
+        RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?;
+    let values = numbers(&expr.evaluate(&batch)?.into_array(2)?)?;
+    Ok((values.null_count() == 0).then(|| [values.value(0), values.value(1)]))
+}
+
+/// Whether comparisons under these guards hold for all pairs that match, as exact statistics say.
+pub(crate) fn guards_hold(guards: &[Guard], source: &JoinSource) -> bool {
+    let statistics = StatisticsCache::default();
+    guards.iter().all(|guard| match guard {
+        Guard::NoOverflow { .. } => {
+            let holds = guard.holds(|side, column| {
+                let plan = match side {
+                    Side::Left => &source.left,
+                    Side::Right => &source.right,
+                };
+                exact_ends(&statistics, plan, column).ok_or(())
+            });
+            holds.unwrap_or(false)
+        }
+        // No difference with a value that is not finite is within a limit, and where a bound is not, it is too wide.
+        Guard::Finite(_) => true,
+        Guard::NotNull(_) => false,
+    })
+}
+
+/// The least and the greatest value of a column.
+fn exact_ends(statistics: &StatisticsCache, plan: &Plan, column: usize) -> Option<[ArrayRef; 1]> {
+    let known = statistics.statistics(plan);
+    let known = known.column_statistics.get(column)?;
+    let (Precision::Exact(least), Precision::Exact(greatest)) =
+        (&known.min_value, &known.max_value)
+    else {
+        return None;
+    };
+    let arrays = [least.to_array().ok()?, greatest.to_array().ok()?];
+    let ends = concat(&[arrays[0].as_ref(), arrays[1].as_ref()]).ok()?;
+    (ends.null_count() == 0).then_some([ends])
+}

@@ -1,0 +1,151 @@
+//! [`ExchangeByRanges`]: which joins are divided by ranges.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::NestedLoopJoinExec;
+
+use crate::functions::ranges::Ranges;
+use crate::ir::side::Side;
+use crate::options::{BowtieOptions, Offload};
+use crate::plan::choose::statistics::StatisticsCache;
+use crate::plan::ranges::bounds::{Bounds, bounds_of};
+use crate::plan::ranges::divided::divided;
+use crate::plan::ranges::extent::extremes;
+use crate::plan::recognise::source::{JoinSource, join_source};
+
+type Expr = Arc<dyn PhysicalExpr>;
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// Ranges for each partition, so that their hashes, and values that are crowded, are dealt out evenly.
+const RANGES_OF_A_PARTITION: usize = 16;
+/// The most ranges.
+const MOST_RANGES: usize = 1 << 12;
+/// Ranges have at least this many times the length of an interval, so that few rows are in two of them.
+const LENGTHS_OF_A_RANGE: f64 = 4.0;
+
+/// Divides joins of comparisons by ranges where both sides are long: a physical optimizer rule of a session whose plans others distribute.
+#[derive(Debug)]
+pub(crate) struct ExchangeByRanges;
+
+impl ExchangeByRanges {
+    pub(crate) const NAME: &'static str = "bowtie_ranges";
+}
+
+impl PhysicalOptimizerRule for ExchangeByRanges {
+    fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
+        let options = BowtieOptions::of(config);
+        let partitions = config.execution.target_partitions;
+        if options.offload == Offload::Off || partitions < 2 {
+            return Ok(plan);
+        }
+        let statistics = StatisticsCache::default();
+        let rule = Divide {
+            statistics: &statistics,
+            most_broadcast: options.broadcast_rows.0,
+            partitions,
+            config: &Arc::new(config.clone()),
+        };
+        let divide = |node: Plan| {
+            if !node.is::<NestedLoopJoinExec>() {
+                return Ok(Transformed::no(node));
+            }
+            Ok(match rule.join(&node)? {
+                Ok(by_ranges) => Transformed::yes(by_ranges),
+                Err(why) => {
+                    log::debug!("{} is not exchanged by ranges: {why}", node.name());
+                    Transformed::no(node)
+                }
+            })
+        };
+        plan.transform_up(divide).data()
+    }
+
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+struct Divide<'a> {
+    statistics: &'a StatisticsCache,
+    /// Rows of a side that is sent to all workers instead.
+    most_broadcast: u64,
+    partitions: usize,
+    config: &'a Arc<ConfigOptions>,
+}
+
+impl Divide<'_> {
+    /// The join by ranges, or why there is none.
+    fn join(&self, node: &Plan) -> Result<Result<Plan, &'static str>> {
+        let Some(Ok(source)) = join_source(node) else {
+            return Ok(Err("it is not a join of two inputs"));
+        };
+        let (left, right) = self.statistics.sides(&source);
+        let (Some(left), Some(right)) = (left.rows(), right.rows()) else {
+            return Ok(Err("the rows of a side are not counted"));
+        };
+        if left.min(right) <= self.most_broadcast {
+            return Ok(Err("a side is short"));
+        }
+        let mut all = bounds_of(&source)?;
+        if source.fetch.is_some() || all.is_empty() {
+            return Ok(Err("its condition bounds no value"));
+        }
+        // The rows of the shorter side are repeated.
+        let longer = match left >= right {
+            true => Side::Left,
+            false => Side::Right,
+        };
+        all.sort_by_key(|bounds| match bounds {
+            Bounds::Between { inner, .. } => usize::from(*inner != longer),
+            Bounds::Overlap(_) => 2,
+        });
+        for bounds in all {
+            if let Some(ranges) = self.ranges(&source, &bounds) {
+                return divided(&source, &bounds, ranges, self.config).map(Ok);
+            }
+        }
+        Ok(Err("how far its values reach is not known, or is little"))
+    }
+
+    /// Ranges of the values of the side whose rows are not repeated; `None` if these are unknown, or not much longer than the intervals between
+    /// the others.
+    fn ranges(&self, source: &JoinSource, bounds: &Bounds) -> Option<Ranges> {
+        let plan_of = |side: Side| match side {
+            Side::Left => &source.left,
+            Side::Right => &source.right,
+        };
+        let of = |side: Side, expr: &Expr| extremes(expr, plan_of(side), self.statistics);
+        let length = |side: Side, [low, high]: &[Expr; 2]| {
+            let ([a, b], [c, d]) = (of(side, low)?, of(side, high)?);
+            Some((c - a).abs().max((d - b).abs()))
+        };
+        let ([least, greatest], length) = match bounds {
+            Bounds::Between { inner, value, ends } => {
+                (of(*inner, value)?, length(inner.other(), ends)?)
+            }
+            Bounds::Overlap([left, right]) => {
+                let longest = length(Side::Left, left)?.max(length(Side::Right, right)?);
+                (of(Side::Left, &left[0])?, longest)
+            }
+        };
+        let most = (RANGES_OF_A_PARTITION * self.partitions).min(MOST_RANGES) as f64;
+        let reach = greatest - least;
+        let count = (reach / (LENGTHS_OF_A_RANGE * length)).min(most).floor();
+        let enough = count.is_finite() && count >= 2.0 * self.partitions as f64;
+        enough.then(|| Ranges {
+            least,
+            width: reach / count,
+            count: count as i64,
+        })
+    }
+}
