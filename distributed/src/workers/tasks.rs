@@ -1,8 +1,12 @@
 //! How many tasks a stage has, and which worker runs each.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use datafusion::error::Result;
-use datafusion::physical_plan::joins::{CrossJoinExec, NestedLoopJoinExec};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
 use datafusion_distributed::{
     DesiredTaskCountEvent, DesiredTaskCountEventResponse, DesiredTaskCountHandler, RouteTasksEvent,
     RouteTasksEventResponse, WorkerResolver, get_distributed_worker_resolver,
@@ -19,7 +23,7 @@ impl WorkerResolver for Workers {
 }
 
 /// Joins without an equality have a task on each worker, however small their inputs are: each reads the whole build side, and its share of
-/// the probe side. The engine counts tasks by the bytes of files.
+/// the probe side, or its share of the ranges of both. The engine counts tasks by the bytes of files.
 pub(super) struct JoinsOnAllWorkers;
 
 #[async_trait]
@@ -29,13 +33,23 @@ impl DesiredTaskCountHandler for JoinsOnAllWorkers {
         event: DesiredTaskCountEvent<'_>,
     ) -> Option<Result<DesiredTaskCountEventResponse>> {
         let plan = event.plan;
-        if !plan.is::<NestedLoopJoinExec>() && !plan.is::<CrossJoinExec>() {
+        if !plan.is::<NestedLoopJoinExec>() && !plan.is::<CrossJoinExec>() && !is_by_ranges(plan) {
             return None;
         }
         let workers = get_distributed_worker_resolver(event.session_config);
         let urls = workers.and_then(|workers| workers.get_urls());
         Some(urls.map(|urls| DesiredTaskCountEventResponse::desired(urls.len())))
     }
+}
+
+/// Whether a join was one of comparisons, and is one of equal ranges.
+fn is_by_ranges(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let keys = plan.downcast_ref::<HashJoinExec>().map(HashJoinExec::on);
+    let mut keys = keys.into_iter().flatten();
+    keys.any(|(left, _)| {
+        let column = left.downcast_ref::<Column>();
+        column.is_some_and(|column| column.name() == "bowtie_range")
+    })
 }
 
 /// The n-th task runs on the n-th worker, so that the numbers of tasks in `EXPLAIN ANALYZE VERBOSE` are those of workers. Where single tasks

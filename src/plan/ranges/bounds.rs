@@ -8,7 +8,8 @@ use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::expressions::{BinaryExpr, CaseExpr, CastExpr, NegativeExpr};
+use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, NegativeExpr};
+use datafusion::physical_expr::utils::collect_columns;
 
 use crate::functions::ranges::have_ranges;
 use crate::ir::comparison::Comparison;
@@ -35,49 +36,74 @@ pub(crate) enum Bounds {
     Overlap([[Expr; 2]; 2]),
 }
 
-/// The bounds by which a join may be divided, the best ones first.
+impl Bounds {
+    /// Whether intervals have one length: their ends are made of one column.
+    pub(crate) fn have_one_length(&self) -> bool {
+        match self {
+            Self::Between {
+                ends: [low, high], ..
+            } => {
+                let mut columns = collect_columns(low);
+                columns.extend(collect_columns(high));
+                columns.len() == 1
+            }
+            Self::Overlap(_) => false,
+        }
+    }
+}
+
+/// The bounds by which a join may be divided.
 pub(crate) fn bounds_of(source: &JoinSource) -> Result<Vec<Bounds>> {
+    let mut found = vec![];
+    for inner in [Side::Left, Side::Right] {
+        if !may_repeat_other(inner, source.kind) {
+            continue;
+        }
+        // The limit of a band goes to the other side.
+        let mut compared = compared(source, inner)?;
+        if source.kind == JoinType::Inner && inner == Side::Left {
+            found.extend(overlap(&compared).map(Bounds::Overlap));
+        }
+        if inner == Side::Right {
+            for (left, op, right) in &mut compared {
+                std::mem::swap(left, right);
+                *op = op.swap();
+            }
+        }
+        found.extend(between(&compared).map(|(value, ends)| Bounds::Between {
+            inner,
+            value,
+            ends,
+        }));
+    }
+    Ok(found)
+}
+
+/// What a condition compares: expressions of the left side with those of the right one. Those of side `unmoved` are as the condition has them.
+fn compared(source: &JoinSource, unmoved: Side) -> Result<Vec<(Expr, Comparison, Expr)>> {
     let Some(filter) = &source.filter else {
         return Ok(vec![]);
     };
-    let schemas = [source.left.schema(), source.right.schema()];
-    let mut sides = schemas
-        .each_ref()
-        .map(|schema| SideInput::new(Arc::clone(schema)));
-    let [left, right] = &mut sides;
+    let [left, right] = [source.left.schema(), source.right.schema()];
+    let mut left = SideInput::new(left);
+    let mut right = SideInput::new(right);
     let how = Classified {
         sets: false,
-        unmoved: None,
+        unmoved: Some(unmoved),
     };
-    let condition = classify(filter, left, right, how)?;
+    let condition = classify(filter, &mut left, &mut right, how)?;
     if !guards_hold(&condition.guards, source) {
         return Ok(vec![]);
     }
-    let [left, right] = &sides;
-    let compared: Vec<(Expr, Comparison, Expr)> = condition
-        .comparisons
-        .iter()
-        .map(|c| (expression(left, c.left), c.op, expression(right, c.right)))
-        .filter(|(left, _, right)| has_ranges(left, &schemas[0]) && has_ranges(right, &schemas[1]))
-        .collect();
-    let swapped: Vec<_> = compared
-        .iter()
-        .map(|(left, op, right)| (Arc::clone(right), op.swap(), Arc::clone(left)))
-        .collect();
-    let mut found = vec![];
-    for (inner, compared) in [(Side::Left, &compared), (Side::Right, &swapped)] {
-        if may_repeat_other(inner, source.kind) {
-            found.extend(between(compared).map(|(value, ends)| Bounds::Between {
-                inner,
-                value,
-                ends,
-            }));
-        }
-    }
-    if source.kind == JoinType::Inner {
-        found.extend(overlap(&compared).map(Bounds::Overlap));
-    }
-    Ok(found)
+    let comparisons = condition.comparisons.iter();
+    let compared = comparisons.map(|c| {
+        let (of_left, of_right) = (expression(&left, c.left), expression(&right, c.right));
+        (of_left, c.op, of_right)
+    });
+    let compared = compared.filter(|(of_left, _, of_right)| {
+        has_ranges(of_left, left.plan()) && has_ranges(of_right, right.plan())
+    });
+    Ok(compared.collect())
 }
 
 /// Whether rows of the side other than `inner` may be there more than once: no row of it comes out by itself.
@@ -132,15 +158,16 @@ fn is_total(expr: &Expr, schema: &Schema) -> bool {
         return true;
     }
     let type_of = |expr: &Expr| expr.data_type(schema).ok();
-    let exact = |of: Option<DataType>| matches!(of, Some(DataType::Decimal128(..=37, _)));
+    // A sum or a difference has one digit more.
+    let has_room = |expr: &Expr| matches!(type_of(expr), Some(DataType::Decimal128(..=37, _)));
     let safe = if let Some(cast) = expr.downcast_ref::<CastExpr>() {
         type_of(cast.expr()).is_some_and(|from| is_widening(&from, cast.cast_type()))
     } else if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
-        // With room for another digit.
-        matches!(binary.op(), Operator::Plus | Operator::Minus) && exact(type_of(expr))
+        matches!(binary.op(), Operator::Plus | Operator::Minus)
+            && has_room(binary.left())
+            && has_room(binary.right())
     } else {
-        let is_number = type_of(expr).is_some_and(|of| of.is_floating()) || exact(type_of(expr));
-        expr.is::<NegativeExpr>() && is_number || expr.is::<CaseExpr>()
+        expr.is::<NegativeExpr>() && has_room(expr)
     };
     safe && expr
         .children()

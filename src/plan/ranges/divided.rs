@@ -109,43 +109,50 @@ impl Maker<'_> {
     fn single(&self, side: &Plan, value: &Expr) -> Result<Divided> {
         let range = self.call(RangeOf::new(), &[value], &side.schema())?;
         Ok(Divided {
-            plan: with_columns(side, vec![(range, RANGE)])?,
+            plan: with_range(side, range)?,
             columns: side.schema().fields().len(),
         })
     }
 
     /// Each row in all ranges between two values.
-    fn repeated(&self, side: &Plan, [low, high]: &[Expr; 2]) -> Result<Divided> {
-        let schema = side.schema();
-        let ranges = self.call(RangesOf::new(), &[low, high], &schema)?;
-        let plan = with_columns(side, vec![(ranges, RANGE)])?;
-        Ok(Divided {
-            columns: schema.fields().len(),
-            plan: unnested(plan)?,
-        })
+    fn repeated(&self, side: &Plan, ends: &[Expr; 2]) -> Result<Divided> {
+        self.unnested(side, ends, false)
     }
 
     /// As `repeated`, with the mark of a row's first range.
-    fn repeated_with_first(&self, side: &Plan, [low, high]: &[Expr; 2]) -> Result<Divided> {
+    fn repeated_with_first(&self, side: &Plan, ends: &[Expr; 2]) -> Result<Divided> {
+        self.unnested(side, ends, true)
+    }
+
+    fn unnested(&self, side: &Plan, [low, high]: &[Expr; 2], first: bool) -> Result<Divided> {
         let schema = side.schema();
         let columns = schema.fields().len();
-        let first = self.call(RangeOf::new(), &[low, high], &schema)?;
+        // The node that repeats rows finds columns by their names, of which a join's rows may have some twice.
+        let name = |i: usize| format!("bowtie_{i}");
+        let numbered = schema.fields().iter().enumerate();
+        let numbered =
+            numbered.map(|(i, field)| (Arc::new(Column::new(field.name(), i)) as Expr, name(i)));
+        let lowest = self.call(RangeOf::new(), &[low, high], &schema)?;
         let ranges = self.call(RangesOf::new(), &[low, high], &schema)?;
-        let plan = unnested(with_columns(
-            side,
-            vec![(first, IS_FIRST), (ranges, RANGE)],
-        )?)?;
-        let first: Expr = Arc::new(Column::new(IS_FIRST, columns));
-        let range: Expr = Arc::new(Column::new(RANGE, columns + 1));
-        let is_first = Arc::new(BinaryExpr::new(Arc::clone(&range), Operator::Eq, first));
-        let kept = (0..columns).map(|i| {
-            let name = schema.field(i).name();
-            (Arc::new(Column::new(name, i)) as Expr, name.clone())
+        let own = [(lowest, IS_FIRST.to_string()), (ranges, RANGE.to_string())];
+        let own = own.into_iter().skip(usize::from(!first));
+        let all: Vec<(Expr, String)> = numbered.chain(own).collect();
+        let at = all.len() - 1;
+        let plan = unnested(Arc::new(ProjectionExec::try_new(all, Arc::clone(side))?))?;
+        let range: Expr = Arc::new(Column::new(RANGE, at));
+        let is_first = first.then(|| {
+            let lowest: Expr = Arc::new(Column::new(IS_FIRST, columns));
+            let is_first = BinaryExpr::new(Arc::clone(&range), Operator::Eq, lowest);
+            (Arc::new(is_first) as Expr, IS_FIRST.to_string())
         });
-        let own: [(Expr, String); 2] = [(range, RANGE.into()), (is_first, IS_FIRST.into())];
-        let plan = ProjectionExec::try_new(kept.chain(own).collect::<Vec<_>>(), plan)?;
+        let named = schema.fields().iter().enumerate().map(|(i, field)| {
+            let column: Expr = Arc::new(Column::new(&name(i), i));
+            (column, field.name().clone())
+        });
+        let all = named.chain([(range, RANGE.to_string())]).chain(is_first);
+        let all: Vec<(Expr, String)> = all.collect();
         Ok(Divided {
-            plan: Arc::new(plan),
+            plan: Arc::new(ProjectionExec::try_new(all, plan)?),
             columns,
         })
     }
@@ -170,17 +177,14 @@ impl Maker<'_> {
     }
 }
 
-/// The columns of `plan`, then others.
-fn with_columns(plan: &Plan, others: Vec<(Expr, &str)>) -> Result<Plan> {
+/// The columns of `plan`, then the number of a range.
+fn with_range(plan: &Plan, range: Expr) -> Result<Plan> {
     let schema = plan.schema();
     let kept = schema.fields().iter().enumerate().map(|(i, field)| {
         let column: Expr = Arc::new(Column::new(field.name(), i));
         (column, field.name().clone())
     });
-    let others = others
-        .into_iter()
-        .map(|(expr, name)| (expr, name.to_string()));
-    let all: Vec<(Expr, String)> = kept.chain(others).collect();
+    let all: Vec<(Expr, String)> = kept.chain([(range, RANGE.to_string())]).collect();
     Ok(Arc::new(ProjectionExec::try_new(all, Arc::clone(plan))?))
 }
 

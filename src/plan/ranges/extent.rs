@@ -130,9 +130,8 @@ pub(crate) fn guards_hold(guards: &[Guard], source: &JoinSource) -> bool {
             });
             holds.unwrap_or(false)
         }
-        // No difference with a value that is not finite is within a limit, and where a bound is not, it is too wide.
-        Guard::Finite(_) => true,
-        Guard::NotNull(_) => false,
+        // Statistics of floats do not tell whether one is NaN.
+        Guard::Finite(_) | Guard::NotNull(_) => false,
     })
 }
 

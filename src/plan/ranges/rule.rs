@@ -22,10 +22,10 @@ use crate::plan::recognise::source::{JoinSource, join_source};
 type Expr = Arc<dyn PhysicalExpr>;
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// Ranges for each partition, so that their hashes, and values that are crowded, are dealt out evenly.
-const RANGES_OF_A_PARTITION: usize = 16;
-/// The most ranges.
-const MOST_RANGES: usize = 1 << 12;
+/// Ranges for each partition at least.
+const LEAST_OF_A_PARTITION: usize = 2;
+/// Ranges for each partition where no row is in many of them, so that their hashes, and values that are crowded, are dealt out evenly.
+const MOST_OF_A_PARTITION: usize = 16;
 /// Ranges have at least this many times the length of an interval, so that few rows are in two of them.
 const LENGTHS_OF_A_RANGE: f64 = 4.0;
 
@@ -138,13 +138,19 @@ impl Divide<'_> {
                 (of(Side::Left, &left[0])?, longest)
             }
         };
-        let most = (RANGES_OF_A_PARTITION * self.partitions).min(MOST_RANGES) as f64;
+        // The lengths of the outermost intervals say little about those of others.
+        let of_a_partition = match bounds.have_one_length() {
+            true => MOST_OF_A_PARTITION,
+            false => LEAST_OF_A_PARTITION,
+        };
+        let most = (of_a_partition * self.partitions).min(Ranges::MOST) as f64;
+        let least_count = (LEAST_OF_A_PARTITION * self.partitions).min(Ranges::MOST) as f64;
         let reach = greatest - least;
         let count = (reach / (LENGTHS_OF_A_RANGE * length)).min(most).floor();
-        let enough = count.is_finite() && count >= 2.0 * self.partitions as f64;
-        enough.then(|| Ranges {
+        let width = reach / count;
+        (count >= least_count && width.is_normal()).then_some(Ranges {
             least,
-            width: reach / count,
+            width,
             count: count as i64,
         })
     }

@@ -61,6 +61,10 @@ impl Files {
     /// The file with its footer; `None` if it cannot be read, which is for DataFusion's own scan to say.
     pub(crate) async fn open(&self, source: &Source, scanned: &ScannedFile) -> Option<ParquetFile> {
         let (file, version) = self.version(&scanned.file).await?;
+        // Ranges are those of the file that was planned.
+        if scanned.ranges.is_some() && file.object_meta.size != scanned.file.object_meta.size {
+            return None;
+        }
         let metadata = self.footer(source, &file).await.ok()?;
         let groups = 0..metadata.num_row_groups();
         let runs = match &scanned.ranges {
