@@ -11,7 +11,7 @@ use crate::cluster::Executors;
 use crate::data;
 use crate::queries::{JOINS, SLOW, TPCH};
 use crate::rows::{analyzed, assert_same, rows, set};
-use crate::workers::{BAND, idle, on_device, single_node};
+use crate::workers::{BAND, idle, joins_by_ranges, on_device, single_node};
 
 /// A client for small files.
 async fn session(executors: &Executors) -> SessionContext {
@@ -44,6 +44,7 @@ async fn all_queries_give_the_rows_of_a_single_node() {
         let given = given.unwrap_or_else(|error| panic!("{sql}\n{error}"));
         assert_same(sql, &expected, &given);
     }
+    joins_by_ranges(&context, &single).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

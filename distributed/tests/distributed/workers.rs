@@ -42,6 +42,21 @@ async fn all_queries_give_the_rows_of_a_single_node() {
         let given = given.unwrap_or_else(|error| panic!("{sql}\n{error}"));
         assert_same(sql, &expected, &given);
     }
+    joins_by_ranges(&context, &single).await;
+}
+
+/// Joins that are exchanged by ranges, as far as their conditions allow it.
+pub(crate) async fn joins_by_ranges(context: &SessionContext, single: &SessionContext) {
+    set(context, &[("bowtie.broadcast_rows", "0")]).await;
+    let plan = analyzed(context, BAND).await.unwrap();
+    assert!(plan.contains("bowtie_range"), "{plan}");
+    for sql in JOINS {
+        let expected = rows(single, sql).await.unwrap();
+        let given = tokio::time::timeout(Duration::from_secs(60), rows(context, sql)).await;
+        let given = given.unwrap_or_else(|_| panic!("{sql}\nhangs"));
+        let given = given.unwrap_or_else(|error| panic!("{sql}\n{error}"));
+        assert_same(sql, &expected, &given);
+    }
 }
 
 /// DataFusion alone, with bowtie's functions.
