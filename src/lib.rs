@@ -65,6 +65,7 @@ pub use options::{
 };
 #[cfg(feature = "codec")]
 pub use plan::codec::BowtieCodec;
+pub use plan::ranges::rule::ExchangeByRanges;
 pub use plan::stage::rule::BowtieStageRule;
 pub use report::explain::explain;
 pub use report::plan_report::{NodeReport, PlanReport, PlanSummary, Verdict};

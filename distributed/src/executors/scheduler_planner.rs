@@ -16,6 +16,7 @@ use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+use datafusion_bowtie::ExchangeByRanges;
 
 use crate::executors::task_border::{Border, TaskBorderExec};
 
@@ -33,9 +34,13 @@ impl QueryPlanner for SchedulerPlanner {
     ) -> Result<Plan> {
         let planner = DefaultPhysicalPlanner::default();
         let planned = planner.create_physical_plan(plan, session).await?;
-        let divisible = planned.transform_up(divisible)?;
-        match divisible.transformed {
-            true => EnsureRequirements::new().optimize(divisible.data, session.config_options()),
+        // Ballista's adaptive planner has optimizer rules of its own in place of the session's.
+        let config = session.config_options();
+        let by_ranges = ExchangeByRanges.optimize(Arc::clone(&planned), config)?;
+        let is_by_ranges = !Arc::ptr_eq(&planned, &by_ranges);
+        let divisible = by_ranges.transform_up(divisible)?;
+        match is_by_ranges || divisible.transformed {
+            true => EnsureRequirements::new().optimize(divisible.data, config),
             false => Ok(divisible.data),
         }
     }

@@ -29,9 +29,13 @@ const MOST_OF_A_PARTITION: usize = 16;
 /// Ranges have at least this many times the length of an interval, so that few rows are in two of them.
 const LENGTHS_OF_A_RANGE: f64 = 4.0;
 
-/// Divides joins of comparisons by ranges where both sides are long: a physical optimizer rule of a session whose plans others distribute.
-#[derive(Debug)]
-pub(crate) struct ExchangeByRanges;
+/// Makes range joins of two long sides joins of equal ranges, which engines can divide: a physical optimizer rule for a session whose plans
+/// others distribute, before exchanges are planned.
+///
+/// [`with_bowtie_coordinator`](crate::BowtieSessionExt::with_bowtie_coordinator) adds it. An engine that plans by rules of its own calls it
+/// itself. `bowtie.broadcast_rows` says which sides are long; with `bowtie.offload = 'off'` it does nothing.
+#[derive(Debug, Default)]
+pub struct ExchangeByRanges;
 
 impl ExchangeByRanges {
     pub(crate) const NAME: &'static str = "bowtie_ranges";
