@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["location", "locations", "option"]
+__all__ = ["absolute", "location", "locations", "option"]
 
 
 def location(path: str | os.PathLike[str]) -> str:
@@ -18,6 +18,13 @@ def location(path: str | os.PathLike[str]) -> str:
         message = f"a path is a str or an os.PathLike of str, not {type(text).__name__}"
         raise TypeError(message)
     return os.path.expanduser(text) if text.startswith("~") else text
+
+
+def absolute(location: str) -> str:
+    """A path that does not depend on the working directory; URLs as they are. A slash at the end stays: it means a directory."""
+    if "://" in location:
+        return location
+    return os.path.join(os.path.abspath(location), "") if location.endswith(("/", os.sep)) else os.path.abspath(location)
 
 
 def locations(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from datafusion_bowtie._locations import location, option
+from datafusion_bowtie._locations import absolute, location, option
 from datafusion_bowtie._optional import pandas, polars, pyarrow
 from datafusion_bowtie.explanation import PlanExplanation
 from datafusion_bowtie.profile import Profile
@@ -313,7 +313,8 @@ class DataFrame:
         single_file: bool | None,
     ) -> int:
         given = {name: option(value) for name, value in options.items() if value is not None}
-        return self._frame.write(location(path), data_format, given, list(partition_by), single_file)
+        # Executors of a cluster work in other directories.
+        return self._frame.write(absolute(location(path)), data_format, given, list(partition_by), single_file)
 
     def __reduce__(self) -> NoReturn:
         message = "a DataFrame is a query of this process's connection and cannot be pickled: send its rows, such as df.to_arrow()"

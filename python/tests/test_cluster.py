@@ -39,7 +39,8 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for name in ("one", "two"):
             ports = ["--port", str(free_port()), "--task-port", str(free_port())]
             executor = [PROGRAM, "executor", "--scheduler-host", "127.0.0.1", "--scheduler-port", port, "--slots", "2", *ports]
-            processes.append(subprocess.Popen([*executor, "--work-dir", str(folder / name)], env=environment, stdout=subprocess.DEVNULL))
+            command = [*executor, "--work-dir", str(folder / name)]
+            processes.append(subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, text=True))
         yield address
     finally:
         for process in processes:
@@ -99,7 +100,7 @@ def test_options(scheduler: str, spans: Path) -> None:
 
 def test_errors(scheduler: str) -> None:
     remote = bt.connect(scheduler)
-    with pytest.raises(bt.FileError, match="nowhere.parquet"):
+    with pytest.raises(bt.FileError, match=r"nowhere\.parquet"):
         remote.sql("SELECT * FROM 'nowhere.parquet'").fetchall()
     with pytest.raises(bt.PlanError, match="nowhere"):
         remote.sql("SELECT * FROM nowhere").fetchall()
@@ -109,5 +110,5 @@ def test_errors(scheduler: str) -> None:
 
 def test_nobody_listens(spans: Path) -> None:
     remote = bt.connect(f"df://127.0.0.1:{free_port()}")
-    with pytest.raises(bt.Error, match="127.0.0.1"):
+    with pytest.raises(bt.Error, match=r"127\.0\.0\.1"):
         remote.sql("SELECT count(*) FROM 'spans/*.parquet'").fetchall()
