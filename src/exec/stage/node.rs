@@ -4,7 +4,7 @@
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write as _};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use datafusion::common::Statistics;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -63,8 +63,8 @@ struct Run {
     collected: HashMap<usize, Arc<Collected>>,
     /// The rows of all partitions as one.
     rows: Option<SharedRows>,
-    /// The plan that executes all partitions.
-    of_all: Weak<Instance>,
+    /// The plan that executes all partitions, until each has begun: one may have ended before another one begins.
+    of_all: Option<Arc<Instance>>,
     instances: Instances,
 }
 
@@ -122,14 +122,13 @@ impl BowtieStageExec {
             }
             return instance.all_rows(context);
         }
-        let instance = match run.of_all.upgrade() {
+        let instance = match run.of_all.take() {
             Some(instance) => instance,
-            None => {
-                let instance = run.instances.add(fresh(&pipeline.executed)?);
-                run.of_all = Arc::downgrade(&instance);
-                instance
-            }
+            None => run.instances.add(fresh(&pipeline.executed)?),
         };
+        if run.begun.len() < self.partitions() {
+            run.of_all = Some(Arc::clone(&instance));
+        }
         let made = pipeline.executed.output_partitioning().partition_count();
         if made == self.partitions() {
             return instance.rows(partition, context);
