@@ -75,11 +75,18 @@ pub(super) const SKIPS: &[Entry] = &[
 ];
 
 /// Not run in plans that are cut at their exchanges.
-pub(super) const SKIPS_IN_STAGES: &[Entry] = &[entry(
-    "aggregate_memory_spill.slt",
-    "SELECT count(*), sum(total) FROM ( SELECT (v * 7) % 100000 AS k, sum(v) AS total FROM generate_series(1, 100000) AS t(v)",
-    "of a pool of 1 MB the uploads of four partitions leave their aggregation nothing",
-)];
+pub(super) const SKIPS_IN_STAGES: &[Entry] = &[
+    entry(
+        "aggregate_memory_spill.slt",
+        "SELECT count(*), sum(total) FROM ( SELECT (v * 7) % 100000 AS k, sum(v) AS total FROM generate_series(1, 100000) AS t(v)",
+        "of a pool of 1 MB the uploads of four partitions leave their aggregation nothing",
+    ),
+    entry(
+        "sort_merge_join_spill.slt",
+        "SELECT pr.k FROM probe pr WHERE EXISTS ( SELECT 1 FROM bitwise_wide wi WHERE pr.k = wi.k AND wi.v <= pr.x - 300 )",
+        "of a pool of 64 KB the uploads of several partitions get nothing",
+    ),
+];
 
 const FROM_A_MISSING_FILE: &str =
     "reads what another record would have made of a file that the published crate lacks";
