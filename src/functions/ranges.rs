@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, Int64Builder, ListBuilder};
+use arrow::array::{
+    Array, ArrayBuilder, ArrayRef, AsArray, Float64Array, Int64Array, Int64Builder, ListBuilder,
+};
 use arrow::compute::{binary, cast};
 use arrow::datatypes::{DataType, Field, Float64Type};
 use datafusion::common::utils::take_function_args;
@@ -170,6 +172,12 @@ impl ScalarUDFImpl for RangesOf {
         let numbers_of = |value: &ColumnarValue| numbers(&value.to_array(arguments.number_rows)?);
         let mut lists = ListBuilder::new(Int64Builder::new());
         for pair in numbers_of(one)?.iter().zip(&numbers_of(other)?) {
+            // Lists are addressed by 32 bits.
+            if ArrayBuilder::len(lists.values()) > i32::MAX as usize - Ranges::MOST {
+                return exec_err!(
+                    "a batch is in too many ranges: lower datafusion.execution.batch_size"
+                );
+            }
             if let (Some(one), Some(other)) = pair {
                 let (one, other) = (ranges.of(one), ranges.of(other));
                 for range in one.min(other)..=one.max(other) {

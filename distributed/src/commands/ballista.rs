@@ -80,7 +80,7 @@ pub(crate) struct Executor {
     /// The folder of shuffled rows, one for each executor.
     #[arg(long)]
     work_dir: PathBuf,
-    /// Partitions that run at once. Default: one per core.
+    /// The most partitions that run at the same time; by default one for each core.
     #[arg(long)]
     slots: Option<usize>,
     /// The most bytes of host memory for all tasks.

@@ -101,7 +101,14 @@ fn compared(source: &JoinSource, unmoved: Side) -> Result<Vec<(Expr, Comparison,
         (of_left, c.op, of_right)
     });
     let compared = compared.filter(|(of_left, _, of_right)| {
-        has_ranges(of_left, left.plan()) && has_ranges(of_right, right.plan())
+        // Numbers of values of other units would not compare as the values do.
+        let types = [
+            of_left.data_type(left.plan()),
+            of_right.data_type(right.plan()),
+        ];
+        matches!(&types, [Ok(one), Ok(other)] if one == other)
+            && has_ranges(of_left, left.plan())
+            && has_ranges(of_right, right.plan())
     });
     Ok(compared.collect())
 }

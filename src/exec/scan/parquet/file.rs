@@ -66,6 +66,11 @@ impl Files {
             return None;
         }
         let metadata = self.footer(source, &file).await.ok()?;
+        let has_columns = metadata.file_metadata().schema_descr().num_columns() > 0;
+        // Row groups begin where their first column does.
+        if scanned.ranges.is_some() && !has_columns {
+            return None;
+        }
         let groups = 0..metadata.num_row_groups();
         let runs = match &scanned.ranges {
             None => vec![groups],

@@ -19,7 +19,7 @@ use crate::support::session::set;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// The task `task` of `tasks` of a plan: every so many of the ranges to which its files are cut.
+/// A plan as one of `tasks` tasks has it: of the ranges to which its files are cut, every `tasks`-th one, beginning with number `task`.
 fn task_of(plan: Plan, task: usize, tasks: usize, ranges: u64) -> Plan {
     let cut = |node: Plan| {
         let Some(source) = node.downcast_ref::<DataSourceExec>() else {
