@@ -177,6 +177,11 @@ impl fmt::Display for ChunkRows {
 pub struct BroadcastRows(pub(crate) u64);
 
 impl BroadcastRows {
+    /// The number of rows.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+
     /// What is sent to all workers in a fraction of a second.
     pub const DEFAULT: Self = Self(4_000_000);
 

@@ -20,7 +20,7 @@ async fn tables() -> SessionContext {
 }
 
 /// Joins of each strategy, and what stands above them.
-const QUERIES: [&str; 16] = [
+const QUERIES: [&str; 17] = [
     "SELECT r.id, s.id FROM r JOIN s ON r.a = s.a",
     "SELECT r.id, s.id FROM r LEFT JOIN s ON r.a < s.a AND r.b > s.b",
     "SELECT r.id, s.id FROM r FULL JOIN s ON r.a * s.b > 40",
@@ -36,6 +36,7 @@ const QUERIES: [&str; 16] = [
     "SELECT * FROM (SELECT x.id, y.id AS j, row_number() OVER (PARTITION BY x.id ORDER BY array_jaccard(x.v, y.v) DESC, y.id) AS n FROM l x JOIN l y ON array_overlap(x.v, y.v) >= 1) AS ranked WHERE n <= 2",
     "SELECT * FROM bowtie_clusters('SELECT x.id, y.id FROM l x JOIN l y ON array_jaccard(x.v, y.v) >= 0.9')",
     "SELECT * FROM bowtie_clusters('SELECT id, a FROM r')",
+    "SELECT * FROM bowtie_clusters('SELECT r.id, s.a FROM r JOIN s ON r.a = s.a')",
     "SELECT id FROM r UNION SELECT id FROM s",
 ];
 
@@ -106,6 +107,10 @@ async fn what_cannot_be_decoded_says_so() {
         error.contains("there is no option bowtie.offroad"),
         "{error}"
     );
+    let nothing = "SELECT count(*) FROM r GROUP BY GROUPING SETS (())";
+    let plan = plan_of(&ctx, nothing).await.unwrap();
+    let error = encoded(&plan).unwrap_err().to_string();
+    assert!(error.contains("GROUPING SETS without a key"), "{error}");
 }
 
 #[tokio::test]

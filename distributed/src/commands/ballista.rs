@@ -6,17 +6,13 @@ use std::sync::Arc;
 
 use ballista::prelude::SessionConfigExt;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
-use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::config::SchedulerConfig;
-use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service_with_listener};
+use ballista_scheduler::scheduler_process::start_grpc_service_with_listener;
 use clap::Args;
 use datafusion::prelude::SessionConfig;
 use datafusion_bowtie::BowtieOptions;
 use datafusion_bowtie_distributed::client::connect_with;
-use datafusion_bowtie_distributed::executors::{
-    end_jobs_of_lost_executors, executor, scheduler_with,
-};
-use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
+use datafusion_bowtie_distributed::executors::{executor, scheduler_with, start_scheduler};
 use tokio::net::TcpListener;
 
 use crate::commands::statements::Statements;
@@ -45,13 +41,7 @@ impl Scheduler {
         config.executor_timeout_seconds = self.executor_timeout;
         config.expire_dead_executor_interval_seconds = (self.executor_timeout / 6).clamp(1, 15);
         config.no_executors_grace_period_seconds = self.executor_timeout;
-        let cluster = BallistaCluster::new_from_config(&config).await?;
-        let scheduler = create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(
-            cluster.clone(),
-            Arc::new(config),
-        )
-        .await?;
-        tokio::spawn(end_jobs_of_lost_executors(cluster, scheduler.clone()));
+        let scheduler = start_scheduler(config).await?;
         println!("listening on df://{address}");
         start_grpc_service_with_listener(listener, scheduler).await?;
         Ok(())

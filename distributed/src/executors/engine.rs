@@ -20,6 +20,7 @@ use datafusion::prelude::SessionConfig;
 use datafusion_bowtie::{BowtieOptions, BowtieStageRule};
 use tokio::sync::watch;
 
+use crate::executors::place::Place;
 use crate::executors::stoppable::{StoppableExec, StoppableStage};
 use crate::executors::task_border::TaskBorderExec;
 use crate::options::options_over;
@@ -30,14 +31,16 @@ pub(super) struct BowtieEngine {
     rule: BowtieStageRule,
     /// The executor's own options.
     own: BowtieOptions,
+    place: Place,
     inner: DefaultExecutionEngine,
 }
 
 impl BowtieEngine {
-    pub(super) fn new(own: BowtieOptions, inner: DefaultExecutionEngine) -> Self {
+    pub(super) fn new(own: BowtieOptions, place: Place, inner: DefaultExecutionEngine) -> Self {
         Self {
             rule: BowtieStageRule::default(),
             own,
+            place,
             inner,
         }
     }
@@ -98,6 +101,7 @@ impl ExecutionEngine for BowtieEngine {
             stop,
             failure,
             nodes,
+            place: self.place.clone(),
         }))
     }
 }

@@ -7,6 +7,7 @@
 mod connections;
 mod engine;
 mod lost;
+mod place;
 mod scheduler_planner;
 mod stoppable;
 mod task_border;
@@ -30,7 +31,8 @@ use datafusion_proto::physical_plan::{ComposedPhysicalExtensionCodec, PhysicalEx
 
 use crate::executors::connections::Connections;
 use crate::executors::engine::BowtieEngine;
-pub use crate::executors::lost::end_jobs_of_lost_executors;
+pub use crate::executors::lost::{Scheduler, start_scheduler};
+use crate::executors::place::Place;
 use crate::executors::scheduler_planner::SchedulerPlanner;
 use crate::executors::task_border::TaskBorderCodec;
 
@@ -63,7 +65,7 @@ fn codec() -> Arc<dyn PhysicalExtensionCodec> {
     ]))
 }
 
-/// A scheduler for clients and executors with bowtie, with all other settings as they are: `scheduler_process::start_server` starts it.
+/// A scheduler for clients and executors with bowtie, with all other settings as they are: [`start_scheduler`] starts it.
 pub fn scheduler(config: SchedulerConfig) -> SchedulerConfig {
     scheduler_with(config, Default::default())
 }
@@ -89,6 +91,7 @@ pub fn executor(
     own: BowtieOptions,
 ) -> Result<ExecutorProcessConfig> {
     let functions = BallistaFunctionRegistry::from(&session(configuration(), Default::default())?);
+    let place = Place::of(&config);
     let inner = match config.client_ttl {
         0 => DefaultExecutionEngine::new(),
         seconds => {
@@ -99,6 +102,6 @@ pub fn executor(
     config.override_config_producer = Some(Arc::new(configuration));
     config.override_function_registry = Some(Arc::new(functions));
     config.override_physical_codec = Some(codec());
-    config.override_execution_engine = Some(Arc::new(BowtieEngine::new(own, inner)));
+    config.override_execution_engine = Some(Arc::new(BowtieEngine::new(own, place, inner)));
     Ok(config)
 }

@@ -21,6 +21,8 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, future, stream};
 use tokio::sync::watch;
 
+use crate::executors::place::Place;
+
 type Plan = Arc<dyn ExecutionPlan>;
 
 /// The engine's own stage, above a [`StoppableExec`].
@@ -31,6 +33,7 @@ pub(super) struct StoppableStage {
     pub(super) failure: Option<Arc<DataFusionError>>,
     /// How many nodes of the stage have metrics, on the scheduler too.
     pub(super) nodes: usize,
+    pub(super) place: Place,
 }
 
 struct StopOnDrop<'a>(&'a watch::Sender<bool>);
@@ -71,7 +74,7 @@ impl QueryStageExecutor for StoppableStage {
         let metrics = self.inner.collect_plan_metrics();
         // With those of other nodes than it knows of the scheduler would not take note of the task's end.
         match metrics.len() == self.nodes {
-            true => metrics,
+            true => metrics.iter().map(|node| self.place.named(node)).collect(),
             false => vec![],
         }
     }

@@ -21,7 +21,7 @@ use tonic::transport::{Channel, Endpoint};
 use url::Url;
 
 /// Connections to workers, which notice that a worker's machine is gone.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Channels(Arc<Mutex<HashMap<Url, Channel>>>);
 
 impl Channels {

@@ -5,6 +5,7 @@
 //! ```
 
 mod channels;
+mod gpus;
 mod tasks;
 mod whole_plans;
 
@@ -25,6 +26,7 @@ use url::Url;
 
 use crate::options::options_over;
 use crate::workers::channels::Channels;
+use crate::workers::gpus::Gpus;
 use crate::workers::tasks::{JoinsOnAllWorkers, Workers, task_on_worker};
 use crate::workers::whole_plans::WholePlans;
 
@@ -36,13 +38,14 @@ const OPTION: &str = "x-datafusion-distributed-config-bowtie.";
 /// `into_worker_server()` makes a service for tonic of it.
 pub fn worker(runtime: Arc<RuntimeEnv>, own: BowtieOptions) -> Worker {
     let (rule, channels) = (Arc::new(BowtieStageRule::default()), Channels::default());
+    let version = gpus::version(&own);
     let build = move |query: WorkerQueryContext| {
         let session = session(query, &own, &rule, &channels);
         async move { session }
     };
     Worker::from_session_builder(build)
         .with_runtime_env(runtime)
-        .with_version(env!("CARGO_PKG_VERSION"))
+        .with_version(version)
 }
 
 /// The session of a worker's task.
@@ -84,17 +87,23 @@ fn options_of(headers: &HeaderMap, own: &BowtieOptions) -> Result<BowtieOptions>
 ///
 /// Stages need a worker for each task: the workers that are given, at their addresses `http://host:port`. Queries that the engine does not
 /// divide run in this process, on its own devices: `own` are its options, unless the session sets others. What the session sets reaches all
-/// workers.
+/// workers. Where these all have a GPU, sides of equi-joins of up to `bowtie.broadcast_rows` rows are sent to all of them, unless the session sets
+/// `datafusion.optimizer.hash_join_single_partition_threshold` or `…_rows`.
 pub fn coordinator(
     session: SessionStateBuilder,
     workers: Vec<Url>,
     own: BowtieOptions,
 ) -> SessionStateBuilder {
+    let channels = Channels::default();
     let mut session = session.with_bowtie_coordinator().with_distributed_planner();
     let planner = session.query_planner().take();
     *session.query_planner() = planner.map(|inner| {
-        let rule = BowtieStageRule::default();
-        Arc::new(WholePlans { inner, rule, own }) as Arc<dyn QueryPlanner + Send + Sync>
+        Arc::new(WholePlans {
+            inner,
+            rule: BowtieStageRule::default(),
+            own,
+            gpus: Gpus::new(workers.clone(), channels.clone()),
+        }) as Arc<dyn QueryPlanner + Send + Sync>
     });
     let config = session.config().get_or_insert_default();
     let set = config.options().extensions.get::<BowtieOptions>();
@@ -102,7 +111,7 @@ pub fn coordinator(
     session
         .with_distributed_option_extension(set)
         .with_distributed_worker_resolver(Workers(workers))
-        .with_distributed_channel_resolver(Channels::default())
+        .with_distributed_channel_resolver(channels)
         .with_distributed_desired_task_count_handler(JoinsOnAllWorkers)
         .with_distributed_route_tasks_handler(task_on_worker)
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::error::Result;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
+use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
 use datafusion_distributed::{
     DesiredTaskCountEvent, DesiredTaskCountEventResponse, DesiredTaskCountHandler, RouteTasksEvent,
     RouteTasksEventResponse, WorkerResolver, get_distributed_worker_resolver,
@@ -22,8 +22,11 @@ impl WorkerResolver for Workers {
     }
 }
 
-/// Joins without an equality have a task on each worker, however small their inputs are: each reads the whole build side, and its share of
-/// the probe side, or its share of the ranges of both. The engine counts tasks by the bytes of files.
+/// Pairs of rows from which a join by equal keys and a filter is worth a task on each worker: fewer take less time than tasks do.
+const MANY_PAIRS: usize = 1 << 32;
+
+/// Joins of many pairs have a task on each worker, however small their inputs are: the engine counts tasks by the bytes of files. Where there is
+/// no equality, each task reads the whole build side, and its share of the probe side, or its share of the ranges of both.
 pub(super) struct JoinsOnAllWorkers;
 
 #[async_trait]
@@ -33,7 +36,8 @@ impl DesiredTaskCountHandler for JoinsOnAllWorkers {
         event: DesiredTaskCountEvent<'_>,
     ) -> Option<Result<DesiredTaskCountEventResponse>> {
         let plan = event.plan;
-        if !plan.is::<NestedLoopJoinExec>() && !plan.is::<CrossJoinExec>() && !is_by_ranges(plan) {
+        let of_all_pairs = plan.is::<NestedLoopJoinExec>() || plan.is::<CrossJoinExec>();
+        if !of_all_pairs && !is_by_ranges(plan) && !filters_many_pairs(plan) {
             return None;
         }
         let workers = get_distributed_worker_resolver(event.session_config);
@@ -49,6 +53,28 @@ fn is_by_ranges(plan: &Arc<dyn ExecutionPlan>) -> bool {
     keys.any(|(left, _)| {
         let column = left.downcast_ref::<Column>();
         column.is_some_and(|column| column.name() == "bowtie_range")
+    })
+}
+
+/// Whether a join tests a filter on the pairs of equal keys, and may have many of them.
+fn filters_many_pairs(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let join = plan.downcast_ref::<HashJoinExec>();
+    let Some(join) = join.filter(|join| join.filter().is_some()) else {
+        return false;
+    };
+    let sides = rows(join.left()).zip(rows(join.right()));
+    sides.is_some_and(|(left, right)| left.saturating_mul(right) >= MANY_PAIRS)
+}
+
+/// The rows of a node, where statistics tell. The engine's nodes have none of their own, and as many as their input.
+fn rows(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+    let known = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new());
+    let known = known
+        .ok()
+        .and_then(|known| known.num_rows.get_value().copied());
+    known.or_else(|| match plan.children()[..] {
+        [input] => rows(input),
+        _ => None,
     })
 }
 
@@ -70,4 +96,60 @@ pub(super) fn task_on_worker(
     Some(Ok(RouteTasksEventResponse::new(
         of_tasks.cloned().collect(),
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::common::stats::Precision;
+    use datafusion::common::{ColumnStatistics, JoinSide, JoinType, NullEquality, Statistics};
+    use datafusion::logical_expr::Operator;
+    use datafusion::physical_expr::expressions::BinaryExpr;
+    use datafusion::physical_plan::joins::PartitionMode;
+    use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
+    use datafusion::physical_plan::test::exec::StatisticsExec;
+
+    use super::*;
+
+    /// A join by equal keys of two sides of `rows` rows.
+    fn join(rows: usize, filtered: bool) -> Arc<dyn ExecutionPlan> {
+        let schema = Schema::new(vec![Field::new("k", DataType::Int64, false)]);
+        let side = || {
+            let statistics = Statistics {
+                num_rows: Precision::Inexact(rows),
+                total_byte_size: Precision::Absent,
+                column_statistics: vec![ColumnStatistics::new_unknown()],
+            };
+            Arc::new(StatisticsExec::new(statistics, schema.clone())) as Arc<dyn ExecutionPlan>
+        };
+        let column = |name: &str, index| Arc::new(Column::new(name, index)) as _;
+        let pair = ["a", "b"].map(|name| Field::new(name, DataType::Int64, false));
+        let less = BinaryExpr::new(column("a", 0), Operator::Lt, column("b", 1));
+        let indices = [JoinSide::Left, JoinSide::Right];
+        let indices = indices.map(|side| ColumnIndex { index: 0, side }).to_vec();
+        let filter = JoinFilter::new(
+            Arc::new(less),
+            indices,
+            Arc::new(Schema::new(pair.to_vec())),
+        );
+        let join = HashJoinExec::try_new(
+            side(),
+            side(),
+            vec![(column("k", 0), column("k", 0))],
+            filtered.then_some(filter),
+            &JoinType::Inner,
+            None,
+            PartitionMode::Partitioned,
+            NullEquality::NullEqualsNothing,
+            false,
+        );
+        Arc::new(join.unwrap())
+    }
+
+    #[test]
+    fn joins_that_filter_many_pairs() {
+        assert!(filters_many_pairs(&join(1 << 16, true)));
+        assert!(!filters_many_pairs(&join((1 << 16) - 1, true)));
+        assert!(!filters_many_pairs(&join(1 << 20, false)));
+    }
 }

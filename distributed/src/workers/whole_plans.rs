@@ -1,4 +1,4 @@
-//! [`WholePlans`]: queries that the engine does not divide run in the coordinator's process, on its devices.
+//! [`WholePlans`]: plans for the devices of the workers, and for those of the coordinator's process where the engine does not divide a query.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::config::ExtensionOptions;
 use datafusion::error::Result;
+use datafusion::execution::SessionState;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -16,6 +17,7 @@ use datafusion_bowtie::{BowtieOptions, BowtieStageRule};
 use datafusion_distributed::DistributedExec;
 
 use crate::options::options_over;
+use crate::workers::gpus::{Gpus, with_broadcasts};
 
 /// Plans as `inner` does, and offloads what stays whole: queries of one worker, of few bytes, and of tables that only this process has.
 #[derive(Debug)]
@@ -24,6 +26,21 @@ pub(super) struct WholePlans {
     pub(super) rule: BowtieStageRule,
     /// The options of this process, unless the session sets others.
     pub(super) own: BowtieOptions,
+    pub(super) gpus: Gpus,
+}
+
+impl WholePlans {
+    /// The session with options for the devices of the workers.
+    async fn for_workers(&self, session: &dyn Session) -> Option<SessionState> {
+        let state = session.as_any().downcast_ref::<SessionState>()?;
+        let options = with_broadcasts(state.config_options())?;
+        if !self.gpus.are_everywhere().await {
+            return None;
+        }
+        let mut state = state.clone();
+        *state.config_mut().options_mut() = options;
+        Some(state)
+    }
 }
 
 #[async_trait]
@@ -33,6 +50,11 @@ impl QueryPlanner for WholePlans {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let for_workers = self.for_workers(session).await;
+        let session = match &for_workers {
+            Some(state) => state as &dyn Session,
+            None => session,
+        };
         let plan = self.inner.create_physical_plan(plan, session).await?;
         match plan.exists(|node| Ok(node.is::<DistributedExec>()))? {
             true => Ok(plan),

@@ -89,6 +89,8 @@ pub(crate) struct Executors {
     _scheduler: Process,
     /// Of the scheduler.
     pub(crate) url: String,
+    /// Of the executors.
+    pub(crate) ports: Vec<String>,
 }
 
 impl Executors {
@@ -105,10 +107,12 @@ impl Executors {
         let mut scheduler = Process::start(&scheduler, &[]);
         let url = scheduler.address();
         let port = url.rsplit(':').next().unwrap().to_string();
+        let mut of_executors = vec![];
         let processes = variables.iter().enumerate().map(|(i, variables)| {
             // Ports that were free a moment ago: the engine cannot say which one it has taken.
             let free = || TcpListener::bind("127.0.0.1:0").unwrap();
             let ports = [free(), free()].map(|free| free.local_addr().unwrap().port().to_string());
+            of_executors.push(ports[0].clone());
             let work_dir = folder.join(format!("executor-{i}"));
             let arguments = [
                 "executor",
@@ -133,6 +137,7 @@ impl Executors {
             processes: processes.collect(),
             _scheduler: scheduler,
             url,
+            ports: of_executors,
         }
     }
 }

@@ -31,7 +31,8 @@ async fn session(workers: Vec<Url>) -> SessionContext {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_queries_give_the_rows_of_a_single_node() {
     let folder = data::write();
-    let workers = Workers::start(&[&[], &[], &[]]);
+    // One of them has no GPU, whatever the others have.
+    let workers = Workers::start(&[&[], &[("BOWTIE_DEVICE", "host")], &[]]);
     let context = session(workers.urls.clone()).await;
     data::register(&context, folder.path()).await.unwrap();
     let single = single_node();
@@ -43,6 +44,15 @@ async fn all_queries_give_the_rows_of_a_single_node() {
         assert_same(sql, &expected, &given);
     }
     joins_by_ranges(&context, &single).await;
+    // Both sides of equi-joins are exchanged.
+    let short = "datafusion.optimizer.hash_join_single_partition_threshold";
+    set(&context, &[(short, "0"), (&format!("{short}_rows"), "0")]).await;
+    for sql in TPCH {
+        let expected = rows(&single, sql).await.unwrap();
+        let given = rows(&context, sql).await;
+        let given = given.unwrap_or_else(|error| panic!("{sql}\n{error}"));
+        assert_same(sql, &expected, &given);
+    }
 }
 
 /// Joins that are exchanged by ranges, as far as their conditions allow it.

@@ -144,6 +144,15 @@ impl Table {
         }
     }
 
+    /// About how many distinct values a column of text has, where files tell.
+    pub(crate) fn distinct_values(&self, column: usize) -> Option<f64> {
+        match self {
+            Self::Memory(_) => None,
+            #[cfg(feature = "parquet")]
+            Self::Parquet(table) => table.distinct_values(column),
+        }
+    }
+
     /// Its files as EXPLAIN shows them.
     pub(crate) fn files(&self) -> Option<String> {
         match self {

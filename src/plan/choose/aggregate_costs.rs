@@ -9,6 +9,7 @@ use crate::exec::partition::grace_join::Oversized;
 use crate::exec::scan::table::Table;
 use crate::plan::choose::cardinality::{columns_of, columns_of_fused, is_text};
 use crate::plan::choose::cost::{Flow, Work};
+use crate::plan::choose::distinct::values_of;
 use crate::plan::choose::gain::Gain;
 use crate::plan::choose::node_costs::{MANY_ROWS, NodeCosts};
 use crate::plan::choose::placement::{Alternative, NodeCost, Transfer};
@@ -84,6 +85,18 @@ impl NodeCosts<'_> {
         of.is_some_and(|of| groups < of).then(|| groups.min(rows))
     }
 
+    /// The number of groups of keys each of which has few values, as far as statistics and files tell.
+    fn few_groups(&self, source: &GroupSource<'_>, rows: f64) -> Option<f64> {
+        let (keys, below) = (source.bottom.group_expr(), source.bottom.input());
+        if !keys.is_single() {
+            return None;
+        }
+        let values = keys.expr().iter();
+        let values = values.map(|(key, _)| values_of(below, self.cardinalities.0, key));
+        let groups: f64 = values.product::<Option<f64>>()?;
+        (groups < rows / ROWS_OF_A_GROUP).then(|| groups.max(1.0))
+    }
+
     pub(crate) fn aggregate(
         &mut self,
         id: NodeId,
@@ -106,6 +119,7 @@ impl NodeCosts<'_> {
             return self.other(node, &[input]);
         };
         let known = self.known_groups(node, &source, rows);
+        let known = known.or_else(|| self.few_groups(&source, rows));
         let groups = known.unwrap_or((rows / ROWS_OF_A_GROUP).max(1.0));
         let aggregates = source.bottom.aggr_expr().len();
         let mut alternatives = vec![];

@@ -1,9 +1,11 @@
-//! [`are_few`]: whether expressions that are evaluated by the distinct values of columns are likely to gain from that.
+//! How many distinct values columns have: [`values_of`], and [`are_few`]: whether expressions that are evaluated by them are likely to gain from that.
 
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::exec::scan::table::Table;
@@ -17,6 +19,21 @@ const ROWS_OF_A_VALUE: usize = 8;
 
 /// Text of a greater mean length is a message or an address more often than the name of something.
 const LONG_TEXT: u64 = 48;
+
+/// About how many values `key` has at most, an expression over the rows of `plan`, where statistics or the encoding of files tell.
+pub(crate) fn values_of(
+    plan: &Arc<dyn ExecutionPlan>,
+    statistics: &StatisticsCache,
+    key: &Arc<dyn PhysicalExpr>,
+) -> Option<f64> {
+    let column = key.downcast_ref::<Column>()?.index();
+    let known = statistics.statistics(plan);
+    let counted = known.column_statistics.get(column).and_then(count);
+    counted.map(|values| values as f64).or_else(|| {
+        let (table, column) = source(plan, column)?;
+        table.distinct_values(column)
+    })
+}
 
 /// Whether each column of `plan` that `expressions` read by distinct values is likely to have few.
 pub(crate) fn are_few(

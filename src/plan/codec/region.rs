@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use datafusion::common::config::{ConfigOptions, ExtensionOptions};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{exec_datafusion_err, exec_err};
+use datafusion::common::{exec_datafusion_err, exec_err, not_impl_err};
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
 use datafusion::physical_optimizer::limit_pushdown::LimitPushdown;
 use datafusion::physical_optimizer::projection_pushdown::ProjectionPushdown;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
@@ -74,7 +75,12 @@ pub(super) fn encoded(
             .iter()
             .position(|open| open.as_ref().is_some_and(uploaded));
         let Some(number) = number else {
-            return Ok(Transformed::no(node));
+            // The plan below clusters was offloaded by itself, and its rows do not leave the device any more.
+            let download = node.downcast_ref::<BowtieDownloadExec>();
+            let below = download.and_then(BowtieDownloadExec::of);
+            let below = below.filter(|below| below.limit.is_none());
+            let below = below.map(|below| Arc::clone(&below.node));
+            return Ok(below.map_or_else(|| Transformed::no(node), Transformed::yes));
         };
         open[number] = None;
         let known = statistics.statistics(&node);
@@ -82,6 +88,11 @@ pub(super) fn encoded(
         Ok(Transformed::new(input, true, TreeNodeRecursion::Jump))
     });
     let nodes = without_snapshots(nodes.data()?)?;
+    if nodes.exists(|node| Ok(groups_by_nothing(node)))? {
+        return not_impl_err!(
+            "bowtie: GROUPING SETS without a key cannot be sent: DataFusion's message of an aggregation has no form of them; leave the GROUP BY out"
+        );
+    }
     if open.iter().any(Option::is_some) {
         return exec_err!("bowtie: a node cannot be sent: an input of it is not known");
     }
@@ -102,6 +113,13 @@ pub(super) fn encoded(
     };
     message.add(&nodes, &codec, converter)?;
     Ok(message)
+}
+
+/// Whether a node has grouping sets of no expression at all.
+fn groups_by_nothing(node: &Plan) -> bool {
+    let aggregate = node.downcast_ref::<AggregateExec>();
+    let keys = aggregate.map(AggregateExec::group_expr);
+    keys.is_some_and(|keys| keys.has_grouping_set() && keys.expr().is_empty())
 }
 
 pub(super) fn decoded(

@@ -8,6 +8,7 @@ mod choose;
 mod devices_function;
 mod explain_function;
 mod nodes;
+mod partitions;
 mod profile;
 mod rule;
 #[cfg(feature = "tracing")]

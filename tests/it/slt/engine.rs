@@ -18,6 +18,7 @@ use datafusion_sqllogictest::{
 use sqllogictest::DBOutput;
 
 use super::tpch_data;
+use crate::support::codec;
 use crate::support::session::Rule;
 
 /// What the executed plans were like.
@@ -176,6 +177,7 @@ impl sqllogictest::AsyncDB for Engine {
         if is_left {
             self.note_reasons(&sql).await?;
         }
+        let plan = codec::as_executed(&self.context, plan)?;
         let schema = plan.schema();
         let stream = execute_stream(plan, task)?;
         let types = convert_schema_to_types(stream.schema().fields());

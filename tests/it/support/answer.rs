@@ -49,12 +49,7 @@ pub(crate) fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
 /// The answer under the options as they are.
 pub(crate) async fn answer(ctx: &SessionContext, sql: &str) -> Result<Answer> {
     let plan = plan_of(ctx, sql).await?;
-    let text = shown(&plan);
-    let is_of_one_machine = text.contains("Bowtie") && !text.contains("Stage");
-    match codec::is_wanted() && is_of_one_machine {
-        true => answer_of(ctx, codec::sent(ctx, &plan)?).await,
-        false => answer_of(ctx, plan).await,
-    }
+    answer_of(ctx, codec::as_executed(ctx, plan)?).await
 }
 
 async fn answer_of(ctx: &SessionContext, plan: Arc<dyn ExecutionPlan>) -> Result<Answer> {

@@ -11,11 +11,6 @@ use datafusion_proto::protobuf::PhysicalPlanNode;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// Whether all queries of sessions with `with_bowtie` are sent before they run: BOWTIE_TEST_CODEC is set.
-pub(crate) fn is_wanted() -> bool {
-    std::env::var_os("BOWTIE_TEST_CODEC").is_some()
-}
-
 /// The bytes of a plan.
 pub(crate) fn encoded(plan: &Plan) -> Result<Vec<u8>> {
     let codec = BowtieCodec::default();
@@ -35,6 +30,37 @@ pub(crate) fn decoded(ctx: &SessionContext, bytes: &[u8]) -> Result<Plan> {
 /// A plan as it arrives.
 pub(crate) fn sent(ctx: &SessionContext, plan: &Plan) -> Result<Plan> {
     decoded(ctx, &encoded(plan)?)
+}
+
+/// What DataFusion's own messages cannot say, as errors name it.
+const NOT_SENT: [&str; 4] = [
+    // Computed apart from the plan that reads it.
+    "ScalarSubqueryExpr can only be deserialized",
+    // Nodes without a message, such as those of recursive queries.
+    "bowtie's codec has no form of",
+    "GROUPING SETS without a key",
+    // A table in memory whose projection drops a column by which its rows are ordered.
+    "is not found in the original schema of the MemorySourceConfig",
+];
+
+/// A plan as it is executed. If BOWTIE_TEST_CODEC is set, plans of sessions with `with_bowtie` are sent before, unless DataFusion has no message for a
+/// part of them.
+pub(crate) fn as_executed(ctx: &SessionContext, plan: Plan) -> Result<Plan> {
+    let text = displayable(plan.as_ref()).indent(false).to_string();
+    let is_of_one_machine = text.contains("Bowtie") && !text.contains("Stage");
+    if std::env::var_os("BOWTIE_TEST_CODEC").is_none() || !is_of_one_machine {
+        return Ok(plan);
+    }
+    match sent(ctx, &plan) {
+        Err(error)
+            if NOT_SENT
+                .iter()
+                .any(|known| error.to_string().contains(known)) =>
+        {
+            Ok(plan)
+        }
+        sent => sent,
+    }
 }
 
 /// Checks that a plan arrives with the same nodes.

@@ -23,7 +23,7 @@ const SHOWN_FILES: usize = 3;
 /// Bytes of text that a byte of a file may hold, and of other values, where nothing is known of them.
 const EXPANSION: u64 = 3;
 /// Bytes of the length of a value of text in a file, without a dictionary.
-const LENGTH_BYTES: usize = 4;
+const LENGTH_BYTES: f64 = 4.0;
 
 /// A scan of Parquet files.
 #[derive(Debug)]
@@ -160,15 +160,26 @@ impl ParquetTable {
     /// Whether the values of a column of text repeat, as the statistics of the files tell: with their codes in a dictionary they take fewer bytes
     /// than their lengths do without one. Files with another encoding of text (of differences) may look the same, which costs time at most.
     pub(crate) fn repeats(&self, column: usize) -> bool {
+        let bytes = self.bytes_of_a_value(column);
+        bytes.is_some_and(|bytes| bytes < LENGTH_BYTES)
+    }
+
+    /// About how many distinct values a column of text has, if they [repeat](Self::repeats): as many as codes of so many bits can tell apart.
+    /// Codes that come in runs take fewer bits, so there may be more.
+    pub(crate) fn distinct_values(&self, column: usize) -> Option<f64> {
+        let bytes = self.bytes_of_a_value(column)?;
+        (bytes < LENGTH_BYTES).then(|| (8.0 * bytes).exp2())
+    }
+
+    /// Bytes of a value of a column of text in the files, before they are compressed.
+    fn bytes_of_a_value(&self, column: usize) -> Option<f64> {
         let statistics = &self.source.statistics;
-        let known = statistics.column_statistics.get(column);
-        let (Some(known), Some(rows)) = (known, statistics.num_rows.get_value()) else {
-            return false;
-        };
+        let known = statistics.column_statistics.get(column)?;
+        let rows = *statistics.num_rows.get_value()?;
         let nulls = known.null_count.get_value().copied().unwrap_or(0);
         let values = rows.saturating_sub(nulls);
-        let bytes = known.byte_size.get_value();
-        is_text(&self.schema, column) && bytes.is_some_and(|bytes| *bytes < LENGTH_BYTES * values)
+        let bytes = *known.byte_size.get_value()?;
+        (is_text(&self.schema, column) && values > 0).then(|| bytes as f64 / values as f64)
     }
 
     /// Its first files, and the number of the others.
@@ -252,5 +263,11 @@ mod tests {
         let table = ParquetTable::of(&plan).unwrap();
         let repeats = (0..4).map(|column| table.repeats(column));
         assert_eq!(repeats.collect::<Vec<_>>(), [false, true, false, true]);
+        let values = (0..4).map(|column| table.distinct_values(column));
+        let [None, Some(few), None, Some(many)] = values.collect::<Vec<_>>()[..] else {
+            panic!("two columns repeat");
+        };
+        assert!((2.0..=8.0).contains(&few), "{few}");
+        assert!((5_000.0..=50_000.0).contains(&many), "{many}");
     }
 }
