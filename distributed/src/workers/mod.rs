@@ -27,7 +27,7 @@ use url::Url;
 use crate::options::options_over;
 use crate::workers::channels::Channels;
 use crate::workers::gpus::Gpus;
-use crate::workers::tasks::{JoinsOnAllWorkers, Workers, task_on_worker};
+use crate::workers::tasks::{TaskCounts, Workers, task_on_worker};
 use crate::workers::whole_plans::WholePlans;
 
 /// What datafusion-distributed puts before the name of an option in a request's headers.
@@ -112,6 +112,6 @@ pub fn coordinator(
         .with_distributed_option_extension(set)
         .with_distributed_worker_resolver(Workers(workers))
         .with_distributed_channel_resolver(channels)
-        .with_distributed_desired_task_count_handler(JoinsOnAllWorkers)
+        .with_distributed_desired_task_count_handler(TaskCounts)
         .with_distributed_route_tasks_handler(task_on_worker)
 }

@@ -4,9 +4,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::error::Result;
+use datafusion::physical_expr::Distribution;
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
-use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{
+    ExecutionPlan, ExecutionPlanProperties, StatisticsArgs, StatisticsContext,
+};
 use datafusion_distributed::{
     DesiredTaskCountEvent, DesiredTaskCountEventResponse, DesiredTaskCountHandler, RouteTasksEvent,
     RouteTasksEventResponse, WorkerResolver, get_distributed_worker_resolver,
@@ -25,17 +30,22 @@ impl WorkerResolver for Workers {
 /// Pairs of rows from which a join by equal keys and a filter is worth a task on each worker: fewer take less time than tasks do.
 const MANY_PAIRS: usize = 1 << 32;
 
-/// Joins of many pairs have a task on each worker, however small their inputs are: the engine counts tasks by the bytes of files. Where there is
-/// no equality, each task reads the whole build side, and its share of the probe side, or its share of the ranges of both.
-pub(super) struct JoinsOnAllWorkers;
+/// How many tasks a node's stage has, where the engine, which counts tasks by the bytes of files, does not say so well.
+///
+/// Joins of many pairs have a task on each worker, however small their inputs are. Where there is no equality, each task reads the whole build side, and
+/// its share of the probe side, or its share of the ranges of both.
+pub(super) struct TaskCounts;
 
 #[async_trait]
-impl DesiredTaskCountHandler for JoinsOnAllWorkers {
+impl DesiredTaskCountHandler for TaskCounts {
     async fn handle(
         &self,
         event: DesiredTaskCountEvent<'_>,
     ) -> Option<Result<DesiredTaskCountEventResponse>> {
         let plan = event.plan;
+        if needs_whole_inputs(plan) {
+            return Some(Ok(DesiredTaskCountEventResponse::maximum(1)));
+        }
         let of_all_pairs = plan.is::<NestedLoopJoinExec>() || plan.is::<CrossJoinExec>();
         if !of_all_pairs && !is_by_ranges(plan) && !filters_many_pairs(plan) {
             return None;
@@ -44,6 +54,21 @@ impl DesiredTaskCountHandler for JoinsOnAllWorkers {
         let urls = workers.and_then(|workers| workers.get_urls());
         Some(urls.map(|urls| DesiredTaskCountEventResponse::desired(urls.len())))
     }
+}
+
+/// Whether a node must see all rows of an input, or all with equal keys, and does because the input has one partition: DataFusion exchanges nothing
+/// then, and the engine would divide the files below among tasks, each of which misses rows of the others. Above a merge of partitions there is one
+/// task anyway.
+fn needs_whole_inputs(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let required = plan.input_distribution_requirements();
+    plan.children().into_iter().enumerate().any(|(i, input)| {
+        let required = required.child_distribution(i);
+        let is_required =
+            required.is_some_and(|d| !matches!(d, Distribution::UnspecifiedDistribution));
+        let is_merged =
+            input.is::<CoalescePartitionsExec>() || input.is::<SortPreservingMergeExec>();
+        is_required && !is_merged && input.output_partitioning().partition_count() == 1
+    })
 }
 
 /// Whether a join was one of comparisons, and is one of equal ranges.

@@ -1,6 +1,6 @@
 //! Ballista: a scheduler and three executors.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use datafusion::prelude::SessionContext;
 use datafusion_bowtie::BowtieOptions;
@@ -90,20 +90,10 @@ async fn an_executor_that_is_killed_ends_its_jobs() {
     let mut executors = Executors::start(folder.path(), &[&[], &[], &[]]);
     let context = session(&executors).await;
     data::register(&context, folder.path()).await.unwrap();
-    let sql = |third: f64| {
-        format!(
-            "SELECT count(*) FROM points a, points b, points c WHERE a.w * b.w + c.w > 9 AND c.id < {third:.0}"
-        )
-    };
-    // As many rows as take four seconds on this machine.
-    rows(&context, &sql(4.0)).await.unwrap();
-    let begun = Instant::now();
-    rows(&context, &sql(4.0)).await.unwrap();
-    let sql = sql((4.0 * 4.0 / begun.elapsed().as_secs_f64()).clamp(8.0, 6000.0));
-    let expected = rows(&context, &sql).await.unwrap();
+    let expected = rows(&context, BAND).await.unwrap();
     let query = {
-        let (context, sql) = (context.clone(), sql.clone());
-        tokio::spawn(async move { rows(&context, &sql).await })
+        let context = context.clone();
+        tokio::spawn(async move { rows(&context, SLOW).await })
     };
     tokio::time::sleep(Duration::from_millis(700)).await;
     assert!(!query.is_finished());
@@ -113,7 +103,7 @@ async fn an_executor_that_is_killed_ends_its_jobs() {
     let error = ended.expect("it ends").unwrap().unwrap_err().to_string();
     assert!(error.contains("ancelled"), "{error}");
     // The others serve on.
-    assert_same(&sql, &expected, &rows(&context, &sql).await.unwrap());
+    assert_same(BAND, &expected, &rows(&context, BAND).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -27,7 +27,7 @@ pub(crate) const TPCH: [&str; 22] = [
 ];
 
 /// Theta, band, interval and set joins of all types, as rows and aggregated.
-pub(crate) const JOINS: [&str; 17] = [
+pub(crate) const JOINS: [&str; 20] = [
     // Inequalities.
     "SELECT p.id, s.id AS j FROM points p JOIN spans s ON p.at < s.start AND p.id > s.stop",
     "SELECT p.k, count(*), sum(s.id) FROM points p JOIN spans s ON p.at < s.start GROUP BY p.k",
@@ -50,6 +50,10 @@ pub(crate) const JOINS: [&str; 17] = [
     "SELECT a.id, b.id AS j FROM tags a JOIN tags b ON array_has_all(a.t, b.t)",
     "SELECT a.id, b.id AS j, array_overlap(a.t, b.t) AS n FROM tags a JOIN tags b ON array_overlap(a.t, b.t) >= 3",
     "SELECT count(*), max(array_jaccard(a.t, b.t)) FROM tags a JOIN tags b ON array_jaccard(a.t, b.t) >= 0.6 AND a.id < b.id",
+    // Below the join what must see all rows of a file, or all with equal keys.
+    "SELECT count(*), sum(s.most) FROM points p JOIN (SELECT k, max(stop) AS most FROM spans GROUP BY k) s ON p.at > s.most - 9000",
+    "SELECT p.id, p.n FROM (SELECT id, at, row_number() OVER (PARTITION BY k ORDER BY id) AS n FROM points) p JOIN (SELECT min(start) + 90 AS least FROM spans) s ON p.at < s.least",
+    "SELECT count(*), sum(a.w), sum(b.id) FROM (SELECT p.at, p.w FROM points p JOIN spans s ON p.id = s.id) a JOIN points b ON a.at > b.at",
 ];
 
 /// Slow enough to be interrupted: most of its pairs match.
