@@ -5,8 +5,9 @@
 
 `--bin` has `bowtie-cluster` and `bowtie-sql`, which makes the data that is not there. Each worker is pinned to cores of its own, and has a GPU of its
 own where there are as many; workers that share a GPU share its memory. Every query runs `--repeat` times after a first time, in one session.
-Writes a line for each query to `--out`: engine, workers, offload, query, rows, seconds of the first run and of the fastest later one, and whether the rows
-are those of the first engine that ran it, with numbers of six digits. Needs Python 3.8 or newer, Linux, and nothing else.
+Writes a line for each query to `--out`: scale factor, engine, workers, offload, query, rows, seconds of the first run and of the fastest later one, and whether
+the rows are those of the first engine that ran it, with numbers of six digits. DataFusion alone tests every pair of the theta and set joins: leave these
+out of runs with offload `off`. Needs Python 3.8 or newer, Linux, and nothing else.
 """
 
 import argparse
@@ -193,6 +194,7 @@ class Bench:
         self.write(engine, workers, offload, name, count, f"{seconds[0]:.3f}", f"{min(seconds[1:]):.3f}", same)
 
     def write(self, *row):
+        row = (f"{self.arguments.scale:g}", *row)
         self.writer.writerow(row)
         self.out.flush()
         print(*row, sep=",", flush=True)
