@@ -111,6 +111,10 @@ async fn what_cannot_be_decoded_says_so() {
     let plan = plan_of(&ctx, nothing).await.unwrap();
     let error = encoded(&plan).unwrap_err().to_string();
     assert!(error.contains("GROUPING SETS without a key"), "{error}");
+    let half = "SELECT g, max(arrow_cast(1.5, 'Float16')) FROM r GROUP BY g";
+    let plan = plan_of(&ctx, half).await.unwrap();
+    let error = encoded(&plan).unwrap_err().to_string();
+    assert!(error.contains("a literal of the type Float16"), "{error}");
 }
 
 #[tokio::test]

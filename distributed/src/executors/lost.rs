@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use ballista_core::JobId;
 use ballista_core::error::Result;
 use ballista_core::serde::protobuf::ExecutorHeartbeat;
+use ballista_core::serde::protobuf::job_status::Status;
 use ballista_core::serde::scheduler::{ExecutorData, ExecutorMetadata};
 use ballista_scheduler::cluster::{
     BallistaCluster, BoundTask, ClusterState, ClusterStateEventStream, ExecutorSlot, JobState,
@@ -59,12 +60,15 @@ impl LostExecutors {
         let Some(scheduler) = self.scheduler.get() else {
             return;
         };
-        let mut running = self.jobs.get_all_jobs().await.unwrap_or_default();
-        // The former has those that have ended, too.
-        for ended in self.jobs.get_jobs().await.unwrap_or_default() {
-            running.remove(&ended);
-        }
-        for job in running {
+        for job in self.jobs.get_all_jobs().await.unwrap_or_default() {
+            let status = self.jobs.get_job_status(&job).await.ok().flatten();
+            // One that is planned yet has no tasks.
+            if !matches!(
+                status.and_then(|status| status.status),
+                Some(Status::Running(_))
+            ) {
+                continue;
+            }
             log::error!("executor {executor} is lost: job {job} is cancelled");
             if let Err(error) = scheduler.cancel_job(job.clone()).await {
                 log::error!("job {job} could not be cancelled: {error}");
@@ -120,7 +124,10 @@ impl ClusterState for LostExecutors {
     }
 
     async fn remove_executor(&self, executor: &str) -> Result<()> {
-        self.cancel_jobs(executor).await;
+        // It may be removed twice.
+        if self.inner.get_executor_metadata(executor).await.is_ok() {
+            self.cancel_jobs(executor).await;
+        }
         self.inner.remove_executor(executor).await
     }
 

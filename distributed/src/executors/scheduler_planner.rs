@@ -1,7 +1,8 @@
 //! [`SchedulerPlanner`]: DataFusion's planner, for joins that Ballista divides among several tasks.
 //!
 //! Each task of a join without an equality reads one side whole, the left one, and a part of the other. Rows of the left side that have no match in one
-//! task may have one in another, so no task may give them out as unmatched. Ballista looks after that for hash joins alone.
+//! task may have one in another, so no task may give them out as unmatched. Ballista looks after that for hash joins alone. And where a side is limited or
+//! numbered, each task would make other rows of it.
 
 use std::sync::Arc;
 
@@ -11,10 +12,16 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::{JoinType, LogicalPlan};
+use datafusion::physical_expr::Partitioning;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
-use datafusion::physical_plan::joins::NestedLoopJoinExec;
-use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
+use datafusion::physical_plan::limit::GlobalLimitExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::{
+    ExecutionPlan, ExecutionPlanProperties, replace_children_if_necessary,
+};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion_bowtie::ExchangeByRanges;
 
@@ -34,6 +41,8 @@ impl QueryPlanner for SchedulerPlanner {
     ) -> Result<Plan> {
         let planner = DefaultPhysicalPlanner::default();
         let planned = planner.create_physical_plan(plan, session).await?;
+        let limits = planned.transform_up(without_largest_limit)?;
+        let planned = limits.data;
         // Ballista's adaptive planner has optimizer rules of its own in place of the session's.
         let config = session.config_options();
         let by_ranges = ExchangeByRanges.optimize(Arc::clone(&planned), config)?;
@@ -50,6 +59,18 @@ impl QueryPlanner for SchedulerPlanner {
 /// preserved, there is one task.
 fn divisible(node: Plan) -> Result<Transformed<Plan>> {
     use JoinType::*;
+    let is_join =
+        node.is::<NestedLoopJoinExec>() || node.is::<CrossJoinExec>() || node.is::<HashJoinExec>();
+    if is_join {
+        let known: Vec<Plan> = node.children().into_iter().map(Arc::clone).collect();
+        let sides: Vec<Plan> = known.iter().map(made_once).collect();
+        let mut pairs = known.iter().zip(&sides);
+        if pairs.any(|(known, side)| !Arc::ptr_eq(known, side)) {
+            let joined = replace_children_if_necessary(node, sides)?;
+            let divided = divisible(joined)?;
+            return Ok(Transformed::yes(divided.data));
+        }
+    }
     let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() else {
         return Ok(Transformed::no(node));
     };
@@ -75,4 +96,50 @@ fn divisible(node: Plan) -> Result<Transformed<Plan>> {
             Ok(Transformed::yes(join.swap_inputs()?))
         }
     }
+}
+
+/// An `OFFSET` without a limit: that of the plan that arrived is the largest number, which DataFusion's message of a merge would cut off.
+fn without_largest_limit(node: Plan) -> Result<Transformed<Plan>> {
+    let is_largest = node.fetch().is_some_and(|rows| rows >= i64::MAX as usize);
+    let limited = node.downcast_ref::<GlobalLimitExec>();
+    let without: Option<Plan> = match limited {
+        _ if !is_largest => None,
+        Some(limit) => {
+            let input = Arc::clone(limit.input());
+            Some(Arc::new(GlobalLimitExec::new(input, limit.skip(), None)))
+        }
+        None => node.with_fetch(None),
+    };
+    Ok(without.map_or_else(|| Transformed::no(node), Transformed::yes))
+}
+
+/// A side of a join that is made once, if the tasks that execute it would make other rows of it: some of several partitions, or numbered as they
+/// come. What is exchanged by hash is there once.
+fn made_once(side: &Plan) -> Plan {
+    match side.downcast_ref::<RepartitionExec>() {
+        // The exchange of a side of a hash join may be left out when its rows are counted.
+        Some(exchange) if differs_among_tasks(exchange.input()) => {
+            TaskBorderExec::above(Arc::clone(exchange.input()), Border::MadeOnce)
+        }
+        None if differs_among_tasks(side) => {
+            TaskBorderExec::above(Arc::clone(side), Border::MadeOnce)
+        }
+        _ => Arc::clone(side),
+    }
+}
+
+fn differs_among_tasks(side: &Plan) -> bool {
+    if side.is::<TaskBorderExec>() {
+        return false;
+    }
+    let exchange = side.downcast_ref::<RepartitionExec>();
+    if exchange.is_some_and(|exchange| matches!(exchange.partitioning(), Partitioning::Hash(..))) {
+        return false;
+    }
+    let is_limited = side.fetch().is_some() || side.is::<GlobalLimitExec>();
+    let is_numbered = side.is::<WindowAggExec>() || side.is::<BoundedWindowAggExec>();
+    let is_one = side.output_partitioning().partition_count() == 1;
+    let inputs = side.children();
+    let of_all = is_one && !inputs.is_empty() && (is_limited || is_numbered);
+    of_all || inputs.into_iter().any(differs_among_tasks)
 }

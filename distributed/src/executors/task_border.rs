@@ -7,10 +7,10 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{Statistics, exec_err, internal_err, not_impl_err};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::Distribution;
+use datafusion::physical_expr::{Distribution, Partitioning};
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PhysicalExpr,
-    PlanProperties, StatisticsArgs,
+    DisplayAs, DisplayFormatType, EmptyRecordBatchStream, ExecutionPlan,
+    InputDistributionRequirements, PhysicalExpr, PlanProperties, StatisticsArgs,
 };
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 
@@ -23,6 +23,8 @@ pub(super) enum Border {
     KeepsSide,
     /// One task reads all of it.
     OneTask,
+    /// One task makes its rows, and others read them: it has a second partition, which is empty, so that they are exchanged.
+    MadeOnce,
 }
 
 /// The rows of its input. It is there while a query is planned, and in what is sent.
@@ -30,19 +32,31 @@ pub(super) enum Border {
 pub(super) struct TaskBorderExec {
     input: Plan,
     border: Border,
+    properties: Arc<PlanProperties>,
 }
 
 impl TaskBorderExec {
     pub(super) fn above(input: Plan, border: Border) -> Plan {
-        Arc::new(Self { input, border })
+        let mut properties = Arc::clone(input.properties());
+        if border == Border::MadeOnce {
+            let two = Partitioning::UnknownPartitioning(2);
+            properties = Arc::new(PlanProperties::clone(&properties).with_partitioning(two));
+        }
+        Arc::new(Self {
+            input,
+            border,
+            properties,
+        })
     }
 
-    /// A stage without borders.
+    /// A stage without borders that say something to the scheduler alone.
     pub(super) fn removed(stage: Plan) -> Result<Plan> {
         let remove = |node: Plan| {
             Ok(match node.downcast_ref::<Self>() {
-                Some(border) => Transformed::yes(Arc::clone(&border.input)),
-                None => Transformed::no(node),
+                Some(border) if border.border != Border::MadeOnce => {
+                    Transformed::yes(Arc::clone(&border.input))
+                }
+                _ => Transformed::no(node),
             })
         };
         stage.transform_up(remove).data()
@@ -61,7 +75,7 @@ impl ExecutionPlan for TaskBorderExec {
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
+        &self.properties
     }
 
     fn children(&self) -> Vec<&Plan> {
@@ -71,7 +85,7 @@ impl ExecutionPlan for TaskBorderExec {
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
         InputDistributionRequirements::new(vec![match self.border {
             Border::KeepsSide => Distribution::UnspecifiedDistribution,
-            Border::OneTask => Distribution::SinglePartition,
+            Border::OneTask | Border::MadeOnce => Distribution::SinglePartition,
         }])
     }
 
@@ -102,7 +116,10 @@ impl ExecutionPlan for TaskBorderExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        self.input.execute(partition, context)
+        match self.border == Border::MadeOnce && partition > 0 {
+            true => Ok(Box::pin(EmptyRecordBatchStream::new(self.schema()))),
+            false => self.input.execute(partition, context),
+        }
     }
 
     fn statistics_from_inputs(
@@ -134,6 +151,7 @@ impl PhysicalExtensionCodec for TaskBorderCodec {
         buffer.push(match border.border {
             Border::KeepsSide => 0,
             Border::OneTask => 1,
+            Border::MadeOnce => 2,
         });
         Ok(())
     }
@@ -148,6 +166,7 @@ impl PhysicalExtensionCodec for TaskBorderCodec {
         let border = match buffer.strip_prefix(MESSAGE) {
             Some([0]) => Border::KeepsSide,
             Some([1]) => Border::OneTask,
+            Some([2]) => Border::MadeOnce,
             _ => {
                 return exec_err!(
                     "a node of a stage that arrived is not known: run the same version of datafusion-bowtie-distributed on all machines"

@@ -1,7 +1,7 @@
 //! Which workers have a GPU, and what plans for these look like: they say so behind their version.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use datafusion::config::{ConfigOptions, OptimizerOptions};
 use datafusion_bowtie::{BowtieOptions, DeviceChoice, Offload, devices};
@@ -17,6 +17,9 @@ const GPU: &str = "+gpu";
 
 /// How long the coordinator waits for a worker's version.
 const ANSWER: Duration = Duration::from_secs(2);
+
+/// How long it is believed.
+const KNOWN: Duration = Duration::from_secs(60);
 
 /// The bytes of a row that is sent to all workers, where DataFusion counts bytes.
 const ROW_BYTES: usize = 64;
@@ -40,7 +43,8 @@ pub(super) fn version(own: &BowtieOptions) -> String {
 pub(super) struct Gpus {
     workers: Vec<Url>,
     channels: Channels,
-    known: Mutex<HashMap<Url, bool>>,
+    /// Until when it is known whether a worker has one. One that has not answered has none.
+    known: Mutex<HashMap<Url, (bool, Instant)>>,
 }
 
 impl Gpus {
@@ -52,33 +56,41 @@ impl Gpus {
         }
     }
 
-    /// Whether all workers have one. Those that have not answered are asked again for each query.
+    /// Whether all workers have one.
     pub(super) async fn are_everywhere(&self) -> bool {
-        let answers = self.workers.iter().map(|worker| self.is_on(worker));
-        !self.workers.is_empty() && join_all(answers).await.into_iter().all(|on| on)
+        let mut unknown = vec![];
+        for worker in &self.workers {
+            match self.known(worker) {
+                Some(false) => return false,
+                Some(true) => (),
+                None => unknown.push(self.asked(worker)),
+            }
+        }
+        !self.workers.is_empty() && join_all(unknown).await.into_iter().all(|on| on)
     }
 
-    async fn is_on(&self, worker: &Url) -> bool {
+    fn known(&self, worker: &Url) -> Option<bool> {
         let known = self.known.lock().get(worker).copied();
-        if let Some(known) = known {
-            return known;
-        }
+        let known = known.filter(|(_, until)| Instant::now() < *until);
+        known.map(|(has_gpu, _)| has_gpu)
+    }
+
+    async fn asked(&self, worker: &Url) -> bool {
         let asked = async {
             let mut client = self.channels.get_worker_client_for_url(worker).await?;
             client.get_worker_info(GetWorkerInfoRequest {}).await
         };
-        let Ok(Ok(answer)) = tokio::time::timeout(ANSWER, asked).await else {
-            return false;
-        };
-        let has_gpu = answer.version.ends_with(GPU);
-        self.known.lock().insert(worker.clone(), has_gpu);
+        let answer = tokio::time::timeout(ANSWER, asked).await;
+        let has_gpu = matches!(&answer, Ok(Ok(answer)) if answer.version.ends_with(GPU));
+        let until = Instant::now() + KNOWN;
+        self.known.lock().insert(worker.clone(), (has_gpu, until));
         has_gpu
     }
 }
 
-/// The options of a query whose plan is for GPUs: sides of equi-joins of up to `bowtie.broadcast_rows` rows are sent to all workers. These index
-/// them in no time, while the rows of the other side stay where they are, in columns that the GPU may have. Where cores join, exchanging both
-/// sides costs less. `None` if the session says otherwise.
+/// The options of a query whose plan is for GPUs: sides of equi-joins of up to `bowtie.broadcast_rows` rows, or their bytes where DataFusion knows
+/// these, are sent to all workers. These index them in no time, while the rows of the other side stay where they are, in columns that the GPU may
+/// have. Where cores join, exchanging both sides costs less. `None` if the session has other limits than DataFusion's.
 pub(super) fn with_broadcasts(options: &ConfigOptions) -> Option<ConfigOptions> {
     let bowtie = options.extensions.get::<BowtieOptions>()?;
     let (default, set) = (OptimizerOptions::default(), &options.optimizer);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::error::Result;
-use datafusion::physical_expr::Distribution;
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{Distribution, Partitioning};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
@@ -27,7 +27,8 @@ impl WorkerResolver for Workers {
     }
 }
 
-/// Pairs of rows from which a join by equal keys and a filter is worth a task on each worker: fewer take less time than tasks do.
+/// Pairs of rows, with equal keys or not, from which a join by equal keys and a filter is worth a task on each worker: how many of them have equal keys
+/// is known of few files, and fewer take less time than tasks do.
 const MANY_PAIRS: usize = 1 << 32;
 
 /// How many tasks a node's stage has, where the engine, which counts tasks by the bytes of files, does not say so well.
@@ -43,7 +44,7 @@ impl DesiredTaskCountHandler for TaskCounts {
         event: DesiredTaskCountEvent<'_>,
     ) -> Option<Result<DesiredTaskCountEventResponse>> {
         let plan = event.plan;
-        if needs_whole_inputs(plan) {
+        if needs_whole_inputs(plan) || is_limited(plan) || has_places(plan) {
             return Some(Ok(DesiredTaskCountEventResponse::maximum(1)));
         }
         let of_all_pairs = plan.is::<NestedLoopJoinExec>() || plan.is::<CrossJoinExec>();
@@ -69,6 +70,21 @@ fn needs_whole_inputs(plan: &Arc<dyn ExecutionPlan>) -> bool {
             input.is::<CoalescePartitionsExec>() || input.is::<SortPreservingMergeExec>();
         is_required && !is_merged && input.output_partitioning().partition_count() == 1
     })
+}
+
+/// Whether a node gives out a limited number of rows in all: each of several tasks would give out as many.
+fn is_limited(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.fetch().is_some() && plan.output_partitioning().partition_count() == 1
+}
+
+/// Whether a scan says by their values in which partition its rows are. The engine deals out files anew.
+fn has_places(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let known = plan.output_partitioning();
+    let is_dealt_out = matches!(
+        known,
+        Partitioning::UnknownPartitioning(_) | Partitioning::RoundRobinBatch(_)
+    );
+    plan.children().is_empty() && !is_dealt_out
 }
 
 /// Whether a join was one of comparisons, and is one of equal ranges.

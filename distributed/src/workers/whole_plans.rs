@@ -50,20 +50,23 @@ impl QueryPlanner for WholePlans {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let for_workers = self.for_workers(session).await;
-        let session = match &for_workers {
-            Some(state) => state as &dyn Session,
-            None => session,
-        };
-        let plan = self.inner.create_physical_plan(plan, session).await?;
-        match plan.exists(|node| Ok(node.is::<DistributedExec>()))? {
-            true => Ok(plan),
-            false => {
-                let config = with_own_options(session.config_options(), &self.own)?;
-                self.rule.optimize(plan, &config)
+        if let Some(for_workers) = self.for_workers(session).await {
+            let planned = self.inner.create_physical_plan(plan, &for_workers).await?;
+            if is_divided(&planned)? {
+                return Ok(planned);
             }
         }
+        let planned = self.inner.create_physical_plan(plan, session).await?;
+        if is_divided(&planned)? {
+            return Ok(planned);
+        }
+        let config = with_own_options(session.config_options(), &self.own)?;
+        self.rule.optimize(planned, &config)
     }
+}
+
+fn is_divided(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    plan.exists(|node| Ok(node.is::<DistributedExec>()))
 }
 
 fn with_own_options(config: &ConfigOptions, own: &BowtieOptions) -> Result<ConfigOptions> {

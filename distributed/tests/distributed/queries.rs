@@ -27,7 +27,7 @@ pub(crate) const TPCH: [&str; 22] = [
 ];
 
 /// Theta, band, interval and set joins of all types, as rows and aggregated.
-pub(crate) const JOINS: [&str; 20] = [
+pub(crate) const JOINS: [&str; 28] = [
     // Inequalities.
     "SELECT p.id, s.id AS j FROM points p JOIN spans s ON p.at < s.start AND p.id > s.stop",
     "SELECT p.k, count(*), sum(s.id) FROM points p JOIN spans s ON p.at < s.start GROUP BY p.k",
@@ -54,6 +54,15 @@ pub(crate) const JOINS: [&str; 20] = [
     "SELECT count(*), sum(s.most) FROM points p JOIN (SELECT k, max(stop) AS most FROM spans GROUP BY k) s ON p.at > s.most - 9000",
     "SELECT p.id, p.n FROM (SELECT id, at, row_number() OVER (PARTITION BY k ORDER BY id) AS n FROM points) p JOIN (SELECT min(start) + 90 AS least FROM spans) s ON p.at < s.least",
     "SELECT count(*), sum(a.w), sum(b.id) FROM (SELECT p.at, p.w FROM points p JOIN spans s ON p.id = s.id) a JOIN points b ON a.at > b.at",
+    // Limits below a join, on either side.
+    "SELECT count(*) FROM (SELECT 1 FROM points LIMIT 100) p CROSS JOIN spans s",
+    "SELECT count(*) FROM spans s CROSS JOIN (SELECT 1 FROM points LIMIT 100) p",
+    "SELECT count(*) FROM (SELECT 1 FROM points WHERE id > 70 LIMIT 90) p CROSS JOIN (SELECT 1 FROM points WHERE w > 3 LIMIT 200) s",
+    "SELECT count(DISTINCT s.id) FROM (SELECT id FROM spans LIMIT 10) s JOIN points p ON p.id > s.id - 9000",
+    "SELECT count(DISTINCT s.id) FROM (SELECT id FROM spans LIMIT 10) s JOIN points p ON p.id % 1 = s.id % 1",
+    "SELECT count(DISTINCT s.id) FROM points p JOIN (SELECT id FROM spans LIMIT 10) s ON p.id % 1 = s.id % 1",
+    "SELECT count(DISTINCT s.id) FROM (SELECT id FROM spans OFFSET 4990) s JOIN points p ON p.id > s.id - 9000",
+    "SELECT count(DISTINCT s.id * 10000 + s.n) FROM (SELECT id, row_number() OVER () AS n FROM spans) s JOIN points p ON p.id > s.id - 9000 AND p.id < 900",
 ];
 
 /// Slow enough to be interrupted: most of its pairs match.

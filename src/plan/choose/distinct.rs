@@ -20,7 +20,7 @@ const ROWS_OF_A_VALUE: usize = 8;
 /// Text of a greater mean length is a message or an address more often than the name of something.
 const LONG_TEXT: u64 = 48;
 
-/// About how many values `key` has at most, an expression over the rows of `plan`, where statistics or the encoding of files tell.
+/// About how many values `key` has, an expression over the rows of `plan`, where statistics or the encoding of files tell.
 pub(crate) fn values_of(
     plan: &Arc<dyn ExecutionPlan>,
     statistics: &StatisticsCache,

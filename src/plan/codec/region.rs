@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use datafusion::common::config::{ConfigOptions, ExtensionOptions};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{exec_datafusion_err, exec_err, not_impl_err};
+use datafusion::common::{ScalarValue, exec_datafusion_err, exec_err, not_impl_err};
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
+use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
 use datafusion::physical_optimizer::limit_pushdown::LimitPushdown;
@@ -70,17 +71,17 @@ pub(super) fn encoded(
     let mut open: Vec<Option<&(Plan, Plan)>> = uploads.iter().map(Some).collect();
     let statistics = StatisticsCache::default();
     let nodes = Arc::clone(&of.node).transform_down(|node| {
+        let (node, is_below) = without_download(node);
         let uploaded = |upload: &&(Plan, Plan)| Arc::ptr_eq(&upload.0, &node);
         let number = open
             .iter()
             .position(|open| open.as_ref().is_some_and(uploaded));
         let Some(number) = number else {
-            // The plan below clusters was offloaded by itself, and its rows do not leave the device any more.
-            let download = node.downcast_ref::<BowtieDownloadExec>();
-            let below = download.and_then(BowtieDownloadExec::of);
-            let below = below.filter(|below| below.limit.is_none());
-            let below = below.map(|below| Arc::clone(&below.node));
-            return Ok(below.map_or_else(|| Transformed::no(node), Transformed::yes));
+            return Ok(Transformed::new(
+                node,
+                is_below,
+                TreeNodeRecursion::Continue,
+            ));
         };
         open[number] = None;
         let known = statistics.statistics(&node);
@@ -90,7 +91,12 @@ pub(super) fn encoded(
     let nodes = without_snapshots(nodes.data()?)?;
     if nodes.exists(|node| Ok(groups_by_nothing(node)))? {
         return not_impl_err!(
-            "bowtie: GROUPING SETS without a key cannot be sent: DataFusion's message of an aggregation has no form of them; leave the GROUP BY out"
+            "bowtie: GROUPING SETS without a key cannot be sent: DataFusion's message of an aggregation has no form of them"
+        );
+    }
+    if nodes.exists(has_half_literal)? {
+        return not_impl_err!(
+            "bowtie: a literal of the type Float16 cannot be sent: DataFusion's message of it has another type; cast a Float32 literal instead"
         );
     }
     if open.iter().any(Option::is_some) {
@@ -113,6 +119,30 @@ pub(super) fn encoded(
     };
     message.add(&nodes, &codec, converter)?;
     Ok(message)
+}
+
+/// What a download of another region stands for: the plan below clusters was offloaded by itself, and its rows do not leave the device any more.
+fn without_download(node: Plan) -> (Plan, bool) {
+    let download = node.downcast_ref::<BowtieDownloadExec>();
+    let below = download.and_then(BowtieDownloadExec::of);
+    let below = below.filter(|below| below.limit.is_none());
+    match below.map(|below| Arc::clone(&below.node)) {
+        Some(below) => (without_download(below).0, true),
+        None => (node, false),
+    }
+}
+
+/// Whether an expression of a node has a literal of the type Float16.
+fn has_half_literal(node: &Plan) -> Result<bool> {
+    let mut found = false;
+    node.apply_expressions(&mut |expr| {
+        found |= expr.exists(|expr| {
+            let literal = expr.downcast_ref::<Literal>();
+            Ok(literal.is_some_and(|l| matches!(l.value(), ScalarValue::Float16(_))))
+        })?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
 }
 
 /// Whether a node has grouping sets of no expression at all.

@@ -33,22 +33,27 @@ pub(crate) fn sent(ctx: &SessionContext, plan: &Plan) -> Result<Plan> {
 }
 
 /// What DataFusion's own messages cannot say, as errors name it.
-const NOT_SENT: [&str; 4] = [
+const NOT_SENT: [&str; 5] = [
     // Computed apart from the plan that reads it.
     "ScalarSubqueryExpr can only be deserialized",
     // Nodes without a message, such as those of recursive queries.
     "bowtie's codec has no form of",
     "GROUPING SETS without a key",
+    "a literal of the type Float16",
     // A table in memory whose projection drops a column by which its rows are ordered.
     "is not found in the original schema of the MemorySourceConfig",
 ];
+
+/// Nodes that arrive as others: those of generated rows without the columns that nobody reads, those of asynchronous functions without their names.
+const NOT_AS_SENT: [&str; 2] = ["LazyMemoryExec", "AsyncFuncExec"];
 
 /// A plan as it is executed. If BOWTIE_TEST_CODEC is set, plans of sessions with `with_bowtie` are sent before, unless DataFusion has no message for a
 /// part of them.
 pub(crate) fn as_executed(ctx: &SessionContext, plan: Plan) -> Result<Plan> {
     let text = displayable(plan.as_ref()).indent(false).to_string();
     let is_of_one_machine = text.contains("Bowtie") && !text.contains("Stage");
-    if std::env::var_os("BOWTIE_TEST_CODEC").is_none() || !is_of_one_machine {
+    let arrives = !NOT_AS_SENT.iter().any(|node| text.contains(node));
+    if std::env::var_os("BOWTIE_TEST_CODEC").is_none() || !is_of_one_machine || !arrives {
         return Ok(plan);
     }
     match sent(ctx, &plan) {

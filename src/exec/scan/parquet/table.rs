@@ -24,6 +24,8 @@ const SHOWN_FILES: usize = 3;
 const EXPANSION: u64 = 3;
 /// Bytes of the length of a value of text in a file, without a dictionary.
 const LENGTH_BYTES: f64 = 4.0;
+/// Bytes of a value's code where few values come in runs: half a bit.
+const LEAST_CODE_BYTES: f64 = 1.0 / 16.0;
 
 /// A scan of Parquet files.
 #[derive(Debug)]
@@ -164,11 +166,13 @@ impl ParquetTable {
         bytes.is_some_and(|bytes| bytes < LENGTH_BYTES)
     }
 
-    /// About how many distinct values a column of text has, if they [repeat](Self::repeats): as many as codes of so many bits can tell apart.
-    /// Codes that come in runs take fewer bits, so there may be more.
+    /// About how many distinct values a column of text has, if they [repeat](Self::repeats): as many as codes of so many bits can tell apart. Nothing is
+    /// known where the codes come in long runs, each of which takes a few bytes.
     pub(crate) fn distinct_values(&self, column: usize) -> Option<f64> {
         let bytes = self.bytes_of_a_value(column)?;
-        (bytes < LENGTH_BYTES).then(|| (8.0 * bytes).exp2())
+        (LEAST_CODE_BYTES..LENGTH_BYTES)
+            .contains(&bytes)
+            .then(|| (8.0 * bytes).exp2())
     }
 
     /// Bytes of a value of a column of text in the files, before they are compressed.
