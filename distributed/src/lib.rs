@@ -3,7 +3,7 @@
 //! | engine | here |
 //! |---|---|
 //! | [datafusion-distributed](https://docs.rs/datafusion-distributed) | [`workers::worker`], [`workers::coordinator`] |
-//! | [Ballista](https://docs.rs/ballista) | [`executors::executor`], [`executors::scheduler`], [`client::connect`] |
+//! | [Ballista](https://docs.rs/ballista) | [`executors::executor`], [`executors::scheduler`], [`executors::start_scheduler`], [`client::connect`] |
 //!
 //! Each is a function for a program of your own. The binary `bowtie-cluster` starts each of them with one command.
 //!

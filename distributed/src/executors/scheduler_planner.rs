@@ -15,7 +15,7 @@ use datafusion::logical_expr::{JoinType, LogicalPlan};
 use datafusion::physical_expr::Partitioning;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
-use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
+use datafusion::physical_plan::joins::{CrossJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
@@ -56,20 +56,18 @@ impl QueryPlanner for SchedulerPlanner {
 }
 
 /// A join whose tasks give the right rows together. Its preserved side becomes the right one, which is divided, and stays that; where both are
-/// preserved, there is one task.
+/// preserved, or tasks would make other rows of the left one, there is one task.
 fn divisible(node: Plan) -> Result<Transformed<Plan>> {
     use JoinType::*;
-    let is_join =
-        node.is::<NestedLoopJoinExec>() || node.is::<CrossJoinExec>() || node.is::<HashJoinExec>();
-    if is_join {
-        let known: Vec<Plan> = node.children().into_iter().map(Arc::clone).collect();
-        let sides: Vec<Plan> = known.iter().map(made_once).collect();
-        let mut pairs = known.iter().zip(&sides);
-        if pairs.any(|(known, side)| !Arc::ptr_eq(known, side)) {
-            let joined = replace_children_if_necessary(node, sides)?;
-            let divided = divisible(joined)?;
-            return Ok(Transformed::yes(divided.data));
-        }
+    let tests_all_pairs = node.is::<NestedLoopJoinExec>() || node.is::<CrossJoinExec>();
+    if let ([left, right], true) = (&node.children()[..], tests_all_pairs)
+        && differs_among_tasks(left)
+    {
+        let right = TaskBorderExec::above(Arc::clone(right), Border::OneTask);
+        let sides = vec![Arc::clone(left), right];
+        return Ok(Transformed::yes(replace_children_if_necessary(
+            node, sides,
+        )?));
     }
     let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() else {
         return Ok(Transformed::no(node));
@@ -83,13 +81,13 @@ fn divisible(node: Plan) -> Result<Transformed<Plan>> {
             Ok(Transformed::yes(join))
         }
         Right | RightSemi | RightAnti | RightMark => {
-            let left = TaskBorderExec::above(left, Border::KeepsSide);
-            let join = replace_children_if_necessary(node, vec![left, right])?;
+            let sides = [left, right].map(|side| TaskBorderExec::above(side, Border::KeepsSide));
+            let join = replace_children_if_necessary(node, sides.to_vec())?;
             Ok(Transformed::yes(join))
         }
         Left | LeftSemi | LeftAnti | LeftMark => {
-            let right = TaskBorderExec::above(right, Border::KeepsSide);
-            let join = replace_children_if_necessary(Arc::clone(&node), vec![left, right])?;
+            let sides = [left, right].map(|side| TaskBorderExec::above(side, Border::KeepsSide));
+            let join = replace_children_if_necessary(Arc::clone(&node), sides.to_vec())?;
             let Some(join) = join.downcast_ref::<NestedLoopJoinExec>() else {
                 return Ok(Transformed::no(node));
             };
@@ -113,25 +111,9 @@ fn without_largest_limit(node: Plan) -> Result<Transformed<Plan>> {
     Ok(without.map_or_else(|| Transformed::no(node), Transformed::yes))
 }
 
-/// A side of a join that is made once, if the tasks that execute it would make other rows of it: some of several partitions, or numbered as they
-/// come. What is exchanged by hash is there once.
-fn made_once(side: &Plan) -> Plan {
-    match side.downcast_ref::<RepartitionExec>() {
-        // The exchange of a side of a hash join may be left out when its rows are counted.
-        Some(exchange) if differs_among_tasks(exchange.input()) => {
-            TaskBorderExec::above(Arc::clone(exchange.input()), Border::MadeOnce)
-        }
-        None if differs_among_tasks(side) => {
-            TaskBorderExec::above(Arc::clone(side), Border::MadeOnce)
-        }
-        _ => Arc::clone(side),
-    }
-}
-
+/// Whether tasks that execute a side would not see the same rows: some of several partitions, or numbered as they come. What is exchanged by hash is
+/// there once.
 fn differs_among_tasks(side: &Plan) -> bool {
-    if side.is::<TaskBorderExec>() {
-        return false;
-    }
     let exchange = side.downcast_ref::<RepartitionExec>();
     if exchange.is_some_and(|exchange| matches!(exchange.partitioning(), Partitioning::Hash(..))) {
         return false;

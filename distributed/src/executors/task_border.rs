@@ -7,10 +7,10 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{Statistics, exec_err, internal_err, not_impl_err};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{Distribution, Partitioning};
+use datafusion::physical_expr::Distribution;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, EmptyRecordBatchStream, ExecutionPlan,
-    InputDistributionRequirements, PhysicalExpr, PlanProperties, StatisticsArgs,
+    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PhysicalExpr,
+    PlanProperties, StatisticsArgs,
 };
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 
@@ -19,12 +19,11 @@ type Plan = Arc<dyn ExecutionPlan>;
 /// What a side of a join needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Border {
-    /// It stays the build side: nothing is known of its rows by which sides are exchanged.
+    /// It stays the left or the right one: nothing is known of its rows by which sides are exchanged. Of an exchange above it something is, so both
+    /// sides have one.
     KeepsSide,
     /// One task reads all of it.
     OneTask,
-    /// One task makes its rows, and others read them: it has a second partition, which is empty, so that they are exchanged.
-    MadeOnce,
 }
 
 /// The rows of its input. It is there while a query is planned, and in what is sent.
@@ -32,31 +31,19 @@ pub(super) enum Border {
 pub(super) struct TaskBorderExec {
     input: Plan,
     border: Border,
-    properties: Arc<PlanProperties>,
 }
 
 impl TaskBorderExec {
     pub(super) fn above(input: Plan, border: Border) -> Plan {
-        let mut properties = Arc::clone(input.properties());
-        if border == Border::MadeOnce {
-            let two = Partitioning::UnknownPartitioning(2);
-            properties = Arc::new(PlanProperties::clone(&properties).with_partitioning(two));
-        }
-        Arc::new(Self {
-            input,
-            border,
-            properties,
-        })
+        Arc::new(Self { input, border })
     }
 
-    /// A stage without borders that say something to the scheduler alone.
+    /// A stage without borders.
     pub(super) fn removed(stage: Plan) -> Result<Plan> {
         let remove = |node: Plan| {
             Ok(match node.downcast_ref::<Self>() {
-                Some(border) if border.border != Border::MadeOnce => {
-                    Transformed::yes(Arc::clone(&border.input))
-                }
-                _ => Transformed::no(node),
+                Some(border) => Transformed::yes(Arc::clone(&border.input)),
+                None => Transformed::no(node),
             })
         };
         stage.transform_up(remove).data()
@@ -75,7 +62,7 @@ impl ExecutionPlan for TaskBorderExec {
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
+        self.input.properties()
     }
 
     fn children(&self) -> Vec<&Plan> {
@@ -85,7 +72,7 @@ impl ExecutionPlan for TaskBorderExec {
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
         InputDistributionRequirements::new(vec![match self.border {
             Border::KeepsSide => Distribution::UnspecifiedDistribution,
-            Border::OneTask | Border::MadeOnce => Distribution::SinglePartition,
+            Border::OneTask => Distribution::SinglePartition,
         }])
     }
 
@@ -116,10 +103,7 @@ impl ExecutionPlan for TaskBorderExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        match self.border == Border::MadeOnce && partition > 0 {
-            true => Ok(Box::pin(EmptyRecordBatchStream::new(self.schema()))),
-            false => self.input.execute(partition, context),
-        }
+        self.input.execute(partition, context)
     }
 
     fn statistics_from_inputs(
@@ -151,7 +135,6 @@ impl PhysicalExtensionCodec for TaskBorderCodec {
         buffer.push(match border.border {
             Border::KeepsSide => 0,
             Border::OneTask => 1,
-            Border::MadeOnce => 2,
         });
         Ok(())
     }
@@ -166,7 +149,6 @@ impl PhysicalExtensionCodec for TaskBorderCodec {
         let border = match buffer.strip_prefix(MESSAGE) {
             Some([0]) => Border::KeepsSide,
             Some([1]) => Border::OneTask,
-            Some([2]) => Border::MadeOnce,
             _ => {
                 return exec_err!(
                     "a node of a stage that arrived is not known: run the same version of datafusion-bowtie-distributed on all machines"
