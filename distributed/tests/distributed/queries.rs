@@ -27,7 +27,7 @@ pub(crate) const TPCH: [&str; 22] = [
 ];
 
 /// Theta, band, interval and set joins of all types, as rows and aggregated.
-pub(crate) const JOINS: [&str; 26] = [
+pub(crate) const JOINS: [&str; 28] = [
     // Inequalities.
     "SELECT p.id, s.id AS j FROM points p JOIN spans s ON p.at < s.start AND p.id > s.stop",
     "SELECT p.k, count(*), sum(s.id) FROM points p JOIN spans s ON p.at < s.start GROUP BY p.k",
@@ -54,6 +54,9 @@ pub(crate) const JOINS: [&str; 26] = [
     "SELECT count(*), sum(s.most) FROM points p JOIN (SELECT k, max(stop) AS most FROM spans GROUP BY k) s ON p.at > s.most - 9000",
     "SELECT p.id, p.n FROM (SELECT id, at, row_number() OVER (PARTITION BY k ORDER BY id) AS n FROM points) p JOIN (SELECT min(start) + 90 AS least FROM spans) s ON p.at < s.least",
     "SELECT count(*), sum(a.w), sum(b.id) FROM (SELECT p.at, p.w FROM points p JOIN spans s ON p.id = s.id) a JOIN points b ON a.at > b.at",
+    // The preserved side has fewer rows than the other one.
+    "SELECT count(*), sum(s.k), sum(p.id) FROM (SELECT max(k) AS k FROM spans) s LEFT JOIN points p ON s.k < p.at AND s.k % 13 = 1",
+    "SELECT count(*), sum(s.id) FROM (SELECT id FROM spans WHERE id < 90) s WHERE NOT EXISTS (SELECT 1 FROM points p WHERE p.at BETWEEN s.id - 2 AND s.id + 2)",
     // Limits below a join, on either side.
     "SELECT count(*) FROM (SELECT 1 FROM points LIMIT 100) p CROSS JOIN spans s",
     "SELECT count(*) FROM spans s CROSS JOIN (SELECT 1 FROM points LIMIT 100) p",
