@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::common::config::{ConfigOptions, ExtensionOptions};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{ScalarValue, exec_datafusion_err, exec_err, not_impl_err};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -94,7 +94,11 @@ pub(super) fn encoded(
             "bowtie: GROUPING SETS without a key cannot be sent: DataFusion's message of an aggregation has no form of them"
         );
     }
-    if nodes.exists(has_half_literal)? {
+    // DataFusion would send them in the plans of the inputs, too.
+    let mut sent = uploads.iter().map(|(_, rows)| rows).chain([&nodes]);
+    if sent.try_fold(false, |found, plan| {
+        Ok::<_, DataFusionError>(found || plan.exists(has_half_literal)?)
+    })? {
         return not_impl_err!(
             "bowtie: a literal of the type Float16 cannot be sent: DataFusion's message of it has another type; cast a Float32 literal instead"
         );
