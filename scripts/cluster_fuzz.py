@@ -6,17 +6,18 @@ with those of DataFusion in one process.
 
 `--bin` has `bowtie-cluster` and `bowtie-sql`, which makes TPC-H at scale factor 0.01 in `--data`, one file a table with row groups of 1,000 rows, so that every
 file is divided among tasks. The queries join unions, aggregations, windows, limits and joins of these tables. Prints each query whose rows differ, and
-the number of those; exits with 1 if there are any. Needs Python 3.8 or newer, and nothing else.
+the number of those; exits with 1 if there are any. Needs Python 3.8 or newer, and `cluster_bench.py` beside it.
 """
 
 import argparse
 import os
 import random
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from cluster_bench import free_port
 
 KEYS = {
     "orders": ("o_orderkey", "o_custkey"),
@@ -83,11 +84,6 @@ def query(draw):
     if draw.random() < 0.6:
         return f"SELECT {columns} FROM {source}"
     return f"SELECT {group} AS g, {columns} FROM {source} GROUP BY {group}"
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 class Cluster:

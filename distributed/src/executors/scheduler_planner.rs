@@ -1,8 +1,8 @@
 //! [`SchedulerPlanner`]: DataFusion's planner, for joins that Ballista divides among several tasks.
 //!
 //! Each task of a join without an equality reads one side whole, the left one, and a part of the other. Rows of the left side that have no match in one
-//! task may have one in another, so no task may give them out as unmatched. Ballista looks after that for hash joins alone. And where a side is limited or
-//! numbered, each task would make other rows of it.
+//! task may have one in another, so no task may give them out as unmatched. Ballista looks after that for hash joins alone. And where a side is limited
+//! or numbered, each task that reads it whole would make other rows of it: such a join has one task.
 
 use std::sync::Arc;
 
@@ -56,13 +56,16 @@ impl QueryPlanner for SchedulerPlanner {
 }
 
 /// A join whose tasks give the right rows together. Its preserved side becomes the right one, which is divided, and stays that; where both are
-/// preserved, or tasks would make other rows of the left one, there is one task.
+/// preserved, or tasks would make other rows of one of them, there is one task.
 fn divisible(node: Plan) -> Result<Transformed<Plan>> {
     use JoinType::*;
     let tests_all_pairs = node.is::<NestedLoopJoinExec>() || node.is::<CrossJoinExec>();
     if let ([left, right], true) = (&node.children()[..], tests_all_pairs)
-        && differs_among_tasks(left)
+        && [left, right]
+            .into_iter()
+            .any(|side| differs_among_tasks(side))
     {
+        // The other side may become the left one.
         let right = TaskBorderExec::above(Arc::clone(right), Border::OneTask);
         let sides = vec![Arc::clone(left), right];
         return Ok(Transformed::yes(replace_children_if_necessary(

@@ -27,7 +27,7 @@ pub(crate) const TPCH: [&str; 22] = [
 ];
 
 /// Theta, band, interval and set joins of all types, as rows and aggregated.
-pub(crate) const JOINS: [&str; 28] = [
+pub(crate) const JOINS: [&str; 30] = [
     // Inequalities.
     "SELECT p.id, s.id AS j FROM points p JOIN spans s ON p.at < s.start AND p.id > s.stop",
     "SELECT p.k, count(*), sum(s.id) FROM points p JOIN spans s ON p.at < s.start GROUP BY p.k",
@@ -62,6 +62,8 @@ pub(crate) const JOINS: [&str; 28] = [
     "SELECT count(*) FROM spans s CROSS JOIN (SELECT 1 FROM points LIMIT 100) p",
     "SELECT count(*) FROM (SELECT 1 FROM points WHERE id > 70 LIMIT 90) p CROSS JOIN (SELECT 1 FROM points WHERE w > 3 LIMIT 200) s",
     "SELECT count(DISTINCT s.id) FROM (SELECT id FROM spans LIMIT 10) s JOIN points p ON p.id > s.id - 9000",
+    "SELECT count(*), count(DISTINCT s.id) FROM points p LEFT JOIN (SELECT id FROM spans LIMIT 10) s ON p.id > s.id - 9000",
+    "SELECT count(*), count(DISTINCT s.id) FROM points p JOIN (SELECT id FROM spans LIMIT 10) s ON p.id > s.id - 9000",
     "SELECT count(DISTINCT s.id) FROM (SELECT id FROM spans OFFSET 4990) s JOIN points p ON p.id > s.id - 9000",
     "SELECT count(DISTINCT s.id * 10000 + s.n) FROM (SELECT id, row_number() OVER () AS n FROM spans) s JOIN points p ON p.id > s.id - 9000 AND p.id < 900",
 ];

@@ -166,8 +166,8 @@ impl ParquetTable {
         bytes.is_some_and(|bytes| bytes < LENGTH_BYTES)
     }
 
-    /// About how many distinct values a column of text has, if they [repeat](Self::repeats): as many as codes of so many bits can tell apart, or
-    /// fewer, as the bytes of the dictionary count too. Nothing is known where the codes come in long runs, each of which takes a few bytes.
+    /// An estimate of the distinct values of a column of text whose values [repeat](Self::repeats): the number of values that a dictionary code of the
+    /// mean size has. It is too high where the dictionary is large beside the codes. `None` for long runs of equal values, which take a few bytes each.
     pub(crate) fn distinct_values(&self, column: usize) -> Option<f64> {
         let bytes = self.bytes_of_a_value(column)?;
         (LEAST_CODE_BYTES..LENGTH_BYTES)
