@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -64,7 +65,8 @@ def test_files(scheduler: str, spans: Path, con: bt.Connection) -> None:
     query = "SELECT stop - start AS length, count(*) AS n FROM spans WHERE id >= $1 GROUP BY 1 ORDER BY 1"
     assert remote.sql(query, 1000).fetchall() == [(length, 200) for length in range(5)]
     analyzed = "\n".join(str(row) for row in remote.sql(f"EXPLAIN ANALYZE SELECT count(*) FROM ({OVERLAPS}) o").fetchall())
-    assert "on_host" in analyzed
+    # Names the executor: on_<host>:<port>_host.
+    assert re.search(r"on_\S+:\d+_host=", analyzed)
 
 
 def test_tables_of_this_process(scheduler: str, spans: Path) -> None:

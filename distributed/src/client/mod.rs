@@ -32,7 +32,8 @@ use crate::client::cancel::CancelOnDrop;
 /// A session whose queries run on the executors of a scheduler, at `df://host:port`. Those of tables that only this process has, such as tables
 /// in memory and `bowtie_devices()`, run in this process.
 ///
-/// It does not connect before the first query.
+/// It does not connect before the first query. Equi-joins are planned as hash joins: `SET datafusion.optimizer.prefer_hash_join = false` has
+/// sort-merge joins, which DataFusion spills to disk.
 ///
 /// # Errors
 /// If `url` has no host, or as [`enable_bowtie`](BowtieContextExt::enable_bowtie).
@@ -57,6 +58,8 @@ pub async fn connect_with(
         .with_information_schema(true)
         // A client that is told of its job learns the job's id when it has ended, too late to cancel it.
         .set_bool("ballista.client.pull", true)
+        // Of sort-merge joins, Ballista's own default, neither side is ever sent to all tasks.
+        .set_bool("datafusion.optimizer.prefer_hash_join", true)
         .with_bowtie_options(options);
     let planner = ClientPlanner::new(url, &config)?;
     let config = config.with_ballista_query_planner(Arc::new(planner));

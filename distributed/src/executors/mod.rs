@@ -43,6 +43,7 @@ fn configuration() -> SessionConfig {
 
 /// The session that plans a client's query.
 fn session(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
+    let config = config.with_ballista_adaptive_query_planner(false);
     // Files are listed for each query: others may have come.
     let runtime = RuntimeEnvBuilder::from_runtime_env(&runtime)
         .with_object_list_cache_limit(0)

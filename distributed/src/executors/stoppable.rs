@@ -9,6 +9,7 @@ use ballista_core::serde::protobuf::{
     RuntimeStatsReport, ShuffleWritePartition, TaskColumnStats, WindowStateReport,
 };
 use ballista_executor::execution_engine::QueryStageExecutor;
+use datafusion::arrow::array::RecordBatch;
 use datafusion::common::exec_datafusion_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
@@ -92,7 +93,8 @@ impl QueryStageExecutor for StoppableStage {
     }
 }
 
-/// The rows of its input, until they are not wanted any more.
+/// The rows of its input, until they are not wanted any more. They have its schema: a batch of a union may say of a column that it is never NULL, which
+/// Ballista's writer takes for another schema.
 #[derive(Debug)]
 pub(super) struct StoppableExec {
     input: Plan,
@@ -145,7 +147,14 @@ impl ExecutionPlan for StoppableExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
+        let schema = self.schema();
         let rows = self.input.execute(partition, context)?;
+        let declared = move |batch: Result<RecordBatch>| {
+            let batch = batch?;
+            let same = batch.clone().with_schema(Arc::clone(&schema));
+            Ok(same.unwrap_or(batch))
+        };
+        let rows = rows.map(declared);
         let (mut stop, stopped) = (self.stop.subscribe(), self.stop.subscribe());
         // An error of the channel says that nobody can stop it any more.
         let wanted = async move { stop.wait_for(|stop| *stop).await.map(|_| ()) };

@@ -1,4 +1,4 @@
-//! [`TaskBorderExec`]: keeps Ballista from dividing a join among tasks that would give wrong rows together.
+//! [`TaskBorderExec`]: keeps Ballista from dividing a node among tasks that would give wrong rows together.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,12 +16,11 @@ use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConve
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// What a side of a join needs.
+/// What an input of a node needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Border {
-    /// It stays the left or the right one: nothing is known of its rows by which sides are exchanged. Of an exchange above it something is, so both
-    /// sides have one.
-    KeepsSide,
+    /// How many rows it has is not known, as in a stage that reads them: whether they are exchanged is the same there.
+    RowsUnknown,
     /// One task reads all of it.
     OneTask,
 }
@@ -71,7 +70,7 @@ impl ExecutionPlan for TaskBorderExec {
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
         InputDistributionRequirements::new(vec![match self.border {
-            Border::KeepsSide => Distribution::UnspecifiedDistribution,
+            Border::RowsUnknown => Distribution::UnspecifiedDistribution,
             Border::OneTask => Distribution::SinglePartition,
         }])
     }
@@ -133,7 +132,7 @@ impl PhysicalExtensionCodec for TaskBorderCodec {
         };
         buffer.extend_from_slice(MESSAGE);
         buffer.push(match border.border {
-            Border::KeepsSide => 0,
+            Border::RowsUnknown => 0,
             Border::OneTask => 1,
         });
         Ok(())
@@ -147,7 +146,7 @@ impl PhysicalExtensionCodec for TaskBorderCodec {
         _: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Plan> {
         let border = match buffer.strip_prefix(MESSAGE) {
-            Some([0]) => Border::KeepsSide,
+            Some([0]) => Border::RowsUnknown,
             Some([1]) => Border::OneTask,
             _ => {
                 return exec_err!(

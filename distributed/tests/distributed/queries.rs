@@ -27,7 +27,7 @@ pub(crate) const TPCH: [&str; 22] = [
 ];
 
 /// Theta, band, interval and set joins of all types, as rows and aggregated.
-pub(crate) const JOINS: [&str; 30] = [
+pub(crate) const JOINS: [&str; 40] = [
     // Inequalities.
     "SELECT p.id, s.id AS j FROM points p JOIN spans s ON p.at < s.start AND p.id > s.stop",
     "SELECT p.k, count(*), sum(s.id) FROM points p JOIN spans s ON p.at < s.start GROUP BY p.k",
@@ -66,12 +66,18 @@ pub(crate) const JOINS: [&str; 30] = [
     "SELECT count(*), count(DISTINCT s.id) FROM points p JOIN (SELECT id FROM spans LIMIT 10) s ON p.id > s.id - 9000",
     "SELECT count(DISTINCT s.id) FROM (SELECT id FROM spans OFFSET 4990) s JOIN points p ON p.id > s.id - 9000",
     "SELECT count(DISTINCT s.id * 10000 + s.n) FROM (SELECT id, row_number() OVER () AS n FROM spans) s JOIN points p ON p.id > s.id - 9000 AND p.id < 900",
-];
-
-/// Limits below an equi-join, of which each task of Ballista may take others.
-pub(crate) const LIMITED: [&str; 2] = [
     "SELECT count(DISTINCT s.id) FROM (SELECT id FROM spans LIMIT 10) s JOIN points p ON p.id % 1 = s.id % 1",
     "SELECT count(DISTINCT s.id) FROM points p JOIN (SELECT id FROM spans LIMIT 10) s ON p.id % 1 = s.id % 1",
+    "SELECT count(*), count(DISTINCT s.id) FROM points p FULL JOIN (SELECT id FROM spans ORDER BY id LIMIT 50) s ON p.id = s.id AND p.at < s.id * 9",
+    // Unions below a join, of inputs with one partition and with several.
+    "SELECT count(*), sum(u.k) FROM points p JOIN (SELECT k FROM spans UNION ALL SELECT max(id) FROM points) u ON p.id = u.k",
+    "SELECT count(*), sum(u.k) FROM points p JOIN (SELECT k FROM spans UNION ALL SELECT max(id) FROM points) u ON p.at < u.k",
+    "SELECT count(*), sum(p.id), sum(u.id) FROM points p RIGHT JOIN (SELECT id FROM spans UNION ALL SELECT id FROM (SELECT id FROM points ORDER BY id LIMIT 7) f) u ON p.id = u.id",
+    "SELECT count(*), sum(u.id) FROM (SELECT id FROM spans UNION ALL (SELECT id FROM points ORDER BY id LIMIT 7)) u JOIN points p ON u.id BETWEEN p.at - 1 AND p.at + 1",
+    "SELECT count(*), sum(u.id) FROM points p LEFT JOIN (SELECT s.id FROM spans s JOIN points p ON s.id = p.id UNION ALL SELECT count(*) FROM spans) u ON p.at = u.id",
+    // A column that is never NULL, but for rows without a match.
+    "SELECT p.k, count(*), sum(s.n) FROM points p LEFT JOIN (SELECT k, count(*) AS n FROM spans GROUP BY k) s ON p.k = s.k AND p.at < s.n * 90 GROUP BY p.k",
+    "SELECT count(*), sum(a.w) FROM points a JOIN (SELECT avg(w) AS mean FROM points) m ON a.w > m.mean",
 ];
 
 /// Slow enough to be interrupted: most of its pairs match.

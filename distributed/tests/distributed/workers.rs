@@ -10,7 +10,7 @@ use futures::StreamExt;
 use url::Url;
 
 use crate::cluster::{Workers, device};
-use crate::queries::{JOINS, LIMITED, SLOW, TPCH};
+use crate::queries::{JOINS, SLOW, TPCH};
 use crate::rows::{analyzed, assert_same, rows, set};
 use crate::{data, rows as answers};
 
@@ -37,7 +37,7 @@ async fn all_queries_give_the_rows_of_a_single_node() {
     data::register(&context, folder.path()).await.unwrap();
     let single = single_node();
     data::register(&single, folder.path()).await.unwrap();
-    for sql in TPCH.iter().chain(&JOINS).chain(&LIMITED) {
+    for sql in TPCH.iter().chain(&JOINS) {
         let expected = rows(&single, sql).await.unwrap();
         let given = rows(&context, sql).await;
         let given = given.unwrap_or_else(|error| panic!("{sql}\n{error}"));
@@ -47,7 +47,7 @@ async fn all_queries_give_the_rows_of_a_single_node() {
     // Both sides of equi-joins are exchanged.
     let short = "datafusion.optimizer.hash_join_single_partition_threshold";
     set(&context, &[(short, "0"), (&format!("{short}_rows"), "0")]).await;
-    for sql in TPCH.iter().chain(&JOINS).chain(&LIMITED) {
+    for sql in TPCH.iter().chain(&JOINS) {
         let expected = rows(&single, sql).await.unwrap();
         let given = rows(&context, sql).await;
         let given = given.unwrap_or_else(|error| panic!("{sql}\n{error}"));
