@@ -18,20 +18,25 @@ use ballista_scheduler::scheduler_server::SchedulerServer;
 use ballista_scheduler::state::task_manager::JobInfoCache;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 
+use crate::executors::gpus::{Executors, with_broadcasts};
+
 /// Ballista's scheduler of logical plans.
 pub type Scheduler = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
 
 /// Starts what `config` describes, without serving it yet: `scheduler_process::start_grpc_service` does. The jobs that run when an executor is lost
 /// are cancelled: their clients get an error.
 ///
-/// Ballista 55 means to run the lost executor's tasks again. But where it had rows of an earlier stage, which have to be made again, a job of the
-/// adaptive planner waits for ever, one of the static planner may read these rows twice, and the other executors never get back the slots of the
-/// tasks that are begun anew.
+/// Ballista 55 means to run the lost executor's tasks again. But where it had rows of an earlier stage, which have to be made again, a job may read
+/// these rows twice, and the other executors never get back the slots of the tasks that are begun anew.
 ///
 /// # Errors
 /// As `create_scheduler`.
 pub async fn start_scheduler(config: SchedulerConfig) -> Result<Scheduler> {
+    let known = Executors::default();
+    let config = with_broadcasts(config, &known);
     let cluster = BallistaCluster::new_from_config(&config).await?;
+    // Neither this nor the scheduler below was set before.
+    let _ = known.set(cluster.cluster_state());
     let executors = Arc::new(LostExecutors {
         inner: cluster.cluster_state(),
         jobs: cluster.job_state(),
@@ -42,7 +47,6 @@ pub async fn start_scheduler(config: SchedulerConfig) -> Result<Scheduler> {
         cluster.job_state(),
     );
     let scheduler = create_scheduler(watched, Arc::new(config)).await?;
-    // It was not set before.
     let _ = executors.scheduler.set(scheduler.clone());
     Ok(scheduler)
 }

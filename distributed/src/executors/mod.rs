@@ -6,6 +6,7 @@
 
 mod connections;
 mod engine;
+mod gpus;
 mod lost;
 mod place;
 mod scheduler_planner;
@@ -35,6 +36,7 @@ pub use crate::executors::lost::{Scheduler, start_scheduler};
 use crate::executors::place::Place;
 use crate::executors::scheduler_planner::SchedulerPlanner;
 use crate::executors::task_border::TaskBorderCodec;
+use crate::gpus::suffix;
 
 /// A configuration that takes the `bowtie.*` options of clients.
 fn configuration() -> SessionConfig {
@@ -93,6 +95,10 @@ pub fn executor(
 ) -> Result<ExecutorProcessConfig> {
     let functions = BallistaFunctionRegistry::from(&session(configuration(), Default::default())?);
     let place = Place::of(&config);
+    // One without an id is refused later.
+    if !config.executor_id.trim().is_empty() {
+        config.executor_id += suffix(&own);
+    }
     let inner = match config.client_ttl {
         0 => DefaultExecutionEngine::new(),
         seconds => {

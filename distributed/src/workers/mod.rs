@@ -6,6 +6,7 @@
 
 mod channels;
 mod gpus;
+mod head;
 mod tasks;
 mod whole_plans;
 
@@ -85,8 +86,8 @@ fn options_of(headers: &HeaderMap, own: &BowtieOptions) -> Result<BowtieOptions>
 
 /// Adds to a session what hands its queries' stages to `workers`. Call it after anything else that replaces functions, rules or options.
 ///
-/// Stages need a worker for each task: the workers that are given, at their addresses `http://host:port`. Queries that the engine does not
-/// divide run in this process, on its own devices: `own` are its options, unless the session sets others. What the session sets reaches all
+/// Stages need a worker for each task: the workers that are given, at their addresses `http://host:port`. The stages at the heads of plans, and queries
+/// that the engine does not divide, run in this process, on its own devices: `own` are its options, unless the session sets others. What the session sets reaches all
 /// workers. Where these all have a GPU, sides of equi-joins of up to `bowtie.broadcast_rows` rows are sent to all of them, unless the session sets
 /// `datafusion.optimizer.hash_join_single_partition_threshold` or `…_rows`.
 pub fn coordinator(

@@ -1,4 +1,5 @@
-//! [`WholePlans`]: plans for the devices of the workers, and for those of the coordinator's process where the engine does not divide a query.
+//! [`WholePlans`]: plans for the devices of the workers, and for those of the coordinator's process, which executes the heads of plans and what the
+//! engine does not divide.
 
 use std::sync::Arc;
 
@@ -13,13 +14,15 @@ use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion_bowtie::{BowtieOptions, BowtieStageRule};
+use datafusion_bowtie::{BowtieOptions, BowtieStageRule, DeviceChoice};
 use datafusion_distributed::DistributedExec;
 
 use crate::options::options_over;
 use crate::workers::gpus::{Gpus, with_broadcasts};
+use crate::workers::head;
 
-/// Plans as `inner` does, and offloads what stays whole: queries of one worker, of few bytes, and of tables that only this process has.
+/// Plans as `inner` does, and offloads what stays in this process: heads of divided plans, and queries of one worker, of few bytes, and of tables
+/// that only this process has.
 #[derive(Debug)]
 pub(super) struct WholePlans {
     pub(super) inner: Arc<dyn QueryPlanner + Send + Sync>,
@@ -50,18 +53,19 @@ impl QueryPlanner for WholePlans {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let config = with_own_options(session.config_options(), &self.own)?;
+        let of_head = with_own_device(&config, &self.own);
         if let Some(for_workers) = self.for_workers(session).await {
             let planned = self.inner.create_physical_plan(plan, &for_workers).await?;
             if is_divided(&planned)? {
-                return Ok(planned);
+                return head::offloaded(planned, &self.rule, &of_head);
             }
         }
         let planned = self.inner.create_physical_plan(plan, session).await?;
-        if is_divided(&planned)? {
-            return Ok(planned);
+        match is_divided(&planned)? {
+            true => head::offloaded(planned, &self.rule, &of_head),
+            false => self.rule.optimize(planned, &config),
         }
-        let config = with_own_options(session.config_options(), &self.own)?;
-        self.rule.optimize(planned, &config)
     }
 }
 
@@ -79,4 +83,15 @@ fn with_own_options(config: &ConfigOptions, own: &BowtieOptions) -> Result<Confi
     let options = options_over(own, set)?;
     config.extensions.insert(options);
     Ok(config)
+}
+
+/// The options for the head of a divided plan: the GPU that a session sets is one of the workers'.
+fn with_own_device(config: &ConfigOptions, own: &BowtieOptions) -> ConfigOptions {
+    let mut config = config.clone();
+    if let Some(set) = config.extensions.get_mut::<BowtieOptions>()
+        && set.device != DeviceChoice::Host
+    {
+        set.device = own.device;
+    }
+    config
 }

@@ -117,6 +117,15 @@ async fn options_reach_the_workers_and_metrics_come_back() {
     let report = rows(&context, &report).await.unwrap().join("\n");
     assert!(report.contains("BowtieJoinAggregateExec"), "{report}");
 
+    // One task, which the coordinator's own process has.
+    let full = "SELECT count(*), sum(b.w) FROM (SELECT p.at FROM points p JOIN spans s ON p.id = s.id AND p.at < s.start) a FULL JOIN points b ON abs(a.at - b.at) <= 3";
+    let plan = analyzed(&context, full).await.unwrap();
+    let (head, _) = plan.split_once("Stage ").expect(&plan);
+    assert!(
+        head.contains("join_type=Full") && head.contains("on_"),
+        "{plan}"
+    );
+
     set(&context, &[("bowtie.device", "cuda:99")]).await;
     let error = rows(&context, BAND).await.unwrap_err().to_string();
     assert!(
