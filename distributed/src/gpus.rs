@@ -12,6 +12,7 @@ const ROW_BYTES: usize = 64;
 /// [`GPU`] for a process with these options, if it has one.
 pub(crate) fn suffix(own: &BowtieOptions) -> &'static str {
     let has_gpu = match own.device {
+        _ if own.offload == Offload::Off => false,
         DeviceChoice::Host => false,
         DeviceChoice::Cuda(_) => true,
         _ => {

@@ -12,7 +12,6 @@ use datafusion::catalog::Session;
 use datafusion::catalog::view::ViewTable;
 use datafusion::common::config_datafusion_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::listing::ListingTable;
 use datafusion::datasource::source_as_provider;
 use datafusion::error::{DataFusionError, Result};
@@ -38,8 +37,14 @@ use crate::client::cancel::CancelOnDrop;
 /// # Errors
 /// If `url` has no host, or as [`enable_bowtie`](BowtieContextExt::enable_bowtie).
 pub async fn connect(url: &str, options: BowtieOptions) -> Result<SessionContext> {
-    let config = SessionConfig::new_with_ballista();
+    let config = configuration();
     connect_with(url, config, Default::default(), options).await
+}
+
+/// The configuration of [`connect`]: Ballista's, with hash joins.
+pub fn configuration() -> SessionConfig {
+    // Of sort-merge joins, Ballista's own default, neither side is ever sent to all tasks.
+    SessionConfig::new_with_ballista().set_bool("datafusion.optimizer.prefer_hash_join", true)
 }
 
 /// As [`connect`], with a configuration and a runtime of your own. The runtime's object stores are those in which this process looks for
@@ -58,8 +63,6 @@ pub async fn connect_with(
         .with_information_schema(true)
         // A client that is told of its job learns the job's id when it has ended, too late to cancel it.
         .set_bool("ballista.client.pull", true)
-        // Of sort-merge joins, Ballista's own default, neither side is ever sent to all tasks.
-        .set_bool("datafusion.optimizer.prefer_hash_join", true)
         .with_bowtie_options(options);
     let planner = ClientPlanner::new(url, &config)?;
     let config = config.with_ballista_query_planner(Arc::new(planner));
@@ -121,9 +124,8 @@ fn is_local(plan: &LogicalPlan) -> Result<bool> {
         if let LogicalPlan::TableScan(scan) = node
             && let Ok(table) = source_as_provider(&scan.source)
         {
-            let may_travel =
-                table.is::<ListingTable>() || table.is::<ViewTable>() || table.is::<CteWorkTable>();
-            local |= !may_travel;
+            // That of a recursive query stays: no message of DataFusion has such plans.
+            local |= !table.is::<ListingTable>() && !table.is::<ViewTable>();
         }
         Ok::<_, DataFusionError>(match local {
             true => TreeNodeRecursion::Stop,

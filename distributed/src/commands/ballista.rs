@@ -4,14 +4,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ballista::prelude::SessionConfigExt;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
 use ballista_scheduler::config::SchedulerConfig;
 use ballista_scheduler::scheduler_process::start_grpc_service_with_listener;
 use clap::Args;
-use datafusion::prelude::SessionConfig;
 use datafusion_bowtie::BowtieOptions;
-use datafusion_bowtie_distributed::client::connect_with;
+use datafusion_bowtie_distributed::client::{configuration, connect_with};
 use datafusion_bowtie_distributed::executors::{executor, scheduler_with, start_scheduler};
 use tokio::net::TcpListener;
 
@@ -122,7 +120,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) async fn run(self) -> Done {
-        let config = SessionConfig::new_with_ballista();
+        let config = configuration();
         let (runtime, options) = (runtime().build_arc()?, BowtieOptions::default());
         let context = connect_with(&self.scheduler, config, runtime, options).await?;
         self.statements.run(&context).await

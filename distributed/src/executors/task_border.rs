@@ -7,7 +7,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{Statistics, exec_err, internal_err, not_impl_err};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::Distribution;
+use datafusion::physical_expr::{Distribution, EquivalenceProperties};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PhysicalExpr,
     PlanProperties, StatisticsArgs,
@@ -16,12 +16,15 @@ use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConve
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// What an input of a node needs.
+/// What nodes above may rely on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Border {
-    /// How many rows it has is not known, as in a stage that reads them: whether they are exchanged is the same there.
-    RowsUnknown,
-    /// One task reads all of it.
+    /// Not on their number or order, nor on which columns are equal: a stage that reads them knows none of it either. It is there until exchanges are
+    /// planned.
+    Unknown,
+    /// Not on their order, nor on which columns are equal.
+    Unordered,
+    /// One task reads all of them.
     OneTask,
 }
 
@@ -30,22 +33,48 @@ pub(super) enum Border {
 pub(super) struct TaskBorderExec {
     input: Plan,
     border: Border,
+    properties: Arc<PlanProperties>,
 }
 
 impl TaskBorderExec {
     pub(super) fn above(input: Plan, border: Border) -> Plan {
-        Arc::new(Self { input, border })
+        let properties = Arc::clone(input.properties());
+        let properties = match border {
+            Border::Unknown | Border::Unordered => {
+                let nothing = EquivalenceProperties::new(input.schema());
+                let mut unordered = PlanProperties::clone(&properties);
+                unordered.set_eq_properties(nothing);
+                Arc::new(unordered)
+            }
+            Border::OneTask => properties,
+        };
+        Arc::new(Self {
+            input,
+            border,
+            properties,
+        })
     }
 
     /// A stage without borders.
     pub(super) fn removed(stage: Plan) -> Result<Plan> {
+        Self::removed_if(stage, |_| true)
+    }
+
+    /// A plan without those of this kind.
+    pub(super) fn without(plan: Plan, kind: Border) -> Result<Plan> {
+        Self::removed_if(plan, |border| border == kind)
+    }
+
+    fn removed_if(plan: Plan, unwanted: impl Fn(Border) -> bool) -> Result<Plan> {
         let remove = |node: Plan| {
             Ok(match node.downcast_ref::<Self>() {
-                Some(border) => Transformed::yes(Arc::clone(&border.input)),
-                None => Transformed::no(node),
+                Some(border) if unwanted(border.border) => {
+                    Transformed::yes(Arc::clone(&border.input))
+                }
+                _ => Transformed::no(node),
             })
         };
-        stage.transform_up(remove).data()
+        plan.transform_up(remove).data()
     }
 }
 
@@ -61,7 +90,7 @@ impl ExecutionPlan for TaskBorderExec {
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
+        &self.properties
     }
 
     fn children(&self) -> Vec<&Plan> {
@@ -70,13 +99,13 @@ impl ExecutionPlan for TaskBorderExec {
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
         InputDistributionRequirements::new(vec![match self.border {
-            Border::RowsUnknown => Distribution::UnspecifiedDistribution,
+            Border::Unknown | Border::Unordered => Distribution::UnspecifiedDistribution,
             Border::OneTask => Distribution::SinglePartition,
         }])
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
+        vec![self.border == Border::OneTask]
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
@@ -107,10 +136,13 @@ impl ExecutionPlan for TaskBorderExec {
 
     fn statistics_from_inputs(
         &self,
-        _: &[Arc<Statistics>],
+        inputs: &[Arc<Statistics>],
         _: &StatisticsArgs,
     ) -> Result<Arc<Statistics>> {
-        Ok(Arc::new(Statistics::new_unknown(&self.schema())))
+        Ok(match (self.border, inputs) {
+            (Border::Unordered, [input]) => Arc::clone(input),
+            _ => Arc::new(Statistics::new_unknown(&self.schema())),
+        })
     }
 }
 
@@ -132,8 +164,9 @@ impl PhysicalExtensionCodec for TaskBorderCodec {
         };
         buffer.extend_from_slice(MESSAGE);
         buffer.push(match border.border {
-            Border::RowsUnknown => 0,
+            Border::Unknown => 0,
             Border::OneTask => 1,
+            Border::Unordered => 2,
         });
         Ok(())
     }
@@ -146,8 +179,9 @@ impl PhysicalExtensionCodec for TaskBorderCodec {
         _: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Plan> {
         let border = match buffer.strip_prefix(MESSAGE) {
-            Some([0]) => Border::RowsUnknown,
+            Some([0]) => Border::Unknown,
             Some([1]) => Border::OneTask,
+            Some([2]) => Border::Unordered,
             _ => {
                 return exec_err!(
                     "a node of a stage that arrived is not known: run the same version of datafusion-bowtie-distributed on all machines"

@@ -11,7 +11,7 @@ use crate::cluster::Executors;
 use crate::data;
 use crate::queries::{JOINS, SLOW, TPCH};
 use crate::rows::{analyzed, assert_same, rows, set};
-use crate::workers::{BAND, idle, joins_by_ranges, on_device, single_node};
+use crate::workers::{BAND, idle, joins_by_ranges, on_device, ordered, single_node};
 
 /// A client for small files.
 async fn session(executors: &Executors) -> SessionContext {
@@ -45,6 +45,19 @@ async fn all_queries_give_the_rows_of_a_single_node() {
         let given = given.unwrap_or_else(|error| panic!("{sql}\n{error}"));
         assert_same(sql, &expected, &given);
     }
+    ordered(&context, &single).await;
+    // With Ballista's own settings: small files are not divided.
+    let default = connect(&executors.url, BowtieOptions::default())
+        .await
+        .unwrap();
+    data::register(&default, folder.path()).await.unwrap();
+    ordered(&default, &single).await;
+    set(
+        &context,
+        &[("datafusion.optimizer.prefer_hash_join", "false")],
+    )
+    .await;
+    ordered(&context, &single).await;
     joins_by_ranges(&context, &single).await;
 }
 

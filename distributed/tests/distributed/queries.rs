@@ -80,5 +80,23 @@ pub(crate) const JOINS: [&str; 40] = [
     "SELECT count(*), sum(a.w) FROM points a JOIN (SELECT avg(w) AS mean FROM points) m ON a.w > m.mean",
 ];
 
+/// Whose rows come in an order, or are as many as a limit says.
+pub(crate) const ORDERED: [&str; 14] = [
+    "SELECT p.id, s.id AS j FROM spans s LEFT JOIN points p ON p.id = s.id ORDER BY s.id DESC",
+    "SELECT p.id, s.id AS j FROM spans s FULL JOIN points p ON p.id = s.id AND p.at < s.start ORDER BY s.id, p.id",
+    "SELECT p.id, s.id AS j FROM points p LEFT JOIN spans s ON p.at BETWEEN s.start AND s.stop ORDER BY 1, 2 LIMIT 500",
+    "SELECT i, row_number() OVER (ORDER BY id DESC) AS n FROM (SELECT * FROM (SELECT id AS i FROM spans WHERE id % 2 >= 0) a JOIN (SELECT id, t FROM tags) b ON a.i = b.id) ORDER BY 1",
+    "SELECT a.i FROM (SELECT id AS i FROM spans WHERE id % 2 >= 0) a JOIN (SELECT id FROM tags) b ON a.i = b.id ORDER BY b.id DESC",
+    "SELECT 1 FROM (SELECT n_name FROM nation FULL JOIN region ON n_regionkey = r_regionkey LIMIT 5)",
+    "SELECT 1 FROM (SELECT n_name, row_number() OVER (PARTITION BY n_regionkey ORDER BY n_name) AS r FROM nation) WHERE r % 2 = 1 LIMIT 3",
+    "SELECT * FROM (VALUES (1), (2), (3)) t(x) ORDER BY x LIMIT 2",
+    "SELECT count(*), sum(x) FROM (SELECT id AS x FROM spans UNION ALL SELECT n_nationkey FROM nation LEFT JOIN points ON n_nationkey > at) u",
+    "SELECT count(*) FROM supplier s JOIN (SELECT n_nationkey AS k, row_number() OVER (PARTITION BY n_regionkey ORDER BY n_nationkey) AS r FROM nation) n ON s.s_nationkey = n.k",
+    "SELECT count(DISTINCT n.u) FROM (SELECT uuid() AS u FROM nation) n CROSS JOIN points",
+    "SELECT count(DISTINCT s.f) FROM (SELECT first_value(id) AS f FROM spans) s CROSS JOIN points",
+    "SELECT count(*) FROM points t JOIN spans u ON t.id = u.id JOIN spans y ON t.k = y.id WHERE t.id = t.k",
+    "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t WHERE n < 9) SELECT * FROM t ORDER BY n",
+];
+
 /// Slow enough to be interrupted: most of its pairs match.
 pub(crate) const SLOW: &str = "SELECT count(*), sum(a.w * b.w), sum(ln(a.w + b.id + c.id)) FROM points a, points b, points c WHERE a.w * b.w + c.w > 1";

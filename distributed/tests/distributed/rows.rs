@@ -8,11 +8,17 @@ use datafusion::prelude::SessionContext;
 
 /// The rows of a query as text, sorted. Sums of floats are added in another order.
 pub(crate) async fn rows(context: &SessionContext, sql: &str) -> Result<Vec<String>> {
+    let mut rows = ordered_rows(context, sql).await?;
+    rows.sort();
+    Ok(rows)
+}
+
+/// As [`rows`], in the order in which they come.
+pub(crate) async fn ordered_rows(context: &SessionContext, sql: &str) -> Result<Vec<String>> {
     let mut rows = vec![];
     for batch in context.sql(sql).await?.collect().await? {
         rows.extend((0..batch.num_rows()).map(|row| shown(&batch, row)));
     }
-    rows.sort();
     Ok(rows)
 }
 

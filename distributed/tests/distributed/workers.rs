@@ -10,8 +10,8 @@ use futures::StreamExt;
 use url::Url;
 
 use crate::cluster::{Workers, device};
-use crate::queries::{JOINS, SLOW, TPCH};
-use crate::rows::{analyzed, assert_same, rows, set};
+use crate::queries::{JOINS, ORDERED, SLOW, TPCH};
+use crate::rows::{analyzed, assert_same, ordered_rows, rows, set};
 use crate::{data, rows as answers};
 
 /// A coordinator for small files.
@@ -43,6 +43,7 @@ async fn all_queries_give_the_rows_of_a_single_node() {
         let given = given.unwrap_or_else(|error| panic!("{sql}\n{error}"));
         assert_same(sql, &expected, &given);
     }
+    ordered(&context, &single).await;
     joins_by_ranges(&context, &single).await;
     // Both sides of equi-joins are exchanged.
     let short = "datafusion.optimizer.hash_join_single_partition_threshold";
@@ -52,6 +53,25 @@ async fn all_queries_give_the_rows_of_a_single_node() {
         let given = rows(&context, sql).await;
         let given = given.unwrap_or_else(|error| panic!("{sql}\n{error}"));
         assert_same(sql, &expected, &given);
+    }
+}
+
+/// Queries whose rows come in an order.
+pub(crate) async fn ordered(context: &SessionContext, single: &SessionContext) {
+    for sql in ORDERED {
+        let expected = ordered_rows(single, sql).await.unwrap();
+        let given = tokio::time::timeout(Duration::from_secs(60), ordered_rows(context, sql)).await;
+        let given = given.unwrap_or_else(|_| panic!("{sql}\nhangs"));
+        let given = given.unwrap_or_else(|error| panic!("{sql}\n{error}"));
+        let some = |rows: &[String]| rows.iter().take(5).cloned().collect::<Vec<_>>();
+        assert!(
+            expected == given,
+            "{sql}\n{} rows {:?}, not {} {:?}",
+            given.len(),
+            some(&given),
+            expected.len(),
+            some(&expected),
+        );
     }
 }
 

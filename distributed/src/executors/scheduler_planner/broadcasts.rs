@@ -12,6 +12,8 @@ use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
+use crate::executors::task_border::{Border, TaskBorderExec};
+
 type Plan = Arc<dyn ExecutionPlan>;
 
 /// The most bytes that Ballista takes a value for.
@@ -26,14 +28,22 @@ pub(super) fn most_bytes(config: &ConfigOptions) -> usize {
 
 /// A join whose left side Ballista will not send to all tasks, with an exchange of both. Ballista would exchange them without a look at the nodes
 /// above, which may need one partition, or those of the right side.
-pub(super) fn that_stay(node: Plan, most_bytes: usize) -> Result<Transformed<Plan>> {
+pub(super) fn exchanged_unless_short(node: Plan, most_bytes: usize) -> Result<Transformed<Plan>> {
     let Some(join) = node.downcast_ref::<HashJoinExec>() else {
         return Ok(Transformed::no(node));
     };
-    if *join.partition_mode() != PartitionMode::CollectLeft
-        || join.null_aware
-        || (preserves_right_alone(*join.join_type()) && is_short(join.left(), most_bytes))
-    {
+    if *join.partition_mode() != PartitionMode::CollectLeft {
+        return Ok(Transformed::no(node));
+    }
+    if join.null_aware {
+        // One task has all of it. Ballista refuses a left side that it knows to be long.
+        let left = TaskBorderExec::above(Arc::clone(join.left()), Border::OneTask);
+        let sides = vec![left, Arc::clone(join.right())];
+        return Ok(Transformed::yes(replace_children_if_necessary(
+            node, sides,
+        )?));
+    }
+    if preserves_right_alone(*join.join_type()) && is_short(join.left(), most_bytes) {
         return Ok(Transformed::no(node));
     }
     let [left, right] = [join.left(), join.right()].map(|side| {

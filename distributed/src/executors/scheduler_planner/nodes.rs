@@ -8,11 +8,14 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::Result;
 use datafusion::logical_expr::JoinType;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::joins::SortMergeJoinExec;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -21,26 +24,41 @@ pub(super) fn that_arrive_as_planned(node: Plan) -> Result<Transformed<Plan>> {
     let other = match node.children()[..] {
         [] => with_metrics(&node)?,
         [_, _] => with_nullable_filter(&node)?,
-        _ => without_largest_limit(&node),
+        _ => None,
     };
-    Ok(other.map_or_else(|| Transformed::no(node), Transformed::yes))
+    let limited = with_limit_above(other.as_ref().unwrap_or(&node));
+    Ok(limited
+        .or(other)
+        .map_or_else(|| Transformed::no(node), Transformed::yes))
 }
 
-/// An `OFFSET` without a limit: that of the plan that arrived is the largest number, which DataFusion's message of a merge would cut off.
-fn without_largest_limit(node: &Plan) -> Option<Plan> {
-    let is_largest = node.fetch().is_some_and(|rows| rows >= i64::MAX as usize);
-    match node.downcast_ref::<GlobalLimitExec>() {
-        _ if !is_largest => None,
-        Some(limit) => {
-            let input = Arc::clone(limit.input());
-            Some(Arc::new(GlobalLimitExec::new(input, limit.skip(), None)))
-        }
-        None => node.with_fetch(None),
+/// A node of one partition that ends after some rows, below a limit: once it has several, each of them ends after as many. And one that ends after
+/// more rows than DataFusion's message of it can say, such as an `OFFSET` without a limit, without this.
+fn with_limit_above(node: &Plan) -> Option<Plan> {
+    let rows = node.fetch()?;
+    let (is_sendable, is_limit) = (rows < u32::MAX as usize, rows < i64::MAX as usize);
+    if let Some(limit) = node.downcast_ref::<GlobalLimitExec>() {
+        let input = Arc::clone(limit.input());
+        let unlimited = || Arc::new(GlobalLimitExec::new(input, limit.skip(), None)) as Plan;
+        return (!is_limit).then(unlimited);
     }
+    let is_one = node.output_partitioning().partition_count() == 1;
+    let is_merge = node.is::<SortPreservingMergeExec>() || node.is::<CoalescePartitionsExec>();
+    if is_sendable && (!is_one || is_merge || node.is::<SortExec>()) {
+        return None;
+    }
+    let other = match is_sendable {
+        true => Arc::clone(node),
+        false => node.with_fetch(None)?,
+    };
+    Some(match is_one && is_limit {
+        true => Arc::new(GlobalLimitExec::new(other, 0, Some(rows))),
+        false => other,
+    })
 }
 
 /// As many rows, one or none, from memory. Of a task that reads no partition of such a node Ballista makes this node itself, which has metrics; and it
-/// takes no note of the end of a task that has more of them than another.
+/// takes no note of the end of a task that has more of them than another: the query waits for ever.
 fn with_metrics(node: &Plan) -> Result<Option<Plan>> {
     let rows = if node.is::<PlaceholderRowExec>() {
         1
