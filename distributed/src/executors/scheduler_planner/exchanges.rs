@@ -8,6 +8,7 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::physical_expr::Distribution;
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, replace_children_if_necessary,
 };
@@ -15,6 +16,16 @@ use datafusion::physical_plan::{
 use crate::executors::task_border::{Border, TaskBorderExec};
 
 type Plan = Arc<dyn ExecutionPlan>;
+
+/// A union in the place of one that gives out partitions by keys, which the rule makes of it again: with other inputs it could not be.
+pub(super) fn without_interleaving(node: Plan) -> Result<Transformed<Plan>> {
+    let Some(interleaved) = node.downcast_ref::<InterleaveExec>() else {
+        return Ok(Transformed::no(node));
+    };
+    Ok(Transformed::yes(UnionExec::try_new(
+        interleaved.inputs().clone(),
+    )?))
+}
 
 /// A plan before its exchanges by keys, which are planned anew: with what a stage knows of its inputs.
 pub(super) fn as_of_stages(node: Plan) -> Result<Transformed<Plan>> {

@@ -41,15 +41,21 @@ impl QueryPlanner for SchedulerPlanner {
     ) -> Result<Plan> {
         let planner = DefaultPhysicalPlanner::default();
         let planned = planner.create_physical_plan(plan, session).await?;
+        let planned = planned
+            .transform_down(exchanges::without_interleaving)?
+            .data;
         let planned = planned.transform_up(nodes::that_arrive_as_planned)?.data;
         let config = session.config_options();
         let most_bytes = broadcasts::most_bytes(config);
         let order = order_of_all(&planned);
+        // What is known of sides is that of the plan that Ballista gets, with borders.
         let divisible = planned
-            .transform_up(|node| broadcasts::exchanged_unless_short(node, most_bytes))?
-            .transform_data(|plan| plan.transform_up(joins::divisible))?
-            .transform_data(|plan| plan.transform_up(exchanges::as_of_stages))?
-            .transform_data(|plan| plan.transform_up(joins::unordered))?;
+            .transform_up(joins::divisible)?
+            .transform_data(|plan| plan.transform_up(joins::unordered))?
+            .transform_data(|plan| {
+                plan.transform_up(|node| broadcasts::exchanged_unless_short(node, most_bytes))
+            })?
+            .transform_data(|plan| plan.transform_up(exchanges::as_of_stages))?;
         let planned = match divisible.transformed {
             true => exchanged(divisible.data, order, config)?,
             false => divisible.data,
