@@ -92,6 +92,9 @@ async fn options_reach_the_executors_and_metrics_come_back() {
     .await;
     let error = rows(&context, BAND).await.unwrap_err().to_string();
     assert!(error.contains("cuda:99"), "{error}");
+    let far = "SELECT id FROM spans ORDER BY id OFFSET 4294967296";
+    let error = rows(&context, far).await.unwrap_err().to_string();
+    assert!(error.contains("OFFSET 4294967296"), "{error}");
     // Of tables that only this process has.
     let devices = rows(&context, "SELECT device FROM bowtie_devices() LIMIT 1").await;
     assert_eq!(devices.unwrap(), ["host"]);

@@ -66,7 +66,7 @@ fn preserves_right_alone(join_type: JoinType) -> bool {
     matches!(join_type, Inner | Right | RightSemi | RightAnti | RightMark)
 }
 
-/// Whether Ballista, too, must take a side for short: it has no bytes where these are not known, and no rows either.
+/// Whether Ballista, too, takes a side for short: it counts these bytes, or fewer where only rows are known.
 fn is_short(side: &Plan, most_bytes: usize) -> bool {
     let statistics = StatisticsContext::new().compute(side.as_ref(), &StatisticsArgs::new());
     let Ok(statistics) = statistics else {

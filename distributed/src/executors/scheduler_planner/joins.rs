@@ -84,8 +84,7 @@ fn is_volatile(node: &Plan) -> bool {
         volatile |= physical_expr::is_volatile(expression);
         Ok(TreeNodeRecursion::Continue)
     };
-    // It fails for no expression.
-    node.apply_expressions(&mut find).is_ok() && volatile
+    node.apply_expressions(&mut find).is_err() || volatile
 }
 
 /// A join on whose order no node above relies: when Ballista knows how many rows its sides have, it may swap these.

@@ -1,6 +1,6 @@
 //! [`SchedulerPlanner`]: DataFusion's planner, for plans that Ballista cuts into stages and divides among tasks.
 //!
-//! Ballista's planner of that name cuts them, not its adaptive one, which gives other rows than one process for some queries.
+//! Ballista's static planner cuts them, not its adaptive one, which gives other rows than one process for some queries.
 
 mod broadcasts;
 mod exchanges;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::not_impl_err;
 use datafusion::common::tree_node::Transformed;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::Result;
@@ -20,13 +21,17 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 type Plan = Arc<dyn ExecutionPlan>;
 
+/// A node that is there after it was sent and divided with the rows that it was planned for.
+///
+/// # Errors
+/// For an `OFFSET` that its message cannot say.
 pub(super) fn that_arrive_as_planned(node: Plan) -> Result<Transformed<Plan>> {
     let other = match node.children()[..] {
         [] => with_metrics(&node)?,
         [_, _] => with_nullable_filter(&node)?,
         _ => None,
     };
-    let limited = with_limit_above(other.as_ref().unwrap_or(&node));
+    let limited = with_limit_above(other.as_ref().unwrap_or(&node))?;
     Ok(limited
         .or(other)
         .map_or_else(|| Transformed::no(node), Transformed::yes))
@@ -34,27 +39,44 @@ pub(super) fn that_arrive_as_planned(node: Plan) -> Result<Transformed<Plan>> {
 
 /// A node of one partition that ends after some rows, below a limit: once it has several, each of them ends after as many. And one that ends after
 /// more rows than DataFusion's message of it can say, such as an `OFFSET` without a limit, without this.
-fn with_limit_above(node: &Plan) -> Option<Plan> {
-    let rows = node.fetch()?;
+fn with_limit_above(node: &Plan) -> Result<Option<Plan>> {
+    let limit = node.downcast_ref::<GlobalLimitExec>();
+    if let Some(skip) = limit.map(GlobalLimitExec::skip)
+        && u32::try_from(skip).is_err()
+    {
+        return not_impl_err!(
+            "bowtie: OFFSET {skip} cannot be sent: DataFusion's message of it has numbers below 4294967296"
+        );
+    }
+    let Some(rows) = node.fetch() else {
+        return Ok(None);
+    };
     let (is_sendable, is_limit) = (rows < u32::MAX as usize, rows < i64::MAX as usize);
-    if let Some(limit) = node.downcast_ref::<GlobalLimitExec>() {
-        let input = Arc::clone(limit.input());
-        let unlimited = || Arc::new(GlobalLimitExec::new(input, limit.skip(), None)) as Plan;
-        return (!is_limit).then(unlimited);
+    if let Some(limit) = limit {
+        let unlimited = || limited(Arc::clone(limit.input()), limit.skip(), None);
+        return Ok((!is_limit).then(unlimited));
     }
     let is_one = node.output_partitioning().partition_count() == 1;
     let is_merge = node.is::<SortPreservingMergeExec>() || node.is::<CoalescePartitionsExec>();
     if is_sendable && (!is_one || is_merge || node.is::<SortExec>()) {
-        return None;
+        return Ok(None);
     }
     let other = match is_sendable {
-        true => Arc::clone(node),
-        false => node.with_fetch(None)?,
+        true => Some(Arc::clone(node)),
+        false => node.with_fetch(None),
     };
-    Some(match is_one && is_limit {
-        true => Arc::new(GlobalLimitExec::new(other, 0, Some(rows))),
+    Ok(other.map(|other| match is_one && is_limit {
+        true => limited(other, 0, Some(rows)),
         false => other,
-    })
+    }))
+}
+
+/// The first rows in the order that the input has now, whatever is exchanged below later.
+fn limited(input: Plan, skip: usize, rows: Option<usize>) -> Plan {
+    let order = input.output_ordering().cloned();
+    let mut limit = GlobalLimitExec::new(input, skip, rows);
+    limit.set_required_ordering(order);
+    Arc::new(limit)
 }
 
 /// As many rows, one or none, from memory. Of a task that reads no partition of such a node Ballista makes this node itself, which has metrics; and it
