@@ -7,10 +7,12 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{Statistics, exec_err, internal_err, not_impl_err};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{Distribution, EquivalenceProperties};
+use datafusion::physical_expr::{
+    Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements,
+};
 use datafusion::physical_plan::{
-    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements,
-    PhysicalExpr, PlanProperties, StatisticsArgs,
+    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
+    InputDistributionRequirements, PhysicalExpr, PlanProperties, StatisticsArgs,
 };
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 
@@ -26,6 +28,8 @@ pub(super) enum Border {
     Unordered,
     /// One task reads all of them.
     OneTask,
+    /// One task reads all of them, in the order that the input had when the border was planned, whatever is exchanged below later.
+    InOrder,
 }
 
 /// The rows of its input. It is there while a query is planned, and in what is sent.
@@ -33,11 +37,21 @@ pub(super) enum Border {
 pub(super) struct TaskBorderExec {
     input: Plan,
     border: Border,
+    /// What [`Border::InOrder`] requires.
+    order: Option<LexOrdering>,
     properties: Arc<PlanProperties>,
 }
 
 impl TaskBorderExec {
     pub(super) fn above(input: Plan, border: Border) -> Plan {
+        let order = match border {
+            Border::InOrder => input.output_ordering().cloned(),
+            Border::Unknown | Border::Unordered | Border::OneTask => None,
+        };
+        Self::with_order(input, border, order)
+    }
+
+    fn with_order(input: Plan, border: Border, order: Option<LexOrdering>) -> Plan {
         let properties = Arc::clone(input.properties());
         let properties = match border {
             Border::Unknown | Border::Unordered => {
@@ -46,11 +60,12 @@ impl TaskBorderExec {
                 unordered.set_eq_properties(nothing);
                 Arc::new(unordered)
             }
-            Border::OneTask => properties,
+            Border::OneTask | Border::InOrder => properties,
         };
         Arc::new(Self {
             input,
             border,
+            order,
             properties,
         })
     }
@@ -100,12 +115,19 @@ impl ExecutionPlan for TaskBorderExec {
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
         InputDistributionRequirements::new(vec![match self.border {
             Border::Unknown | Border::Unordered => Distribution::UnspecifiedDistribution,
-            Border::OneTask => Distribution::SinglePartition,
+            Border::OneTask | Border::InOrder => Distribution::SinglePartition,
         }])
     }
 
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        vec![self.order.clone().map(OrderingRequirements::from)]
+    }
+
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![self.border == Border::OneTask]
+        vec![match self.border {
+            Border::Unknown | Border::Unordered => false,
+            Border::OneTask | Border::InOrder => true,
+        }]
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
@@ -121,7 +143,7 @@ impl ExecutionPlan for TaskBorderExec {
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Plan>) -> Result<Plan> {
         match children.pop() {
-            Some(input) => Ok(Self::above(input, self.border)),
+            Some(input) => Ok(Self::with_order(input, self.border, self.order.clone())),
             None => internal_err!("TaskBorderExec has an input"),
         }
     }
@@ -136,7 +158,7 @@ impl ExecutionPlan for TaskBorderExec {
 
     fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
         vec![match self.border {
-            Border::Unordered => ChildStats::At(partition),
+            Border::Unordered | Border::InOrder => ChildStats::At(partition),
             Border::Unknown | Border::OneTask => ChildStats::Skip,
         }]
     }
@@ -147,7 +169,7 @@ impl ExecutionPlan for TaskBorderExec {
         _: &StatisticsArgs,
     ) -> Result<Arc<Statistics>> {
         Ok(match (self.border, inputs) {
-            (Border::Unordered, [input]) => Arc::clone(input),
+            (Border::Unordered | Border::InOrder, [input]) => Arc::clone(input),
             _ => Arc::new(Statistics::new_unknown(&self.schema())),
         })
     }
@@ -174,6 +196,7 @@ impl PhysicalExtensionCodec for TaskBorderCodec {
             Border::Unknown => 0,
             Border::OneTask => 1,
             Border::Unordered => 2,
+            Border::InOrder => 3,
         });
         Ok(())
     }
@@ -189,6 +212,7 @@ impl PhysicalExtensionCodec for TaskBorderCodec {
             Some([0]) => Border::Unknown,
             Some([1]) => Border::OneTask,
             Some([2]) => Border::Unordered,
+            Some([3]) => Border::InOrder,
             _ => {
                 return exec_err!(
                     "a node of a stage that arrived is not known: run the same version of datafusion-bowtie-distributed on all machines"

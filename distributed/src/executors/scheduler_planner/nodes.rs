@@ -19,6 +19,8 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use crate::executors::task_border::{Border, TaskBorderExec};
+
 type Plan = Arc<dyn ExecutionPlan>;
 
 /// A node that is there after it was sent and divided with the rows that it was planned for.
@@ -48,14 +50,14 @@ fn with_limit_above(node: &Plan) -> Result<Option<Plan>> {
             "bowtie: OFFSET {skip} cannot be sent: DataFusion's message of it has numbers below 4294967296"
         );
     }
+    if let Some(limit) = limit {
+        let rows = limit.fetch().filter(|rows| *rows < i64::MAX as usize);
+        return Ok(Some(limited(Arc::clone(limit.input()), limit.skip(), rows)));
+    }
     let Some(rows) = node.fetch() else {
         return Ok(None);
     };
     let (is_sendable, is_limit) = (rows < u32::MAX as usize, rows < i64::MAX as usize);
-    if let Some(limit) = limit {
-        let unlimited = || limited(Arc::clone(limit.input()), limit.skip(), None);
-        return Ok((!is_limit).then(unlimited));
-    }
     let is_one = node.output_partitioning().partition_count() == 1;
     let is_merge = node.is::<SortPreservingMergeExec>() || node.is::<CoalescePartitionsExec>();
     if is_sendable && (!is_one || is_merge || node.is::<SortExec>()) {
@@ -71,9 +73,14 @@ fn with_limit_above(node: &Plan) -> Result<Option<Plan>> {
     }))
 }
 
-/// The first rows in the order that the input has now, whatever is exchanged below later.
+/// The rows after some, in the order that the input has now: a limit requires none, and DataFusion's rule, which runs again, would take a merge from
+/// below it.
 fn limited(input: Plan, skip: usize, rows: Option<usize>) -> Plan {
     let order = input.output_ordering().cloned();
+    let input = match order.is_some() {
+        true => TaskBorderExec::above(input, Border::InOrder),
+        false => input,
+    };
     let mut limit = GlobalLimitExec::new(input, skip, rows);
     limit.set_required_ordering(order);
     Arc::new(limit)
