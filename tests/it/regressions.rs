@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::datasource::MemTable;
 
+use crate::support::session::{Rule, session_by};
 use crate::support::snapshot::{answer, refusal, run, session};
 
 /// The one group of an aggregation without GROUP BY has no values: its states must be NULL, not merely empty.
@@ -444,4 +445,41 @@ async fn a_null_ends_the_matching_of_not_in() {
     assert!(analyzed.contains("null_aware"), "{analyzed}");
     // The first right row meets both left ones. With the others there would be eight tiles.
     assert!(analyzed.contains("chunks=2,"), "{analyzed}");
+}
+
+/// The rows below a limit stay in their order where a stage is planned again: nothing but the limit needs it.
+#[tokio::test]
+async fn stages_keep_the_order_below_an_offset() {
+    for rule in [Rule::Early, Rule::Stages, Rule::CutStages] {
+        let context = session_by(rule);
+        for sql in [
+            "SET datafusion.execution.target_partitions = 4",
+            "SET datafusion.execution.batch_size = 10",
+            "CREATE TABLE t AS SELECT value AS id, value % 13 AS k FROM generate_series(1, 900) WHERE value % 5 <> 1",
+        ] {
+            run(&context, sql).await.unwrap();
+        }
+        for limit in ["OFFSET 500", "LIMIT 90 OFFSET 500", "LIMIT 90"] {
+            let of_t = format!("SELECT k * 1000 + id AS x, id FROM t ORDER BY x, id {limit}");
+            for sql in [
+                format!("SELECT count(*), sum(a.x) FROM ({of_t}) a LEFT JOIN t ON a.x = t.id"),
+                format!(
+                    "SELECT a.x % 5 AS g, count(*), sum(a.x) FROM ({of_t}) a GROUP BY g ORDER BY g"
+                ),
+            ] {
+                let mut answers = vec![];
+                for offload in ["off", "force"] {
+                    run(&context, &format!("SET bowtie.offload = '{offload}'"))
+                        .await
+                        .unwrap();
+                    answers.push(answer(&context, &sql).await);
+                }
+                println!(
+                    "{rule:?} {}",
+                    answer(&context, &format!("EXPLAIN {sql}")).await
+                );
+                assert_eq!(answers[0], answers[1], "{rule:?}: {sql}");
+            }
+        }
+    }
 }

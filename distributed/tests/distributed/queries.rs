@@ -81,7 +81,7 @@ pub(crate) const JOINS: [&str; 40] = [
 ];
 
 /// Whose rows come in an order, or are as many as a limit says.
-pub(crate) const ORDERED: [&str; 18] = [
+pub(crate) const ORDERED: [&str; 19] = [
     "SELECT p.id, s.id AS j FROM spans s LEFT JOIN points p ON p.id = s.id ORDER BY s.id DESC",
     "SELECT p.id, s.id AS j FROM spans s FULL JOIN points p ON p.id = s.id AND p.at < s.start ORDER BY s.id, p.id",
     "SELECT p.id, s.id AS j FROM points p LEFT JOIN spans s ON p.at BETWEEN s.start AND s.stop ORDER BY 1, 2 LIMIT 500",
@@ -98,6 +98,7 @@ pub(crate) const ORDERED: [&str; 18] = [
     "SELECT count(*), sum(id) FROM (SELECT id FROM spans ORDER BY id OFFSET 4900) s JOIN points p USING (id)",
     "SELECT count(*), sum(id) FROM (SELECT id FROM spans ORDER BY k, id DESC LIMIT 40 OFFSET 4900) s LEFT JOIN points p USING (id)",
     "SELECT k, count(*), sum(id) FROM (SELECT k, id FROM spans ORDER BY id LIMIT 3000 OFFSET 1500) s GROUP BY k ORDER BY k",
+    "SELECT count(*), sum(a.x), sum(s.k) FROM (SELECT id % 1000 AS x, at FROM points ORDER BY 1, 2 OFFSET 4000) a LEFT JOIN (SELECT k, id FROM spans ORDER BY id LIMIT 90 OFFSET 250) s ON a.x = s.id",
     "SELECT count(*), sum(s.id) FROM (SELECT id FROM (SELECT id, k FROM spans ORDER BY id DESC LIMIT 300) t WHERE k % 2 = 1 ORDER BY id DESC LIMIT 7) s FULL JOIN points p ON p.id = s.id",
     "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t WHERE n < 9) SELECT * FROM t ORDER BY n",
 ];

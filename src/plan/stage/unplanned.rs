@@ -6,6 +6,7 @@ use std::sync::Arc;
 use datafusion::error::Result;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::joins::{HashJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
@@ -19,6 +20,10 @@ type Plan = Arc<dyn ExecutionPlan>;
 /// `node` above `children`, which were made likewise.
 pub(crate) fn unplanned(node: &Plan, children: Vec<Plan>) -> Result<Plan> {
     if let [child] = &children[..] {
+        if node.is::<GlobalLimitExec>() || node.is::<LocalLimitExec>() {
+            let child = in_order(child)?;
+            return replace_children_if_necessary(Arc::clone(node), vec![child]);
+        }
         if moves_rows(node) {
             return Ok(Arc::clone(child));
         }
@@ -86,6 +91,21 @@ fn merged(node: &Plan, merge: &SortPreservingMergeExec, child: &Plan) -> Result<
     let fetch = [merge.fetch(), sort.fetch()].into_iter().flatten().min();
     let sorted = SortExec::new(merge.expr().clone(), Arc::clone(sort.input())).with_fetch(fetch);
     Ok(Arc::new(sorted))
+}
+
+/// The input of a limit, whose merge is a sort: a limit requires no order, so that the rules would leave out a merge below it.
+fn in_order(input: &Plan) -> Result<Plan> {
+    if let Some(merge) = input.downcast_ref::<SortPreservingMergeExec>() {
+        let sort = SortExec::new(merge.expr().clone(), Arc::clone(merge.input()));
+        return Ok(Arc::new(sort.with_fetch(merge.fetch())));
+    }
+    match (&input.children()[..], &input.maintains_input_order()[..]) {
+        ([below], [true]) => {
+            let below = vec![in_order(below)?];
+            replace_children_if_necessary(Arc::clone(input), below)
+        }
+        _ => Ok(Arc::clone(input)),
+    }
 }
 
 /// The input of a merge join or an aggregation that was sorted for it.
