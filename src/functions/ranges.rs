@@ -21,12 +21,13 @@ pub(crate) fn have_ranges(data_type: &DataType) -> bool {
         || data_type.is_temporal() && !matches!(data_type, DataType::Interval(_))
 }
 
-/// Ranges of equal width, from a least value on. The first one has all values below it, too, and the last one all above.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Ranges {
-    pub(crate) least: f64,
-    pub(crate) width: f64,
-    pub(crate) count: i64,
+/// Ranges of values. The first one has all values below it, too, and the last one all above.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Ranges {
+    /// Of equal width, from a least value on.
+    Even { least: f64, width: f64, count: i64 },
+    /// Between these values, which grow. Each is the first one of a range.
+    Between(Arc<[f64]>),
 }
 
 impl Ranges {
@@ -35,37 +36,103 @@ impl Ranges {
 
     /// The number of a value's range. It grows with the value in the order in which DataFusion compares floats, in which NaN is above all
     /// others, and below them with a sign.
-    pub(crate) fn of(self, value: f64) -> i64 {
-        let last = self.count - 1;
-        match (value.is_nan(), value.is_sign_negative()) {
-            (true, true) => 0,
-            (true, false) => last,
-            // Casts saturate.
-            (false, _) => (((value - self.least) / self.width).floor() as i64).clamp(0, last),
+    pub(crate) fn of(&self, value: f64) -> i64 {
+        match (self, value.is_nan(), value.is_sign_negative()) {
+            (_, true, true) => 0,
+            (Self::Even { count, .. }, true, false) => count - 1,
+            (Self::Between(bounds), true, false) => bounds.len() as i64,
+            (
+                Self::Even {
+                    least,
+                    width,
+                    count,
+                },
+                false,
+                _,
+            ) => {
+                // Casts saturate.
+                (((value - least) / width).floor() as i64).clamp(0, count - 1)
+            }
+            (Self::Between(bounds), false, _) => {
+                bounds.partition_point(|bound| *bound <= value) as i64
+            }
+        }
+    }
+
+    /// The values between ranges.
+    pub(crate) fn bounds(&self) -> Arc<[f64]> {
+        match self {
+            Self::Even {
+                least,
+                width,
+                count,
+            } => (1..*count).map(|i| least + width * i as f64).collect(),
+            Self::Between(bounds) => Arc::clone(bounds),
+        }
+    }
+
+    /// The last arguments of a call.
+    pub(crate) fn arguments(&self) -> Vec<ScalarValue> {
+        match self {
+            Self::Even {
+                least,
+                width,
+                count,
+            } => vec![
+                ScalarValue::from(*least),
+                ScalarValue::from(*width),
+                ScalarValue::from(*count),
+            ],
+            Self::Between(bounds) => {
+                let bounds: Vec<_> = bounds.iter().copied().map(ScalarValue::from).collect();
+                let list = ScalarValue::new_list_nullable(&bounds, &DataType::Float64);
+                vec![ScalarValue::List(list)]
+            }
         }
     }
 
     /// The values of a call, and its last arguments, which are literals.
     fn of_call(arguments: &[ColumnarValue]) -> Result<(&[ColumnarValue], Self)> {
         use ColumnarValue::Scalar;
-        let [
-            values @ ..,
-            Scalar(ScalarValue::Float64(Some(least))),
-            Scalar(ScalarValue::Float64(Some(width))),
-            Scalar(ScalarValue::Int64(Some(count))),
-        ] = arguments
-        else {
-            return exec_err!(
-                "ranges have a least value, a width and a number, which are literals"
-            );
+        let (values, ranges) = match arguments {
+            [
+                values @ ..,
+                Scalar(ScalarValue::Float64(Some(least))),
+                Scalar(ScalarValue::Float64(Some(width))),
+                Scalar(ScalarValue::Int64(Some(count))),
+            ] => {
+                let (least, width, count) = (*least, *width, *count);
+                (
+                    values,
+                    Self::Even {
+                        least,
+                        width,
+                        count,
+                    },
+                )
+            }
+            [values @ .., Scalar(ScalarValue::List(bounds))] if bounds.len() == 1 => {
+                let bounds = numbers(&bounds.value(0))?;
+                (values, Self::Between(bounds.iter().flatten().collect()))
+            }
+            _ => {
+                return exec_err!(
+                    "ranges have a least value, a width and a number, or a list of bounds, which are literals"
+                );
+            }
         };
-        let ranges = Self {
-            least: *least,
-            width: *width,
-            count: *count,
+        let are_ranges = match &ranges {
+            Self::Even {
+                least,
+                width,
+                count,
+            } => {
+                let counted = (1..=Self::MOST as i64).contains(count);
+                *width > 0.0 && least.is_finite() && counted
+            }
+            Self::Between(bounds) => bounds.is_sorted() && bounds.len() < Self::MOST,
         };
-        let counted = (1..=Self::MOST as i64).contains(&ranges.count);
-        if !(ranges.width > 0.0 && ranges.least.is_finite() && counted) {
+        if !are_ranges {
             return exec_err!("there are no ranges like {ranges:?}");
         }
         Ok((values, ranges))
@@ -87,6 +154,15 @@ pub(crate) fn numbers(values: &ArrayRef) -> Result<Float64Array> {
         .clone())
 }
 
+/// The types of the values among those of the arguments of a call.
+fn values_of(arguments: &[DataType]) -> &[DataType] {
+    let of_ranges = match arguments.last() {
+        Some(DataType::List(_)) => 1,
+        _ => 3,
+    };
+    &arguments[..arguments.len().saturating_sub(of_ranges)]
+}
+
 fn checked(values: &[DataType], function: &str) -> Result<()> {
     match values.iter().find(|data_type| !have_ranges(data_type)) {
         None => Ok(()),
@@ -94,14 +170,14 @@ fn checked(values: &[DataType], function: &str) -> Result<()> {
     }
 }
 
-/// `bowtie_range(value, least, width, count)`: the number of the range of a value; NULL of NULL. `bowtie_range(one, other, least, width, count)`:
-/// the lower one of two values.
+/// `bowtie_range(value, least, width, count)`, or `bowtie_range(value, bounds)`: the number of the range of a value; NULL of NULL. With two values
+/// the lower number.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RangeOf(Signature);
 
 impl RangeOf {
     pub(crate) fn new() -> Self {
-        let arguments = vec![TypeSignature::Any(4), TypeSignature::Any(5)];
+        let arguments = (2..=5).map(TypeSignature::Any).collect();
         Self(Signature::one_of(arguments, Volatility::Immutable))
     }
 }
@@ -116,7 +192,7 @@ impl ScalarUDFImpl for RangeOf {
     }
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        checked(&arguments[..arguments.len().saturating_sub(3)], self.name())?;
+        checked(values_of(arguments), self.name())?;
         Ok(DataType::Int64)
     }
 
@@ -140,14 +216,15 @@ impl ScalarUDFImpl for RangeOf {
     }
 }
 
-/// `bowtie_ranges(one, other, least, width, count)`: the numbers of the ranges from one value to another one, whichever is less, in order; none
+/// `bowtie_ranges(one, other, least, width, count)`, or `bowtie_ranges(one, other, bounds)`: the numbers of the ranges from one value to another one, whichever is less, in order; none
 /// where one of them is NULL.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RangesOf(Signature);
 
 impl RangesOf {
     pub(crate) fn new() -> Self {
-        Self(Signature::new(TypeSignature::Any(5), Volatility::Immutable))
+        let arguments = [3, 5].map(TypeSignature::Any).to_vec();
+        Self(Signature::one_of(arguments, Volatility::Immutable))
     }
 }
 
@@ -161,7 +238,7 @@ impl ScalarUDFImpl for RangesOf {
     }
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        checked(&arguments[..arguments.len().saturating_sub(3)], self.name())?;
+        checked(values_of(arguments), self.name())?;
         let item = Field::new_list_field(DataType::Int64, true);
         Ok(DataType::List(Arc::new(item)))
     }
@@ -196,11 +273,12 @@ mod tests {
 
     #[test]
     fn ranges_grow_with_values() {
-        let ranges = Ranges {
+        let ranges = Ranges::Even {
             least: -10.0,
             width: 2.5,
             count: 8,
         };
+        let between = Ranges::Between(ranges.bounds());
         let values = [
             -f64::NAN,
             f64::NEG_INFINITY,
@@ -220,6 +298,8 @@ mod tests {
         assert!(numbers.is_sorted(), "{numbers:?}");
         assert_eq!(numbers[..6], [0, 0, 0, 0, 0, 1]);
         assert_eq!(numbers[6..], [4, 4, 7, 7, 7, 7, 7]);
+        let of_bounds: Vec<i64> = values.map(|value| between.of(value)).into();
+        assert_eq!(of_bounds, numbers);
     }
 
     #[test]

@@ -253,3 +253,46 @@ async fn short_sides_and_wide_intervals_are_sent_to_all() {
     let (ctx, _files) = tables(Rule::Early).await;
     check(&ctx, &format!("{band} 3"), false).await;
 }
+
+/// Most rows have few of the values, as the statistics of their file say.
+#[tokio::test]
+async fn ranges_are_narrow_where_values_are_crowded() {
+    let ctx = session_by(Rule::CutStages);
+    set(&ctx, "bowtie.broadcast_rows", "0");
+    let files = tempdir().unwrap();
+    let folder = |table: &str| files.path().join(table);
+    let columns = "value AS id, value * 900 / ROWS AS n, value * STEP + LEAST AS at, value * STEP + LEAST + value % 9 AS stop";
+    for table in ["a", "b"] {
+        std::fs::create_dir(folder(table)).unwrap();
+        // The whole reach; a hundredth of it; and one value.
+        for (file, (rows, step, least)) in [(60, 1000, 0), (900, 1, 17_000), (50, 0, 30_000)]
+            .into_iter()
+            .enumerate()
+        {
+            let (step, least, of) = (step.to_string(), least.to_string(), rows.to_string());
+            let columns = columns.replace("STEP", &step).replace("LEAST", &least);
+            let columns = columns.replace("ROWS", &of);
+            let path = folder(table).join(format!("{file}.parquet"));
+            let sql = format!(
+                "COPY (SELECT {columns} FROM generate_series(1, {rows})) TO '{}' STORED AS PARQUET",
+                path.display()
+            );
+            ctx.sql(&sql).await.unwrap().collect().await.unwrap();
+        }
+        let path = format!("{}/", folder(table).display());
+        ctx.register_parquet(table, &path, ParquetReadOptions::default())
+            .await
+            .unwrap();
+    }
+    for (condition, has_bounds) in [
+        ("a.at BETWEEN b.at - 3 AND b.at + 3", true),
+        ("a.at <= b.stop AND b.at <= a.stop", true),
+        // These are as many everywhere.
+        ("a.n BETWEEN b.n - 3 AND b.n + 3", false),
+    ] {
+        let sql = format!("SELECT a.id, b.id AS other, a.at FROM a JOIN b ON {condition}");
+        check(&ctx, &sql, true).await;
+        let plan = shown(&plan_of(&ctx, &sql).await.unwrap());
+        assert_eq!(plan.contains("]) as bowtie_range"), has_bounds, "{plan}");
+    }
+}

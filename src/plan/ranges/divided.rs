@@ -163,13 +163,8 @@ impl Maker<'_> {
         values: &[&Expr],
         schema: &Schema,
     ) -> Result<Expr> {
-        let Ranges {
-            least,
-            width,
-            count,
-        } = self.ranges;
         let values = values.iter().map(|value| Arc::clone(value));
-        let arguments = values.chain([lit(least), lit(width), lit(count)]);
+        let arguments = values.chain(self.ranges.arguments().into_iter().map(lit));
         let function = Arc::new(ScalarUDF::from(function));
         let config = Arc::clone(self.config);
         let call = ScalarFunctionExpr::try_new(function, arguments.collect(), schema, config)?;

@@ -32,27 +32,42 @@ type Plan = Arc<dyn ExecutionPlan>;
 
 /// An expression for the least and the greatest values of all columns, as numbers; `None` where one of them is unknown.
 pub(crate) fn extremes(expr: &Expr, plan: &Plan, statistics: &StatisticsCache) -> Option<[f64; 2]> {
-    let of = match plan.downcast_ref::<ProjectionExec>() {
-        // Statistics of computed columns are not kept.
+    let (expr, plan) = origin(expr, plan)?;
+    match scan_of(plan) {
+        Some(config) => {
+            let Scanned { expr, table, .. } = scanned_by(&expr, config)?;
+            ends_of(&expr, &table, &config.statistics())
+        }
+        None => ends_of(&expr, &plan.schema(), &statistics.statistics(plan)),
+    }
+}
+
+/// An expression over the columns of a table's files.
+pub(crate) struct Scanned<'a> {
+    pub(crate) expr: Expr,
+    pub(crate) table: SchemaRef,
+    pub(crate) config: &'a FileScanConfig,
+}
+
+/// An expression over the rows of a plan, if these are rows of files.
+pub(crate) fn scanned<'a>(expr: &Expr, plan: &'a Plan) -> Option<Scanned<'a>> {
+    let (expr, plan) = origin(expr, plan)?;
+    scanned_by(&expr, scan_of(plan)?)
+}
+
+/// The same below the projections of a plan, of which statistics of computed columns are not kept, and below nodes that have rows of their inputs.
+fn origin<'a>(expr: &Expr, plan: &'a Plan) -> Option<(Expr, &'a Plan)> {
+    let [input] = plan.children()[..] else {
+        return Some((Arc::clone(expr), plan));
+    };
+    match plan.downcast_ref::<ProjectionExec>() {
         Some(projection) => {
             let expr = projected(expr, projection.projection_expr()).ok()?;
-            return extremes(&expr, projection.input(), statistics);
+            origin(&expr, input)
         }
-        None => match scan_of(plan) {
-            Some((projection, table, known)) => {
-                let expr = projected(expr, projection).ok()?;
-                numbers_of(&expr, &table, &known).ok()?
-            }
-            None if has_rows_of_input(plan) => {
-                let [input] = plan.children()[..] else {
-                    return None;
-                };
-                return extremes(expr, input, statistics);
-            }
-            None => numbers_of(expr, &plan.schema(), &statistics.statistics(plan)).ok()?,
-        },
-    };
-    of.filter(|[least, greatest]| least.is_finite() && greatest.is_finite())
+        None if has_rows_of_input(plan) => origin(expr, input),
+        None => Some((Arc::clone(expr), plan)),
+    }
 }
 
 /// Whether all rows of a node are rows of its input.
@@ -65,13 +80,19 @@ fn has_rows_of_input(plan: &Plan) -> bool {
             .is_some_and(|filter| filter.projection().is_none())
 }
 
-/// What a scan of files makes of the columns of its table, and what is known of these.
-fn scan_of(plan: &Plan) -> Option<(&ProjectionExprs, SchemaRef, Statistics)> {
+fn scan_of(plan: &Plan) -> Option<&FileScanConfig> {
     let source = plan.downcast_ref::<DataSourceExec>()?.data_source();
-    let config = source.downcast_ref::<FileScanConfig>()?;
+    source.downcast_ref::<FileScanConfig>()
+}
+
+/// An expression over what a scan makes of the columns of its table.
+fn scanned_by<'a>(expr: &Expr, config: &'a FileScanConfig) -> Option<Scanned<'a>> {
     let files = config.file_source();
-    let table = Arc::clone(files.table_schema().table_schema());
-    Some((files.projection()?, table, config.statistics()))
+    Some(Scanned {
+        expr: projected(expr, files.projection()?).ok()?,
+        table: Arc::clone(files.table_schema().table_schema()),
+        config,
+    })
 }
 
 /// An expression over the columns of a projection, over those of its input.
@@ -89,6 +110,12 @@ fn projected(expr: &Expr, projection: &ProjectionExprs) -> Result<Expr> {
         })
     };
     Arc::clone(expr).transform_down(replace).data()
+}
+
+/// An expression for the least and the greatest values that are known of the columns of a schema.
+pub(crate) fn ends_of(expr: &Expr, schema: &SchemaRef, known: &Statistics) -> Option<[f64; 2]> {
+    let ends = numbers_of(expr, schema, known).ok()?;
+    ends.filter(|[one, other]| one.is_finite() && other.is_finite())
 }
 
 fn numbers_of(expr: &Expr, schema: &SchemaRef, known: &Statistics) -> Result<Option<[f64; 2]>> {

@@ -16,3 +16,4 @@ pub(crate) mod bounds;
 pub(crate) mod divided;
 pub(crate) mod extent;
 pub(crate) mod rule;
+pub(crate) mod spread;

@@ -17,6 +17,7 @@ use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::ranges::bounds::{Bounds, bounds_of};
 use crate::plan::ranges::divided::divided;
 use crate::plan::ranges::extent::extremes;
+use crate::plan::ranges::spread::{spreads, uncrowded};
 use crate::plan::recognise::source::{JoinSource, join_source};
 
 type Expr = Arc<dyn PhysicalExpr>;
@@ -133,15 +134,17 @@ impl Divide<'_> {
             let ([a, b], [c, d]) = (of(side, low)?, of(side, high)?);
             Some((c - a).abs().max((d - b).abs()))
         };
-        let ([least, greatest], length) = match bounds {
+        let (begins, length) = match bounds {
             Bounds::Between { inner, value, ends } => {
-                (of(*inner, value)?, length(inner.other(), ends)?)
+                let begins = [(*inner, value), (inner.other(), &ends[0])];
+                (begins, length(inner.other(), ends)?)
             }
             Bounds::Overlap([left, right]) => {
                 let longest = length(Side::Left, left)?.max(length(Side::Right, right)?);
-                (of(Side::Left, &left[0])?, longest)
+                ([(Side::Left, &left[0]), (Side::Right, &right[0])], longest)
             }
         };
+        let [least, greatest] = of(begins[0].0, begins[0].1)?;
         // The lengths of the outermost intervals say little about those of others.
         let of_a_partition = match bounds.have_one_length() {
             true => MOST_OF_A_PARTITION,
@@ -152,10 +155,16 @@ impl Divide<'_> {
         let reach = greatest - least;
         let count = (reach / (LENGTHS_OF_A_RANGE * length)).min(most).floor();
         let width = reach / count;
-        (count >= least_count && width.is_normal()).then_some(Ranges {
+        if count < least_count || !width.is_normal() {
+            return None;
+        }
+        let even = Ranges::Even {
             least,
             width,
             count: count as i64,
-        })
+        };
+        let spreads = begins.map(|(side, value)| spreads(value, plan_of(side)));
+        let uncrowded = uncrowded(&even, &spreads.concat(), length);
+        Some(uncrowded.unwrap_or(even))
     }
 }
