@@ -25,11 +25,16 @@ TABLES = ["nation", "region", "part", "supplier", "partsupp", "customer", "order
 
 # Numbers without a pattern, from row numbers.
 POINTS = "SELECT value AS id, value % 16 AS k, (value * 7919 + {salt}) % {extent} AS at, (value * 104729 % 1000) / 8.0 AS w FROM range({begin}, {end})"
+# The rows of half of the files have a hundredth of the values.
+CROWDED = """SELECT value AS id, CASE WHEN value < {half} THEN value * 198 ELSE {half} * 198 + (value - {half}) * 2 END AS at, (value * 104729 % 1000) / 8.0 AS w
+FROM range({begin}, {end})"""
 SETS = """SELECT value AS id, array_distinct(make_array({elements})) AS t FROM range({begin}, {end})"""
 
 JOINS = {
     "band": "SELECT count(*), sum(a.w), max(b.w) FROM points a JOIN points b ON abs(a.at - b.at) <= 2",
     "band by key": "SELECT count(*), sum(a.w), max(b.w) FROM points a JOIN points b ON a.k = b.k AND abs(a.at - b.at) <= 20",
+    "crowded band": "SELECT count(*), sum(a.w), max(b.w) FROM crowded a JOIN crowded b ON abs(a.at - b.at) <= 2",
+    "inequality": "SELECT count(*), sum(a.w), max(b.w) FROM points a JOIN points b ON a.at < b.at",
     "similarity": "SELECT count(*), max(array_jaccard(a.t, b.t)) FROM sets a JOIN sets b ON array_jaccard(a.t, b.t) >= 0.7 AND a.id < b.id",
     "containment": "SELECT count(*) FROM sets a JOIN sets b ON array_has_all(a.t, b.t) AND a.id <> b.id",
     # What an exchange costs: all rows go to another worker, and few come back.
@@ -61,6 +66,7 @@ class Bench:
             subprocess.run([self.sql, "bench", "tpch", "--scale", f"{scale:g}", "--data", self.data, "--repeat", "1", "--queries", "6"], check=True, stdout=sys.stderr)
         rows, files = self.arguments.points, 16
         self.rows("points", rows, files, lambda begin, end: POINTS.format(salt=13, extent=rows, begin=begin, end=end))
+        self.rows("crowded", rows, files, lambda begin, end: CROWDED.format(half=rows // 2, begin=begin, end=end))
         # Nine elements that four rows share, and one of its own: pairs of those rows have a Jaccard similarity of 9 in 11.
         shared = [f"({7919 + 2 * i} * (value / 4) + {104729 * i}) % {50021 + 1000 * i}" for i in range(9)]
         elements = ", ".join([*shared, "value % 100003"])
@@ -92,7 +98,7 @@ class Bench:
 
     def tables(self):
         folders = {table: self.tpch / table for table in TABLES}
-        folders.update(points=self.points, sets=self.sets)
+        folders.update(points=self.points, crowded=self.crowded, sets=self.sets)
         return [f"CREATE EXTERNAL TABLE {name} STORED AS PARQUET LOCATION '{folder}/'" for name, folder in folders.items()]
 
     # Processes.

@@ -65,9 +65,9 @@ pub(crate) struct Executor {
     /// The port of tasks: the next one, if none is given.
     #[arg(long)]
     task_port: Option<u16>,
-    /// The folder of shuffled rows, one for each executor.
+    /// The folder of shuffled rows, one for each executor; by default one of its port's among the temporary files of this machine.
     #[arg(long)]
-    work_dir: PathBuf,
+    work_dir: Option<PathBuf>,
     /// The most partitions that run at the same time; by default one for each core.
     #[arg(long)]
     slots: Option<usize>,
@@ -81,7 +81,9 @@ pub(crate) struct Executor {
 
 impl Executor {
     pub(crate) async fn run(self) -> Done {
-        std::fs::create_dir_all(&self.work_dir)?;
+        let own = || std::env::temp_dir().join(format!("bowtie-executor-{}", self.port));
+        let folder = self.work_dir.unwrap_or_else(own);
+        std::fs::create_dir_all(&folder)?;
         let mut config = ExecutorProcessConfig {
             bind_host: self.bind,
             external_host: self.host,
@@ -90,7 +92,7 @@ impl Executor {
             scheduler_host: self.scheduler_host,
             scheduler_port: self.scheduler_port,
             scheduler_connect_timeout_seconds: 30,
-            work_dir: Some(self.work_dir.to_string_lossy().into_owned()),
+            work_dir: Some(folder.to_string_lossy().into_owned()),
             memory_pool_size: self.memory,
             executor_heartbeat_interval_seconds: self.heartbeat,
             job_data_clean_up_interval_seconds: 600,
@@ -99,7 +101,6 @@ impl Executor {
         if let Some(slots) = self.slots {
             config.vcores = slots;
         }
-        let folder = self.work_dir;
         config.override_runtime_producer = Some(Arc::new(move |_| {
             runtime().with_temp_file_path(folder.clone()).build_arc()
         }));
@@ -123,6 +124,7 @@ impl Client {
         let config = configuration();
         let (runtime, options) = (runtime().build_arc()?, BowtieOptions::default());
         let context = connect_with(&self.scheduler, config, runtime, options).await?;
-        self.statements.run(&context).await
+        // Files can be named in FROM.
+        self.statements.run(&context.enable_url_table()).await
     }
 }

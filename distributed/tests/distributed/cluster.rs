@@ -59,6 +59,15 @@ impl Drop for Process {
     }
 }
 
+/// What the binary prints.
+pub(crate) fn output(arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bowtie-cluster"));
+    let done = command.args(arguments).output().unwrap();
+    let error = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{arguments:?}: {error}");
+    String::from_utf8(done.stdout).unwrap()
+}
+
 /// The device that workers run on: BOWTIE_TEST_DEVICE, or the CPU backend.
 pub(crate) fn device() -> String {
     std::env::var("BOWTIE_TEST_DEVICE").unwrap_or_else(|_| "host".into())

@@ -3,6 +3,7 @@
 
 mod ballista;
 mod cluster;
+mod commands;
 mod data;
 mod queries;
 mod rows;
