@@ -7,6 +7,7 @@
 mod channels;
 mod gpus;
 mod head;
+mod scans;
 mod tasks;
 mod whole_plans;
 
@@ -114,5 +115,6 @@ pub fn coordinator(
         .with_distributed_worker_resolver(Workers(workers))
         .with_distributed_channel_resolver(channels)
         .with_distributed_desired_task_count_handler(TaskCounts)
+        .with_distributed_scale_up_leaf_node_handler(scans::of_tasks)
         .with_distributed_route_tasks_handler(task_on_worker)
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use datafusion::execution::SessionStateBuilder;
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{ParquetReadOptions, SessionContext, col};
 use datafusion_bowtie::{BowtieOptions, BowtieSessionExt};
 use datafusion_bowtie_distributed::workers::coordinator;
 use futures::StreamExt;
@@ -53,6 +53,47 @@ async fn all_queries_give_the_rows_of_a_single_node() {
         let given = rows(&context, sql).await;
         let given = given.unwrap_or_else(|error| panic!("{sql}\n{error}"));
         assert_same(sql, &expected, &given);
+    }
+}
+
+/// Whatever number of groups DataFusion makes of the files, all tasks have as many.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_are_dealt_out_to_tasks() {
+    let folder = data::write();
+    let pieces = folder.path().join("pieces");
+    std::fs::create_dir(&pieces).unwrap();
+    let single = single_node();
+    data::register(&single, folder.path()).await.unwrap();
+    for piece in 0..16 {
+        let of_points = format!("SELECT id FROM points WHERE id / 375 = {piece} ORDER BY id");
+        let path = pieces.join(format!("{piece:02}.parquet"));
+        let copy = format!(
+            "COPY ({of_points}) TO '{}' STORED AS PARQUET",
+            path.display()
+        );
+        rows(&single, &copy).await.unwrap();
+    }
+    for count in [2, 3] {
+        let workers = Workers::start(&vec![&[][..]; count]);
+        for partitions in 1..10 {
+            let context = session(workers.urls.clone()).await;
+            let partitions = partitions.to_string();
+            set(
+                &context,
+                &[("datafusion.execution.target_partitions", &partitions)],
+            )
+            .await;
+            // Groups of files in an order are not divided.
+            let order = vec![vec![col("id").sort(true, false)]];
+            let options = ParquetReadOptions::default().file_sort_order(order);
+            let path = format!("{}/", pieces.display());
+            context
+                .register_parquet("pieces", &path, options)
+                .await
+                .unwrap();
+            let given = rows(&context, "SELECT count(*), sum(id) FROM pieces").await;
+            assert_eq!(given.unwrap(), ["6000|17997000"], "{partitions} partitions");
+        }
     }
 }
 
