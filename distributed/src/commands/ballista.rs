@@ -65,7 +65,7 @@ pub(crate) struct Executor {
     /// The port of tasks: the next one, if none is given.
     #[arg(long)]
     task_port: Option<u16>,
-    /// The folder of shuffled rows, one for each executor; by default one of its port's among the temporary files of this machine.
+    /// The folder of shuffled rows, one for each executor; by default a new one among the temporary files of this machine.
     #[arg(long)]
     work_dir: Option<PathBuf>,
     /// The most partitions that run at the same time; by default one for each core.
@@ -81,8 +81,16 @@ pub(crate) struct Executor {
 
 impl Executor {
     pub(crate) async fn run(self) -> Done {
-        let own = || std::env::temp_dir().join(format!("bowtie-executor-{}", self.port));
-        let folder = self.work_dir.unwrap_or_else(own);
+        // Its own folder is there until it ends.
+        let (folder, _own) = match self.work_dir {
+            Some(folder) => (folder, None),
+            None => {
+                let own = tempfile::Builder::new()
+                    .prefix("bowtie-executor-")
+                    .tempdir()?;
+                (own.path().to_path_buf(), Some(own))
+            }
+        };
         std::fs::create_dir_all(&folder)?;
         let mut config = ExecutorProcessConfig {
             bind_host: self.bind,

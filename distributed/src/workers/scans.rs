@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::catalog::memory::DataSourceExec;
-use datafusion::datasource::physical_plan::{FileGroup, FileGroupPartitioner, FileScanConfig};
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::error::Result;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion_distributed::{
@@ -22,12 +22,10 @@ pub(super) fn of_tasks(
     }
     let tasks = event.task_count;
     let partitions = event.plan.output_partitioning().partition_count();
-    let groups = FileGroupPartitioner::new()
-        .with_target_partitions(partitions * tasks)
-        .with_repartition_file_min_size(0)
-        .with_preserve_order_within_groups(!scan.output_ordering.is_empty())
-        .repartition_file_groups(&scan.file_groups)
-        .unwrap_or_else(|| scan.file_groups.clone());
+    let groups = match groups(scan, partitions * tasks) {
+        Ok(groups) => groups,
+        Err(error) => return Some(Err(error)),
+    };
     let each = groups.len().div_ceil(tasks);
     let of_task = |task: usize| -> Arc<dyn ExecutionPlan> {
         let own = groups.iter().skip(task).step_by(tasks).cloned();
@@ -38,4 +36,24 @@ pub(super) fn of_tasks(
     };
     let leaf = DistributedLeafExec::try_new(Arc::clone(event.plan), (0..tasks).map(of_task));
     Some(leaf.map(|leaf| ScaleUpLeafNodeEventResponse::new(Arc::new(leaf))))
+}
+
+/// The files of a scan in up to `count` groups: in parts, if the format allows it.
+fn groups(scan: &FileScanConfig, count: usize) -> Result<Vec<FileGroup>> {
+    let order = scan.output_ordering.first().cloned();
+    let is_ordered = order.is_some();
+    let divided = scan.file_source().repartitioned(count, 0, order, scan)?;
+    if let Some(divided) = divided {
+        return Ok(divided.file_groups);
+    }
+    if is_ordered {
+        return Ok(scan.file_groups.clone());
+    }
+    let files = scan.file_groups.iter().flat_map(FileGroup::iter).cloned();
+    let files: Vec<_> = files.collect();
+    let each = files.len().div_ceil(count).max(1);
+    let groups = files
+        .chunks(each)
+        .map(|files| FileGroup::new(files.to_vec()));
+    Ok(groups.collect())
 }

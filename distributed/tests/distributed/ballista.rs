@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{ParquetReadOptions, SessionContext, col};
 use datafusion_bowtie::BowtieOptions;
 use datafusion_bowtie_distributed::client::connect;
 use futures::StreamExt;
@@ -10,7 +10,7 @@ use futures::StreamExt;
 use crate::cluster::Executors;
 use crate::data;
 use crate::queries::{JOINS, SLOW, TPCH};
-use crate::rows::{analyzed, assert_same, rows, set};
+use crate::rows::{analyzed, assert_same, ordered_rows, rows, set};
 use crate::workers::{BAND, idle, joins_by_ranges, on_device, ordered, single_node};
 
 /// A client for small files.
@@ -98,6 +98,47 @@ async fn options_reach_the_executors_and_metrics_come_back() {
     // Of tables that only this process has.
     let devices = rows(&context, "SELECT device FROM bowtie_devices() LIMIT 1").await;
     assert_eq!(devices.unwrap(), ["host"]);
+}
+
+/// Their joins give out rows in an order, until they are swapped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sorted_files_and_files_that_may_not_be_divided() {
+    let folder = data::write();
+    let executors = Executors::start(folder.path(), &[&[], &[]]);
+    let context = session(&executors).await;
+    for table in ["points", "spans"] {
+        let order = vec![vec![col("id").sort(true, false)]];
+        let options = ParquetReadOptions::default().file_sort_order(order);
+        let path = folder.path().join(format!("{table}.parquet"));
+        let path = path.to_str().unwrap();
+        context
+            .register_parquet(table, path, options)
+            .await
+            .unwrap();
+    }
+    for (limit, first) in [("LIMIT 10", 0), ("LIMIT 10 OFFSET 30", 30)] {
+        let of_points = "SELECT id % 5000 AS k FROM points WHERE id % 7 <> 100";
+        let sql = format!(
+            "SELECT b.id FROM ({of_points}) a JOIN spans b ON a.k = b.id ORDER BY b.id {limit}"
+        );
+        // Two points for each of the first ids.
+        let ids = (0..).flat_map(|id| [id, id]).skip(first).take(10);
+        let expected: Vec<String> = ids.map(|id: usize| id.to_string()).collect();
+        assert_eq!(
+            ordered_rows(&context, &sql).await.unwrap(),
+            expected,
+            "{sql}"
+        );
+    }
+    data::register_lines(&context, folder.path()).await.unwrap();
+    let given = rows(&context, "SELECT count(*), sum(id) FROM lines").await;
+    assert_eq!(given.unwrap(), ["3000|4498500"]);
+    data::register_compressed(&context, folder.path())
+        .await
+        .unwrap();
+    let error = rows(&context, "SELECT count(*), sum(id) FROM packed").await;
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("compressed CSV"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use datafusion::arrow::array::{
     ArrayRef, Float64Array, Int64Array, ListBuilder, RecordBatch, RecordBatchReader, StringBuilder,
 };
+use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::error::Result;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::file::properties::WriterProperties;
-use datafusion::prelude::{ParquetReadOptions, SessionContext};
+use datafusion::prelude::{CsvReadOptions, ParquetReadOptions, SessionContext};
 use tempfile::TempDir;
 use tpchgen::generators::*;
 use tpchgen_arrow::*;
@@ -129,4 +130,32 @@ pub(crate) async fn register(context: &SessionContext, folder: &Path) -> Result<
         context.register_parquet(table, path, options).await?;
     }
     Ok(())
+}
+
+/// A table of text whose lines are no rows: its file may not be divided.
+pub(crate) async fn register_lines(context: &SessionContext, folder: &Path) -> Result<()> {
+    let path = folder.join("lines.csv");
+    let rows = (0..3000).map(|i| format!("{i},\"a\n1000000,x\n1000000,y\"\n"));
+    std::fs::write(&path, format!("id,t\n{}", rows.collect::<String>()))?;
+    let options = CsvReadOptions::new().newlines_in_values(true);
+    context
+        .register_csv("lines", path.to_str().unwrap(), options)
+        .await
+}
+
+/// The same table from a compressed file, without such text.
+pub(crate) async fn register_compressed(context: &SessionContext, folder: &Path) -> Result<()> {
+    let path = folder.join("packed.csv.gz");
+    let single = SessionContext::new();
+    let copy = format!(
+        "COPY (SELECT value AS id FROM generate_series(0, 2999)) TO '{}' STORED AS CSV OPTIONS ('format.compression' 'gzip', 'format.has_header' 'true')",
+        path.display()
+    );
+    single.sql(&copy).await?.collect().await?;
+    let options = CsvReadOptions::new()
+        .file_extension(".csv.gz")
+        .file_compression_type(FileCompressionType::GZIP);
+    context
+        .register_csv("packed", path.to_str().unwrap(), options)
+        .await
 }

@@ -97,6 +97,31 @@ async fn files_are_dealt_out_to_tasks() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_that_may_not_be_divided() {
+    let folder = data::write();
+    let workers = Workers::start(&[&[], &[]]);
+    let context = session(workers.urls.clone()).await;
+    data::register(&context, folder.path()).await.unwrap();
+    data::register_lines(&context, folder.path()).await.unwrap();
+    data::register_compressed(&context, folder.path())
+        .await
+        .unwrap();
+    for table in ["lines", "packed"] {
+        let sql = format!("SELECT count(*), sum(id) FROM {table}");
+        let given = rows(&context, &sql).await.unwrap();
+        assert_eq!(given, ["3000|4498500"], "{table}");
+        let sql = format!(
+            "SELECT {table}.id % 3 AS g, count(*), sum(points.id) FROM {table} JOIN points ON {table}.id = points.id GROUP BY g"
+        );
+        let given = rows(&context, &sql).await.unwrap();
+        assert_eq!(
+            given,
+            ["0|1000|1498500", "1|1000|1499500", "2|1000|1500500"]
+        );
+    }
+}
+
 /// Queries whose rows come in an order.
 pub(crate) async fn ordered(context: &SessionContext, single: &SessionContext) {
     for sql in ORDERED {

@@ -163,8 +163,11 @@ impl Divide<'_> {
             width,
             count: count as i64,
         };
+        if !bounds.have_one_length() {
+            return Some(even);
+        }
         let spreads = begins.map(|(side, value)| spreads(value, plan_of(side)));
-        let uncrowded = uncrowded(&even, &spreads.concat(), length);
+        let uncrowded = uncrowded(&even, &spreads.concat(), least_count as usize, length);
         Some(uncrowded.unwrap_or(even))
     }
 }

@@ -57,38 +57,53 @@ fn of_file(expr: &Expr, config: &FileScanConfig, known: &Statistics) -> Option<S
     })
 }
 
-/// Ranges with the most rows in one of them, over those that each would have.
-fn crowding(ranges: &Ranges, spreads: &[Spread]) -> f64 {
-    let bounds = ranges.bounds();
+/// The rows of the fullest range.
+fn fullest(ranges: &Ranges, spreads: &[Spread]) -> f64 {
     let below = |value: f64| spreads.iter().map(|spread| spread.below(value)).sum();
-    let rows: f64 = spreads.iter().map(|spread| spread.rows).sum();
+    let bounds = ranges.bounds();
     let mut last = 0.0;
     let mut most: f64 = 0.0;
-    for reached in bounds.iter().map(|bound| below(*bound)).chain([rows]) {
+    for reached in bounds
+        .iter()
+        .map(|bound| below(*bound))
+        .chain([all(spreads)])
+    {
         most = most.max(reached - last);
         last = reached;
     }
-    most * (bounds.len() + 1) as f64 / rows
+    most
+}
+
+fn all(spreads: &[Spread]) -> f64 {
+    spreads.iter().map(|spread| spread.rows).sum()
 }
 
 /// How often the rows of an average range the fullest one may have.
 const MOST_CROWDED: f64 = 2.0;
 
-/// Ranges that stand for `even` ones, none of them narrower than `narrowest`, if some of those are crowded, and these are less so.
-pub(crate) fn uncrowded(even: &Ranges, spreads: &[Spread], narrowest: f64) -> Option<Ranges> {
-    if spreads.is_empty() || crowding(even, spreads) <= MOST_CROWDED {
+/// Ranges that stand for `even` ones where these are crowded: at least `least_count`, none of them narrower than `narrowest`, and the fullest one
+/// with fewer rows.
+pub(crate) fn uncrowded(
+    even: &Ranges,
+    spreads: &[Spread],
+    least_count: usize,
+    narrowest: f64,
+) -> Option<Ranges> {
+    let count = even.bounds().len() + 1;
+    let fullest_even = fullest(even, spreads);
+    if spreads.is_empty() || fullest_even <= MOST_CROWDED * all(spreads) / count as f64 {
         return None;
     }
-    let count = even.bounds().len() + 1;
     let mut bounds: Vec<f64> = vec![];
     for bound in quantiles(spreads, count) {
-        let is_wide = bounds.last().is_none_or(|last| bound - last >= narrowest);
-        if bound.is_finite() && is_wide && bounds.last().is_none_or(|last| bound > *last) {
+        let is_wide = |last: &f64| bound > *last && bound - last >= narrowest;
+        if bound.is_finite() && bounds.last().is_none_or(is_wide) {
             bounds.push(bound);
         }
     }
     let ranges = Ranges::Between(bounds.into());
-    (crowding(&ranges, spreads) < crowding(even, spreads)).then_some(ranges)
+    let are_enough = ranges.bounds().len() + 1 >= least_count;
+    (are_enough && fullest(&ranges, spreads) < fullest_even).then_some(ranges)
 }
 
 /// The values that divide rows in `count` parts of as many each, in order; some may be the same.
@@ -106,7 +121,7 @@ fn quantiles(spreads: &[Spread], count: usize) -> Vec<f64> {
         }
     }
     steps.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let rows: f64 = spreads.iter().map(|spread| spread.rows).sum();
+    let rows = all(spreads);
     let mut wanted = (1..count)
         .map(|i| rows * i as f64 / count as f64)
         .peekable();
@@ -158,22 +173,37 @@ mod tests {
         let inside = bounds.iter().filter(|bound| (40.0..=50.0).contains(*bound));
         assert_eq!(inside.count(), 9, "{bounds:?}");
         let even = even(0.0, 100.0, 10);
-        assert!((crowding(&even, &files) - 9.1).abs() < 1e-6);
-        let ranges = uncrowded(&even, &files, 0.5).unwrap();
-        assert!(crowding(&ranges, &files) < 1.01, "{ranges:?}");
-        // Wide intervals leave fewer ranges.
-        let wide = uncrowded(&even, &files, 3.0).unwrap();
+        assert!((fullest(&even, &files) - 910.0).abs() < 1e-6);
+        let ranges = uncrowded(&even, &files, 4, 0.5).unwrap();
+        assert!(fullest(&ranges, &files) < 101.0, "{ranges:?}");
+        // Wide intervals leave fewer ranges, or too few.
+        let wide = uncrowded(&even, &files, 4, 3.0).unwrap();
         assert_eq!(wide.bounds().len(), 3, "{wide:?}");
+        assert!(uncrowded(&even, &files, 5, 3.0).is_none());
+    }
+
+    #[test]
+    fn fewer_ranges_are_no_better() {
+        // The crowd is as wide as an interval: its bound would be beside it.
+        let files = [
+            spread(0.0, 1e6, 1001.0),
+            spread(499_995.0, 500_005.0, 20_000.0),
+        ];
+        let even = even(0.0, 1e6, 64);
+        for least_count in [1, 4] {
+            let ranges = uncrowded(&even, &files, least_count, 200.0);
+            assert!(ranges.is_none(), "{ranges:?}");
+        }
     }
 
     #[test]
     fn what_is_even_stays_so() {
         let files = [spread(0.0, 50.0, 10.0), spread(50.0, 100.0, 15.0)];
-        assert!(uncrowded(&even(0.0, 100.0, 8), &files, 0.1).is_none());
-        assert!(uncrowded(&even(0.0, 100.0, 8), &[], 0.1).is_none());
+        assert!(uncrowded(&even(0.0, 100.0, 8), &files, 4, 0.1).is_none());
+        assert!(uncrowded(&even(0.0, 100.0, 8), &[], 4, 0.1).is_none());
         // One value that all rows have.
         let same = [spread(7.0, 7.0, 100.0), spread(0.0, 100.0, 1.0)];
-        let ranges = uncrowded(&even(0.0, 100.0, 8), &same, 0.1);
+        let ranges = uncrowded(&even(0.0, 100.0, 8), &same, 4, 0.1);
         assert!(ranges.is_none_or(|ranges| ranges.bounds().is_sorted()));
         assert_eq!(quantiles(&[spread(7.0, 7.0, 100.0)], 4), [7.0; 3]);
     }

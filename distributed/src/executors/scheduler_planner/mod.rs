@@ -60,6 +60,7 @@ impl QueryPlanner for SchedulerPlanner {
             true => exchanged(divisible.data, order, config)?,
             false => divisible.data,
         };
+        let planned = planned.transform_up(nodes::ended_by_limit)?.data;
         // Last, as the rule would take these exchanges for needless.
         let planned = planned.transform_up(joins::with_sides_made_once)?.data;
         Ok(planned.transform_up(joins::with_inputs_made_once)?.data)

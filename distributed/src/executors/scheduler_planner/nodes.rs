@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::catalog::memory::DataSourceExec;
 use datafusion::common::not_impl_err;
 use datafusion::common::tree_node::Transformed;
 use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::error::Result;
 use datafusion::logical_expr::JoinType;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -17,7 +19,9 @@ use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::physical_plan::{
+    ExecutionPlan, ExecutionPlanProperties, replace_children_if_necessary,
+};
 
 use crate::executors::task_border::{Border, TaskBorderExec};
 
@@ -26,10 +30,13 @@ type Plan = Arc<dyn ExecutionPlan>;
 /// A node that is there after it was sent and divided with the rows that it was planned for.
 ///
 /// # Errors
-/// For an `OFFSET` that its message cannot say.
+/// For an `OFFSET`, or for files, of which its message cannot say what they are.
 pub(super) fn that_arrive_as_planned(node: Plan) -> Result<Transformed<Plan>> {
     let other = match node.children()[..] {
-        [] => with_metrics(&node)?,
+        [] => {
+            refuse_compressed(&node)?;
+            with_metrics(&node)?
+        }
         [_, _] => with_nullable_filter(&node)?,
         _ => None,
     };
@@ -58,12 +65,14 @@ fn with_limit_above(node: &Plan) -> Result<Option<Plan>> {
         return Ok(None);
     };
     let (is_sendable, is_limit) = (rows < u32::MAX as usize, rows < i64::MAX as usize);
+    // Swapped, it would have ended after rows of another order.
+    let is_ordered_join = node.children().len() == 2 && node.output_ordering().is_some();
     let is_one = node.output_partitioning().partition_count() == 1;
     let is_merge = node.is::<SortPreservingMergeExec>() || node.is::<CoalescePartitionsExec>();
-    if is_sendable && (!is_one || is_merge || node.is::<SortExec>()) {
+    if is_sendable && !is_ordered_join && (!is_one || is_merge || node.is::<SortExec>()) {
         return Ok(None);
     }
-    let other = match is_sendable {
+    let other = match is_sendable && !is_ordered_join {
         true => Some(Arc::clone(node)),
         false => node.with_fetch(None),
     };
@@ -84,6 +93,53 @@ fn limited(input: Plan, skip: usize, rows: Option<usize>) -> Plan {
     let mut limit = GlobalLimitExec::new(input, skip, rows);
     limit.set_required_ordering(order);
     Arc::new(limit)
+}
+
+/// Files of which DataFusion's message does not say that they are compressed.
+fn refuse_compressed(node: &Plan) -> Result<()> {
+    let scan = node.downcast_ref::<DataSourceExec>();
+    let files = scan.and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>());
+    match files {
+        Some(files) if files.file_compression_type.is_compressed() => not_impl_err!(
+            "bowtie: compressed CSV and JSON files cannot be read by executors: DataFusion's message of a scan does not say that they are compressed; copy them to Parquet files"
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// The sort, and the merge, below a limit, which end after the rows that this takes. It has a border above them, which the rule that adds them does not
+/// look through.
+pub(super) fn ended_by_limit(node: Plan) -> Result<Transformed<Plan>> {
+    let limit = node.downcast_ref::<GlobalLimitExec>();
+    let Some((limit, rows)) = limit.and_then(|limit| Some((limit, limit.fetch()?))) else {
+        return Ok(Transformed::no(node));
+    };
+    let border = limit.input();
+    let ([below], true) = (&border.children()[..], border.is::<TaskBorderExec>()) else {
+        return Ok(Transformed::no(node));
+    };
+    let Some(below) = ended_after(below, limit.skip() + rows) else {
+        return Ok(Transformed::no(node));
+    };
+    let border = replace_children_if_necessary(Arc::clone(border), vec![below])?;
+    let limit = replace_children_if_necessary(Arc::clone(&node), vec![border])?;
+    Ok(Transformed::yes(limit))
+}
+
+/// A sort, or a merge of sorts, of the first rows.
+fn ended_after(plan: &Plan, rows: usize) -> Option<Plan> {
+    let is_merge = plan.is::<SortPreservingMergeExec>();
+    if !is_merge && !plan.is::<SortExec>() || plan.fetch().is_some() {
+        return None;
+    }
+    let ended = plan.with_fetch(Some(rows))?;
+    let below = is_merge
+        .then(|| ended_after(plan.children().first()?, rows))
+        .flatten();
+    match below {
+        Some(below) => replace_children_if_necessary(ended, vec![below]).ok(),
+        None => Some(ended),
+    }
 }
 
 /// As many rows, one or none, from memory. Of a task that reads no partition of such a node Ballista makes this node itself, which has metrics; and it
