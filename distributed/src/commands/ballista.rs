@@ -85,9 +85,7 @@ impl Executor {
         let (folder, _own) = match self.work_dir {
             Some(folder) => (folder, None),
             None => {
-                let own = tempfile::Builder::new()
-                    .prefix("bowtie-executor-")
-                    .tempdir()?;
+                let own = own_folder()?;
                 (own.path().to_path_buf(), Some(own))
             }
         };
@@ -116,6 +114,15 @@ impl Executor {
         start_executor_process(Arc::new(config)).await?;
         Ok(())
     }
+}
+
+/// A new folder that no other user reads.
+fn own_folder() -> std::io::Result<tempfile::TempDir> {
+    let mut folder = tempfile::Builder::new();
+    folder.prefix("bowtie-executor-");
+    #[cfg(unix)]
+    folder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    folder.tempdir()
 }
 
 #[derive(Args)]
