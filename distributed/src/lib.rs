@@ -19,6 +19,8 @@ pub mod client;
 #[cfg(feature = "ballista")]
 pub mod executors;
 #[cfg(any(feature = "ballista", feature = "datafusion-distributed"))]
+mod files;
+#[cfg(any(feature = "ballista", feature = "datafusion-distributed"))]
 mod gpus;
 #[cfg(any(feature = "ballista", feature = "datafusion-distributed"))]
 mod options;

@@ -3,12 +3,17 @@
 use std::sync::Arc;
 
 use datafusion::catalog::memory::DataSourceExec;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::error::Result;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion_distributed::{
-    DistributedLeafExec, ScaleUpLeafNodeEvent, ScaleUpLeafNodeEventResponse,
+    DistributedLeafExec, NetworkBoundaryExt, ScaleUpLeafNodeEvent, ScaleUpLeafNodeEventResponse,
 };
+
+use crate::files::{is_compressed, refused};
+
+type Plan = Arc<dyn ExecutionPlan>;
 
 /// A scan whose tasks have as many partitions each, some of them without files. The engine, which asks DataFusion for as many groups of files and may get
 /// fewer, leaves the last tasks less of them, and refuses the query then.
@@ -21,13 +26,18 @@ pub(super) fn of_tasks(
         return None;
     }
     let tasks = event.task_count;
+    if is_compressed(event.plan.as_ref()) {
+        // It stays as it is, and is found below exchanges.
+        let one = || Ok(ScaleUpLeafNodeEventResponse::new(Arc::clone(event.plan)));
+        return Some(if tasks == 1 { one() } else { refused() });
+    }
     let partitions = event.plan.output_partitioning().partition_count();
     let groups = match groups(scan, partitions * tasks) {
         Ok(groups) => groups,
         Err(error) => return Some(Err(error)),
     };
     let each = groups.len().div_ceil(tasks);
-    let of_task = |task: usize| -> Arc<dyn ExecutionPlan> {
+    let of_task = |task: usize| -> Plan {
         let own = groups.iter().skip(task).step_by(tasks).cloned();
         let mut scan = scan.clone();
         scan.file_groups = own.collect();
@@ -36,6 +46,25 @@ pub(super) fn of_tasks(
     };
     let leaf = DistributedLeafExec::try_new(Arc::clone(event.plan), (0..tasks).map(of_task));
     Some(leaf.map(|leaf| ScaleUpLeafNodeEventResponse::new(Arc::new(leaf))))
+}
+
+/// A divided plan without compressed files but in the stage at its head, which is not sent. One without exchanges is divided when it runs.
+///
+/// # Errors
+/// Of other ones.
+pub(super) fn without_compressed(plan: Plan) -> Result<Plan> {
+    let is_cut = plan.exists(|node| Ok(node.is_network_boundary()))?;
+    let is_sent = plan.exists(|node| match is_cut {
+        true if node.is_network_boundary() => {
+            node.exists(|below| Ok(is_compressed(below.as_ref())))
+        }
+        true => Ok(false),
+        false => Ok(is_compressed(node.as_ref())),
+    })?;
+    match is_sent {
+        true => refused(),
+        false => Ok(plan),
+    }
 }
 
 /// The files of a scan in up to `count` groups: in parts, if the format allows it.

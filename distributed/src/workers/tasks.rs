@@ -3,8 +3,6 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::catalog::memory::DataSourceExec;
-use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::error::Result;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{Distribution, Partitioning};
@@ -19,6 +17,8 @@ use datafusion_distributed::{
     RouteTasksEventResponse, WorkerResolver, get_distributed_worker_resolver,
 };
 use url::Url;
+
+use crate::files::is_compressed;
 
 /// Workers by their addresses.
 pub(super) struct Workers(pub(super) Vec<Url>);
@@ -46,7 +46,11 @@ impl DesiredTaskCountHandler for TaskCounts {
         event: DesiredTaskCountEvent<'_>,
     ) -> Option<Result<DesiredTaskCountEventResponse>> {
         let plan = event.plan;
-        if needs_whole_inputs(plan) || is_limited(plan) || has_places(plan) || is_compressed(plan) {
+        if needs_whole_inputs(plan)
+            || is_limited(plan)
+            || has_places(plan)
+            || is_compressed(plan.as_ref())
+        {
             return Some(Ok(DesiredTaskCountEventResponse::maximum(1)));
         }
         let of_all_pairs = plan.is::<NestedLoopJoinExec>() || plan.is::<CrossJoinExec>();
@@ -87,14 +91,6 @@ fn has_places(plan: &Arc<dyn ExecutionPlan>) -> bool {
         Partitioning::UnknownPartitioning(_) | Partitioning::RoundRobinBatch(_)
     );
     plan.children().is_empty() && !is_dealt_out
-}
-
-/// Whether a scan reads compressed files, of which DataFusion's message does not say that they are: a worker could not read them, but this process
-/// can, where the stages of one task at the head of a plan run.
-fn is_compressed(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let scan = plan.downcast_ref::<DataSourceExec>();
-    let files = scan.and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>());
-    files.is_some_and(|files| files.file_compression_type.is_compressed())
 }
 
 /// Whether a join was one of comparisons, and is one of equal ranges.

@@ -19,7 +19,7 @@ use datafusion_distributed::DistributedExec;
 
 use crate::options::options_over;
 use crate::workers::gpus::{Gpus, with_broadcasts};
-use crate::workers::head;
+use crate::workers::{head, scans};
 
 /// Plans as `inner` does, and offloads what stays in this process: heads of divided plans, and queries of one worker, of few bytes, and of tables
 /// that only this process has.
@@ -58,12 +58,16 @@ impl QueryPlanner for WholePlans {
         if let Some(for_workers) = self.for_workers(session).await {
             let planned = self.inner.create_physical_plan(plan, &for_workers).await?;
             if is_divided(&planned)? {
+                let planned = scans::without_compressed(planned)?;
                 return head::offloaded(planned, &self.rule, &of_head);
             }
         }
         let planned = self.inner.create_physical_plan(plan, session).await?;
         match is_divided(&planned)? {
-            true => head::offloaded(planned, &self.rule, &of_head),
+            true => {
+                let planned = scans::without_compressed(planned)?;
+                head::offloaded(planned, &self.rule, &of_head)
+            }
             false => self.rule.optimize(planned, &config),
         }
     }

@@ -120,6 +120,12 @@ async fn files_that_may_not_be_divided() {
             ["0|1000|1498500", "1|1000|1499500", "2|1000|1500500"]
         );
     }
+    // Its rows would be exchanged.
+    let short = "datafusion.optimizer.hash_join_single_partition_threshold";
+    set(&context, &[(short, "0"), (&format!("{short}_rows"), "0")]).await;
+    let sql = "SELECT count(*) FROM packed JOIN points ON packed.id = points.id";
+    let error = rows(&context, sql).await.unwrap_err().to_string();
+    assert!(error.contains("compressed CSV"), "{error}");
 }
 
 /// Queries whose rows come in an order.

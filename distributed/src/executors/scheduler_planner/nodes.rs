@@ -4,11 +4,9 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
-use datafusion::catalog::memory::DataSourceExec;
 use datafusion::common::not_impl_err;
 use datafusion::common::tree_node::Transformed;
 use datafusion::datasource::memory::MemorySourceConfig;
-use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::error::Result;
 use datafusion::logical_expr::JoinType;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -24,6 +22,7 @@ use datafusion::physical_plan::{
 };
 
 use crate::executors::task_border::{Border, TaskBorderExec};
+use crate::files::{is_compressed, refused};
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -33,10 +32,8 @@ type Plan = Arc<dyn ExecutionPlan>;
 /// For an `OFFSET`, or for files, of which its message cannot say what they are.
 pub(super) fn that_arrive_as_planned(node: Plan) -> Result<Transformed<Plan>> {
     let other = match node.children()[..] {
-        [] => {
-            refuse_compressed(&node)?;
-            with_metrics(&node)?
-        }
+        [] if is_compressed(node.as_ref()) => return refused(),
+        [] => with_metrics(&node)?,
         [_, _] => with_nullable_filter(&node)?,
         _ => None,
     };
@@ -95,18 +92,6 @@ fn limited(input: Plan, skip: usize, rows: Option<usize>) -> Plan {
     Arc::new(limit)
 }
 
-/// Files of which DataFusion's message does not say that they are compressed.
-fn refuse_compressed(node: &Plan) -> Result<()> {
-    let scan = node.downcast_ref::<DataSourceExec>();
-    let files = scan.and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>());
-    match files {
-        Some(files) if files.file_compression_type.is_compressed() => not_impl_err!(
-            "bowtie: compressed CSV and JSON files cannot be read by executors: DataFusion's message of a scan does not say that they are compressed; copy them to Parquet files"
-        ),
-        _ => Ok(()),
-    }
-}
-
 /// The sort, and the merge, below a limit, which end after the rows that this takes. It has a border above them, which the rule that adds them does not
 /// look through.
 pub(super) fn ended_by_limit(node: Plan) -> Result<Transformed<Plan>> {
@@ -118,7 +103,10 @@ pub(super) fn ended_by_limit(node: Plan) -> Result<Transformed<Plan>> {
     let ([below], true) = (&border.children()[..], border.is::<TaskBorderExec>()) else {
         return Ok(Transformed::no(node));
     };
-    let Some(below) = ended_after(below, limit.skip() + rows) else {
+    let rows = limit.skip().saturating_add(rows);
+    // As many as a message can say.
+    let below = ended_after(below, rows).filter(|_| rows < u32::MAX as usize);
+    let Some(below) = below else {
         return Ok(Transformed::no(node));
     };
     let border = replace_children_if_necessary(Arc::clone(border), vec![below])?;
