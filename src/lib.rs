@@ -65,6 +65,9 @@ pub use options::{
 };
 #[cfg(feature = "codec")]
 pub use plan::codec::BowtieCodec;
+#[cfg(feature = "faults")]
+#[doc(hidden)]
+pub use plan::planning_faults::FailingRule;
 pub use plan::ranges::rule::ExchangeByRanges;
 pub use plan::stage::rule::BowtieStageRule;
 pub use report::explain::explain;

@@ -18,6 +18,10 @@ pub(crate) enum Counted {
     OffloadedNodes,
     /// Joins, aggregations and sorts that were left to DataFusion.
     DeclinedNodes,
+    /// Rules of the optimizer that failed, so that a query was left to DataFusion.
+    PlanningErrors,
+    /// Operators whose device failed before their first row, so that DataFusion's ran.
+    Fallbacks,
     /// Kernels that were launched.
     Launches,
     /// Bytes that were copied host-to-device, as they are stored there.
@@ -51,11 +55,13 @@ enum Unit {
 }
 
 impl Counted {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::OffloadedQueries,
         Self::DeclinedQueries,
         Self::OffloadedNodes,
         Self::DeclinedNodes,
+        Self::PlanningErrors,
+        Self::Fallbacks,
         Self::Launches,
         Self::SentBytes,
         Self::ReceivedBytes,
@@ -76,6 +82,8 @@ impl Counted {
             Self::DeclinedQueries => "declined_queries",
             Self::OffloadedNodes => "offloaded_nodes",
             Self::DeclinedNodes => "declined_nodes",
+            Self::PlanningErrors => "planning_errors",
+            Self::Fallbacks => "fallbacks",
             Self::Launches => "launches",
             Self::SentBytes => "sent_bytes",
             Self::ReceivedBytes => "received_bytes",
@@ -96,6 +104,8 @@ impl Counted {
             | Self::DeclinedQueries
             | Self::OffloadedNodes
             | Self::DeclinedNodes
+            | Self::PlanningErrors
+            | Self::Fallbacks
             | Self::Launches
             | Self::Retries => Unit::Count,
             Self::SentBytes | Self::ReceivedBytes | Self::EvictedBytes => Unit::Bytes,
@@ -128,6 +138,12 @@ impl Counted {
             }
             Self::DeclinedNodes => {
                 "joins, aggregations, sorts, limits and clusters that were left on the host"
+            }
+            Self::PlanningErrors => {
+                "failures of bowtie while planning, each of which left a query to DataFusion"
+            }
+            Self::Fallbacks => {
+                "operators that ran in DataFusion, as their device failed before their first row"
             }
             Self::Launches => "kernels that were launched",
             Self::SentBytes => "bytes that were copied to GPUs",

@@ -19,6 +19,7 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use crate::functions::set_function::SetFunction;
 use crate::options::{BowtieOptions, Offload};
+use crate::plan::entrance::Entrance;
 
 /// Stands behind the rule that moves filters into joins, and before the one that drops columns that nobody reads.
 #[derive(Debug, Default)]
@@ -42,10 +43,16 @@ impl OptimizerRule for ProjectSetValues {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        let is_off = BowtieOptions::of(&config.options()).offload == Offload::Off;
+        let options = BowtieOptions::of(&config.options());
+        let entrance = Entrance {
+            rule: Self::NAME,
+            options: &options,
+        };
         let projected = match &plan {
-            LogicalPlan::Aggregate(aggregate) if !is_off && is_join(&aggregate.input) => {
-                projected(aggregate)?
+            LogicalPlan::Aggregate(aggregate)
+                if options.offload != Offload::Off && is_join(&aggregate.input) =>
+            {
+                entrance.enter(|| projected(aggregate))?.unwrap_or(None)
             }
             _ => None,
         };

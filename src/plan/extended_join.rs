@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Statistics;
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
@@ -18,6 +18,7 @@ use datafusion::physical_plan::{
 };
 
 use crate::plan::recognise::join_source::JoinSource;
+use crate::plan::snapshots::scans::without_snapshots;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -38,6 +39,8 @@ pub(crate) struct Original {
 pub(crate) struct ExtendedJoinExec {
     source: JoinSource,
     original: Option<Original>,
+    /// A plan of DataFusion with the same rows and columns, where that is not [`original`](Self::original).
+    instead: Option<Plan>,
     properties: Arc<PlanProperties>,
 }
 
@@ -53,7 +56,16 @@ impl ExtendedJoinExec {
         Self {
             source,
             original,
+            instead: None,
             properties: Arc::new(properties),
+        }
+    }
+
+    /// The same, in whose place `instead` runs if no device does.
+    pub(crate) fn with_instead(self, instead: Plan) -> Self {
+        Self {
+            instead: Some(instead),
+            ..self
         }
     }
 
@@ -127,6 +139,7 @@ impl ExecutionPlan for ExtendedJoinExec {
                 ..self.source.clone()
             },
             original: self.original.clone(),
+            instead: self.instead.clone(),
             properties: Arc::clone(&self.properties),
         }))
     }
@@ -161,4 +174,23 @@ impl ExecutionPlan for ExtendedJoinExec {
             "bowtie: a join that only a device runs was left in the plan".into(),
         ))
     }
+}
+
+/// A plan of DataFusion alone for one with extended joins and scans of snapshots.
+///
+/// # Errors
+/// If DataFusion cannot rebuild a node.
+pub(crate) fn of_datafusion(plan: &Plan) -> Result<Plan> {
+    let original = |node: Plan| {
+        let Some(extended) = node.downcast_ref::<ExtendedJoinExec>() else {
+            return Ok(Transformed::no(node));
+        };
+        let sides = [&extended.source.left, &extended.source.right];
+        let original = match &extended.instead {
+            Some(instead) => Arc::clone(instead),
+            None => extended.original(sides.map(Arc::clone))?,
+        };
+        Ok(Transformed::yes(original))
+    };
+    without_snapshots(Arc::clone(plan).transform_down(original).data()?)
 }

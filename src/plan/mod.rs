@@ -11,9 +11,12 @@ pub(crate) mod codec;
 pub(crate) mod compile;
 pub(crate) mod device_plan;
 pub(crate) mod disjunctions;
+pub(crate) mod entrance;
 pub(crate) mod explain;
 pub(crate) mod extended_join;
 pub(crate) mod partners;
+#[cfg(feature = "faults")]
+pub(crate) mod planning_faults;
 pub(crate) mod query_ends;
 pub(crate) mod query_text;
 pub(crate) mod ranges;

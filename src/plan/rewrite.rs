@@ -10,7 +10,8 @@ use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use crate::error::Decline;
 use crate::exec::transfer::chunk_limits::Role;
-use crate::exec::transfer::download::{BowtieDownloadExec, StandsFor};
+use crate::exec::transfer::download::BowtieDownloadExec;
+use crate::exec::transfer::stands_for::StandsFor;
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
 use crate::options::{CacheSize, Offload};
@@ -19,7 +20,7 @@ use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::device_plan::{aggregate_plan, fused_plan, join_plan, resident_join};
 use crate::plan::explain::decision::Decision;
 use crate::plan::explain::recorder::Recorder;
-use crate::plan::extended_join::ExtendedJoinExec;
+use crate::plan::extended_join::{ExtendedJoinExec, of_datafusion};
 use crate::plan::recognise::aggregate_source::{GroupSource, group_source};
 use crate::plan::recognise::candidate::{
     AboveJoin, AggregateCandidate, Candidate, JoinCandidate, NodeId,
@@ -66,6 +67,7 @@ impl Rewrite<'_> {
         Ok(match rewritten.downcast_ref::<BowtieDownloadExec>() {
             Some(download) => Arc::new(download.in_place_of(StandsFor {
                 node: Arc::clone(&node.plan),
+                restored: of_datafusion,
                 options: Arc::new(self.policy.options.clone()),
                 limit: None,
             })),

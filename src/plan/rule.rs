@@ -23,6 +23,7 @@ use crate::plan::choose::cost::{Gpu, Host};
 use crate::plan::choose::policy::Policy;
 use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::clusters::has_clusters;
+use crate::plan::entrance::{Entrance, keeps_schema};
 use crate::plan::explain::decision::Decision;
 use crate::plan::explain::node_kind::NodeKind;
 use crate::plan::explain::recorder::Recorder;
@@ -117,7 +118,7 @@ impl BowtieRule {
         let named = matches!(options.device, DeviceChoice::Cuda(_));
         self.recorder.only_shows()
             && named
-            && SessionDevices::gpu_memory(options.device, None).is_none()
+            && self.devices.gpu_memory(options.device, None).is_none()
     }
 
     /// The GPU that offloaded nodes would run on, `None` for the host; and the rates of the host.
@@ -134,12 +135,14 @@ impl BowtieRule {
             };
             return (Some(gpu), HostRates::REFERENCE);
         }
-        let memory = SessionDevices::gpu_memory(options.device, options.device_memory.0);
+        let memory = self
+            .devices
+            .gpu_memory(options.device, options.device_memory.0);
         // Only what is estimated needs them.
         let is_estimated = options.offload == Offload::Auto || self.recorder.is_wanted();
         let rates = memory
             .filter(|_| is_estimated)
-            .and_then(|_| SessionDevices::rates(options.device));
+            .and_then(|_| self.devices.rates(options.device));
         let MachineRates { host, card } = rates.unwrap_or(MachineRates::REFERENCE);
         let gpu = memory.map(|memory| Gpu {
             memory,
@@ -148,16 +151,15 @@ impl BowtieRule {
         (gpu, host)
     }
 
-    /// Records every join, aggregation, sort and limit, and clusters, as declined: `bowtie.offload` is off.
-    fn record_off(&self, plan: &Arc<dyn ExecutionPlan>) {
+    /// Records every join, aggregation, sort and limit, and clusters, as declined for one reason.
+    fn record_declined(&self, plan: &Arc<dyn ExecutionPlan>, why: &Decline) {
         let statistics = StatisticsCache::default();
-        let off = Decline("bowtie.offload is 'off'".into());
         self.recorder.untouched(plan, &|node| {
             if let Some(source) = group_source(node) {
                 return Some(Decision::of_aggregate(
                     node.name(),
                     &source,
-                    Err(&off),
+                    Err(why),
                     None,
                     &statistics,
                     None,
@@ -169,7 +171,7 @@ impl BowtieRule {
                 return Some(Decision::of_join(
                     node.name(),
                     source,
-                    Err(&off),
+                    Err(why),
                     &statistics,
                     None,
                 ));
@@ -179,17 +181,15 @@ impl BowtieRule {
                 false => end_detail(node)?,
             };
             let input = node.children().first().map(|input| statistics.rows(input));
-            Some(Decision::of_end(
-                node.name(),
-                detail,
-                Err(&off),
-                input,
-                None,
-            ))
+            Some(Decision::of_end(node.name(), detail, Err(why), input, None))
         });
     }
 
-    /// The plan with nodes on a device, and whether it had nodes to decide on. Scans of snapshots that are not on it are left.
+    /// The plan with nodes on a device, and whether it had nodes to decide on. Scans of snapshots that are not on it are left. A plan that
+    /// cannot be rewritten is left as it is.
+    ///
+    /// # Errors
+    /// As [`Entrance::enter`].
     pub(crate) fn offloaded(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -198,34 +198,56 @@ impl BowtieRule {
         warn_without_options(config);
         let options = BowtieOptions::of(config);
         if options.offload == Offload::Off {
-            self.record_off(&plan);
+            self.record_declined(&plan, &Decline("bowtie.offload is 'off'".into()));
             return Ok((plan, false));
         }
+        let entrance = Entrance {
+            rule: Self::NAME,
+            options: &options,
+        };
+        let rewritten = entrance.enter(|| {
+            let (rewritten, decided) = self.rewritten(Arc::clone(&plan), config, &options)?;
+            keeps_schema(&plan, &rewritten)?;
+            Ok((rewritten, decided))
+        })?;
+        Ok(rewritten.unwrap_or_else(|why| {
+            self.recorder.abandoned();
+            self.record_declined(&plan, &why);
+            (plan, true)
+        }))
+    }
+
+    fn rewritten(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+        options: &BowtieOptions,
+    ) -> Result<(Arc<dyn ExecutionPlan>, bool)> {
         // The driver starts for plans with something to decide.
-        if !can_be_offloaded(&plan, &options)? {
+        if !can_be_offloaded(&plan, options)? {
             self.recorder.untouched(&plan, &|_| None);
             return Ok((plan, false));
         }
-        let (gpu, rates) = self.machine(&options);
+        let (gpu, rates) = self.machine(options);
         let host = Host {
             cores: config.execution.target_partitions,
             rates,
         };
         let statistics = StatisticsCache::default();
         let scope = Scope {
-            options: &options,
+            options,
             statistics: &statistics,
             on_gpu: gpu.is_some(),
         };
-        let plan = replace_ranked(plan, &options, &statistics)?;
-        let plan = with_values(plan, &options, &statistics)?;
+        let plan = replace_ranked(plan, options, &statistics)?;
+        let plan = with_values(plan, options, &statistics)?;
         let recognised = RecognisedPlan::of(&plan, scope);
         let Some(root) = recognised.root() else {
             return Ok((plan, false));
         };
         let policy = Policy::new(
             &recognised,
-            &options,
+            options,
             &statistics,
             (gpu, host),
             self.recorder.is_wanted(),
@@ -237,7 +259,7 @@ impl BowtieRule {
             statistics: &statistics,
             recorder: &self.recorder,
             choose_device: &|| {
-                let device = match (self.is_imagined(&options), choice) {
+                let device = match (self.is_imagined(options), choice) {
                     (true, DeviceChoice::Cuda(ordinal)) => {
                         PlannedDevice::imagined(&self.devices, ordinal, limit)
                     }

@@ -20,8 +20,8 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use crate::options::{BowtieOptions, Offload};
 use crate::plan::choose::gain::Gain;
 use crate::plan::choose::statistics::StatisticsCache;
+use crate::plan::compile::permitted::merged;
 use crate::plan::extended_join::{ExtendedJoinExec, Original};
-use crate::plan::partners::ranked::replaced;
 use crate::plan::recognise::join::join_candidate;
 use crate::plan::recognise::join_source::{JoinSource, ValueSource};
 use crate::plan::recognise::set_predicate;
@@ -89,8 +89,7 @@ fn valued(
             .map(|of| Arc::clone(&of.expr))
             .collect();
         let is_moved = |expr: &Expr| expr.is::<Column>() || set_function(expr).is_some();
-        let over = columns.iter().map(|expr| replaced(expr, &computed));
-        let over: Option<Vec<Expr>> = over.collect();
+        let over = merged(&columns, &computed);
         let (true, Some(over)) = (computed.iter().all(is_moved), over) else {
             return Ok(None);
         };

@@ -35,7 +35,7 @@ use crate::exec::transfer::upload::UploadOperator;
 use crate::plan::choose::distinct::{are_few, are_few_in};
 use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::compile::distinct::is_of_shingles;
-use crate::plan::compile::fallible::cannot_fail;
+use crate::plan::compile::permitted::{Use, permits};
 use crate::plan::compile::row_program::{self, NotCompiled};
 use crate::plan::device_plan::device_node;
 use crate::plan::recognise::candidate::{Candidate, NodeId, RowsCandidate};
@@ -312,8 +312,8 @@ impl Transfers<'_> {
             true => !expression
                 .children()
                 .into_iter()
-                .all(|argument| cannot_fail(argument, input)),
-            false => !cannot_fail(expression, input),
+                .all(|argument| permits(argument, Use::Move(input))),
+            false => !permits(expression, Use::Move(input)),
         };
         if role != Role::Grouped && expressions.iter().any(may_fail) {
             return Ok(None);

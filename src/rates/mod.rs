@@ -38,8 +38,9 @@ pub struct Rate {
 /// The device that `bowtie.device` names so.
 fn open(device: &str) -> datafusion::error::Result<Arc<dyn Device>> {
     let choice = device.parse::<DeviceChoice>()?;
-    let chosen = SessionDevices::choose(choice)?;
-    Ok(SessionDevices::default().open(choice, chosen, None)?)
+    let devices = SessionDevices::default();
+    let chosen = devices.choose(choice)?;
+    Ok(devices.open(choice, chosen, None)?)
 }
 
 /// A first run of at least this number of seconds is the measurement.

@@ -1,5 +1,6 @@
 //! The runtime of a process: its devices, their memory, and what sessions share of them.
 
+pub(crate) mod card_failures;
 #[cfg(feature = "cuda")]
 pub(crate) mod gpus;
 #[cfg(not(feature = "cuda"))]

@@ -77,11 +77,11 @@ mod tests {
     #[test]
     fn a_gpu_that_is_asked_for_is_an_error_and_auto_is_the_host() {
         let devices = SessionDevices::default();
-        let error = SessionDevices::choose(DeviceChoice::Cuda(0)).unwrap_err();
+        let error = devices.choose(DeviceChoice::Cuda(0)).unwrap_err();
         assert!(error.to_string().contains("feature 'cuda'"), "{error}");
-        let chosen = SessionDevices::choose(DeviceChoice::Auto).unwrap();
+        let chosen = devices.choose(DeviceChoice::Auto).unwrap();
         let device = devices.open(DeviceChoice::Auto, chosen, None).unwrap();
         assert_eq!(device.name(), "host");
-        assert_eq!(SessionDevices::gpu_memory(DeviceChoice::Auto, None), None);
+        assert_eq!(devices.gpu_memory(DeviceChoice::Auto, None), None);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use datafusion::error::{DataFusionError, Result};
 
 use crate::device::primitives::device::Device;
-use crate::error::BowtieError;
+use crate::error::{BowtieError, UNAVAILABLE};
 use crate::options::DeviceChoice;
 use crate::runtime::process::DeviceId;
 use crate::runtime::session_devices::SessionDevices;
@@ -34,7 +34,9 @@ impl PlannedDevice {
         choice: DeviceChoice,
         limit: Option<u64>,
     ) -> Result<Self> {
-        let device = SessionDevices::choose(choice).map_err(|error| unavailable(choice, error))?;
+        let device = devices
+            .choose(choice)
+            .map_err(|error| unavailable(choice, error))?;
         Ok(Self::chosen(devices, choice, device, limit))
     }
 
@@ -48,7 +50,8 @@ impl PlannedDevice {
         limit: Option<u64>,
     ) -> Result<Self> {
         let chosen = Self::new(devices, choice, limit)?;
-        if let (DeviceChoice::Auto, Some((gpu, reason))) = (choice, SessionDevices::passed_over())
+        if let (DeviceChoice::Auto, Some((gpu, reason))) =
+            (choice, devices.runtime().card_failures().first_unopened())
             && chosen.device == DeviceId::Host
         {
             let named = DeviceChoice::Cuda(gpu);
@@ -124,6 +127,23 @@ impl PlannedDevice {
         Ok(self.devices.runtime().store(opened)?)
     }
 
+    /// Has `auto` leave the card alone for some seconds, as a query failed on it.
+    pub(crate) fn leave_alone(&self, why: &DataFusionError) {
+        if let DeviceId::Cuda(ordinal) = self.device {
+            let failures = self.devices.runtime().card_failures();
+            failures.query_failed(ordinal, why.strip_backtrace());
+        }
+    }
+
+    /// # Errors
+    /// While the card is [left alone](Self::leave_alone).
+    pub(crate) fn is_left_alone(&self) -> Result<()> {
+        match self.device {
+            DeviceId::Cuda(ordinal) => Ok(self.devices.runtime().card_failures().check(ordinal)?),
+            DeviceId::Host => Ok(()),
+        }
+    }
+
     /// Opens the device, which the first query of a process waits for: a GPU's context takes a tenth of a second, and its kernels
     /// may be translated.
     ///
@@ -142,7 +162,7 @@ impl PlannedDevice {
 fn unavailable(choice: DeviceChoice, error: BowtieError) -> DataFusionError {
     match choice {
         DeviceChoice::Cuda(_) => DataFusionError::Configuration(format!(
-            "bowtie.device = '{choice}' is not available: {error}; SET bowtie.device = 'auto' or 'host'"
+            "{UNAVAILABLE}'{choice}' is not available: {error}; SET bowtie.device = 'auto' or 'host'"
         )),
         DeviceChoice::Auto | DeviceChoice::Host => error.into(),
     }

@@ -11,6 +11,7 @@ use crate::device::faults::Faults;
 use crate::device::host::device::HostDevice;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
+use crate::runtime::card_failures::CardFailures;
 use crate::runtime::host_memory::{default_host_budget, host_memory};
 use crate::runtime::{gpus, rates};
 use crate::store::column_store::ColumnStore;
@@ -69,6 +70,7 @@ pub struct BowtieRuntime {
     /// By the name of the device.
     stores: Mutex<HashMap<String, Arc<ColumnStore>>>,
     snapshots: Arc<Snapshots>,
+    card_failures: CardFailures,
     /// Of the budgets of a runtime with a limit.
     faults: Faults,
 }
@@ -106,6 +108,18 @@ impl BowtieRuntime {
         Arc::new(Self::new(Some(bytes), faults.clone()))
     }
 
+    /// Forgets that queries failed on GPUs, for tests.
+    #[cfg(feature = "faults")]
+    #[doc(hidden)]
+    pub fn forget_failures(&self) {
+        self.card_failures.forget();
+    }
+
+    /// GPUs that `auto` passes over.
+    pub(super) fn card_failures(&self) -> &CardFailures {
+        &self.card_failures
+    }
+
     /// The memory of each device that a session of this runtime has used so far.
     pub fn device_memory(&self) -> Vec<DeviceMemory> {
         let budgets = self.budgets.lock();
@@ -126,6 +140,7 @@ impl BowtieRuntime {
             budgets: Mutex::default(),
             stores: Mutex::default(),
             snapshots: Arc::default(),
+            card_failures: CardFailures::default(),
             faults,
         }
     }

@@ -1,6 +1,6 @@
 //! [`SessionDevices`]: the devices of one session, opened when the first query runs on them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -16,9 +16,6 @@ use crate::runtime::rates;
 
 /// A device under each limit that was asked for.
 type Opened = HashMap<(DeviceId, Option<u64>), Arc<dyn Device>>;
-
-/// GPUs that did not open in this process, with the reason. `auto` passes them over from then on; a GPU that is named is tried again.
-static FAILED: Mutex<BTreeMap<u32, String>> = Mutex::new(BTreeMap::new());
 
 /// The devices of a session, shared by the rule and everything it plans. There is one handle for each device and limit that was asked
 /// for, so all queries of the session under one limit share its budget, which is a part of the runtime's.
@@ -50,14 +47,14 @@ impl SessionDevices {
     ///
     /// # Errors
     /// When a GPU was named that cannot be used. `Auto` is the first GPU that can be used, or the host.
-    pub(crate) fn choose(choice: DeviceChoice) -> Result<DeviceId> {
+    pub(crate) fn choose(&self, choice: DeviceChoice) -> Result<DeviceId> {
         match choice {
             DeviceChoice::Host => Ok(DeviceId::Host),
             DeviceChoice::Cuda(ordinal) => {
                 check_usable(gpu(ordinal)?)?;
                 Ok(DeviceId::Cuda(ordinal))
             }
-            DeviceChoice::Auto => Ok(match first_usable_gpu() {
+            DeviceChoice::Auto => Ok(match self.first_usable_gpu() {
                 Ok(gpu) => DeviceId::Cuda(gpu.ordinal),
                 Err(reason) => {
                     log::info!("bowtie.device = 'auto' is the host: {reason}");
@@ -81,13 +78,14 @@ impl SessionDevices {
         let DeviceId::Cuda(ordinal) = device else {
             return self.opened(device, limit);
         };
-        if matches!(choice, DeviceChoice::Auto) && FAILED.lock().contains_key(&ordinal) {
+        let failures = self.runtime.card_failures();
+        if matches!(choice, DeviceChoice::Auto) && failures.check(ordinal).is_err() {
             return self.opened(DeviceId::Host, limit);
         }
         let opened = check_not_lost(ordinal).and_then(|()| self.opened(device, limit));
         match (opened, choice) {
             (Ok(opened), _) => {
-                FAILED.lock().remove(&ordinal);
+                failures.opened(ordinal);
                 Ok(opened)
             }
             (Err(reason), DeviceChoice::Auto) => {
@@ -95,25 +93,18 @@ impl SessionDevices {
                     "bowtie.device = 'auto' runs on the host, as the GPU {device} does not open: {reason}; \
                      SET bowtie.device = '{device}' tries it again"
                 );
-                FAILED.lock().insert(ordinal, reason.to_string());
+                failures.did_not_open(ordinal, reason.to_string());
                 self.opened(DeviceId::Host, limit)
             }
             (Err(reason), _) => Err(reason),
         }
     }
 
-    /// A GPU that did not open before, with the reason: `auto` passes it over.
-    pub(crate) fn passed_over() -> Option<(u32, String)> {
-        let failed = FAILED.lock();
-        let (gpu, reason) = failed.first_key_value()?;
-        Some((*gpu, reason.clone()))
-    }
-
     /// The GPU which the choice stands for; `None` where that is the host, or no GPU that can be used.
-    fn planned_gpu(choice: DeviceChoice) -> Option<&'static GpuInfo> {
+    fn planned_gpu(&self, choice: DeviceChoice) -> Option<&'static GpuInfo> {
         let gpu = match choice {
             DeviceChoice::Host => return None,
-            DeviceChoice::Auto => first_usable_gpu().ok()?,
+            DeviceChoice::Auto => self.first_usable_gpu().ok()?,
             DeviceChoice::Cuda(ordinal) => gpu(ordinal).ok()?,
         };
         check_usable(gpu).ok()?;
@@ -122,14 +113,14 @@ impl SessionDevices {
 
     /// The memory that work may take of the GPU which the choice stands for; `None` where that is the host, or no GPU that can be used.
     /// No device is opened.
-    pub(crate) fn gpu_memory(choice: DeviceChoice, limit: Option<u64>) -> Option<u64> {
-        let all = Self::planned_gpu(choice)?.total_bytes / 10 * 9;
+    pub(crate) fn gpu_memory(&self, choice: DeviceChoice, limit: Option<u64>) -> Option<u64> {
+        let all = self.planned_gpu(choice)?.total_bytes / 10 * 9;
         Some(limit.map_or(all, |limit| limit.min(all)))
     }
 
     /// The rates of that GPU and of the host, to plan with. The first call in a process may measure the host. No device is opened.
-    pub(crate) fn rates(choice: DeviceChoice) -> Option<MachineRates> {
-        Self::planned_gpu(choice).map(rates::planned)
+    pub(crate) fn rates(&self, choice: DeviceChoice) -> Option<MachineRates> {
+        self.planned_gpu(choice).map(rates::planned)
     }
 
     fn opened(&self, device: DeviceId, limit: Option<u64>) -> Result<Arc<dyn Device>> {
@@ -140,6 +131,19 @@ impl SessionDevices {
         let handle = self.runtime.open(device, limit)?;
         opened.insert((device, limit), Arc::clone(&handle));
         Ok(handle)
+    }
+
+    /// The first GPU that can be used, or why there is none.
+    fn first_usable_gpu(&self) -> Result<&'static GpuInfo> {
+        let mut reason = None;
+        for gpu in gpus()? {
+            let failures = self.runtime.card_failures();
+            match check_usable(gpu).and_then(|()| failures.check(gpu.ordinal)) {
+                Ok(()) => return Ok(gpu),
+                Err(error) => reason = reason.or(Some(error)),
+            }
+        }
+        Err(reason.unwrap_or_else(|| BowtieError::Device("the NVIDIA driver finds no GPU".into())))
     }
 }
 
@@ -153,23 +157,4 @@ pub(crate) fn check_usable(gpu: &GpuInfo) -> Result<()> {
         )));
     }
     check_not_lost(gpu.ordinal)
-}
-
-/// The first GPU that can be used, or why there is none.
-fn first_usable_gpu() -> Result<&'static GpuInfo> {
-    let mut reason = None;
-    for gpu in gpus()? {
-        let usable = check_usable(gpu).and_then(|()| match FAILED.lock().get(&gpu.ordinal) {
-            Some(reason) => Err(BowtieError::Device(format!(
-                "the GPU cuda:{} did not open: {reason}",
-                gpu.ordinal
-            ))),
-            None => Ok(()),
-        });
-        match usable {
-            Ok(()) => return Ok(gpu),
-            Err(error) => reason = reason.or(Some(error)),
-        }
-    }
-    Err(reason.unwrap_or_else(|| BowtieError::Device("the NVIDIA driver finds no GPU".into())))
 }

@@ -39,23 +39,9 @@ use crate::exec::metrics::OutputMetrics;
 use crate::exec::node::{DeviceNode, only_child};
 use crate::exec::transfer::chunker::has_small_dictionary;
 use crate::exec::transfer::staged_chunk::StagedChunk;
-use crate::options::BowtieOptions;
+use crate::exec::transfer::stands_for::StandsFor;
+use crate::exec::transfer::way_back::WayBack;
 use crate::runtime::planned_device::PlannedDevice;
-
-/// What a download and the device nodes below it stand for.
-#[derive(Debug, Clone)]
-#[cfg_attr(
-    not(feature = "codec"),
-    expect(dead_code, reason = "sent by the codec")
-)]
-pub(crate) struct StandsFor {
-    /// The node of DataFusion's plan whose rows come out.
-    pub(crate) node: Arc<dyn ExecutionPlan>,
-    /// The options by which it was planned.
-    pub(crate) options: Arc<BowtieOptions>,
-    /// The limit of rows that it was given later, if it was.
-    pub(crate) limit: Option<Option<usize>>,
-}
 
 /// Downloads the chunks of a device node, and returns them as record batches of the session's size.
 #[derive(Debug)]
@@ -355,6 +341,7 @@ impl ExecutionPlan for BowtieDownloadExec {
     ) -> Result<SendableRecordBatchStream> {
         let batch_size = context.session_config().batch_size().max(1);
         let trace = context.session_config().get_extension::<Trace>();
+        let way_back = WayBack::of(self.of.as_ref(), &self.device, &context);
         let scope =
             Scope::new(self, Self::NAME, &self.metrics, trace).timed(self.device.is_timed());
         let batches = Box::new(Batches {
@@ -369,9 +356,16 @@ impl ExecutionPlan for BowtieDownloadExec {
         });
         let (input, device) = (Arc::clone(&self.input), Arc::clone(&self.device));
         let (schema, metrics) = (self.schema(), Arc::clone(&batches.metrics));
+        let (scope_of_all, rests) = (scope.clone(), way_back.is_some());
         let started = async move {
             // Opening a GPU for the first time takes a tenth of a second or more.
-            let device = joined(spawn_blocking(move || device.open())).await??;
+            let opened = joined(spawn_blocking(move || {
+                if rests {
+                    device.is_left_alone()?;
+                }
+                device.open()
+            }));
+            let device = opened.await??;
             let concurrent = match device.budget().limit() >= LEAST_BUDGET_FOR_TWO {
                 true => CONCURRENT_DOWNLOADS,
                 false => 1,
@@ -421,10 +415,14 @@ impl ExecutionPlan for BowtieDownloadExec {
             },
         );
         // Batches of long ranges are made without an await, so the stream must yield to other tasks by itself.
-        Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(
+        let rows: SendableRecordBatchStream = Box::pin(cooperative(RecordBatchStreamAdapter::new(
             self.schema(),
             stream.boxed(),
-        ))))
+        )));
+        Ok(match way_back {
+            Some(way_back) => way_back.or_else(rows, scope_of_all),
+            None => rows,
+        })
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

@@ -7,4 +7,6 @@ pub(crate) mod evaluator;
 pub(crate) mod partitions;
 pub(crate) mod sizes;
 pub(crate) mod staged_chunk;
+pub(crate) mod stands_for;
 pub(crate) mod upload;
+pub(crate) mod way_back;

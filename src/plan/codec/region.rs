@@ -13,11 +13,9 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
 use datafusion::physical_optimizer::limit_pushdown::LimitPushdown;
 use datafusion::physical_optimizer::projection_pushdown::ProjectionPushdown;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::limit::GlobalLimitExec;
-use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 use serde_json::{Map, Value, json};
 
@@ -25,6 +23,7 @@ use crate::exec::node::DeviceNode;
 use crate::exec::stage::input::{Reads, StageInputExec};
 use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::exec::transfer::upload::UploadOperator;
+use crate::exec::transfer::way_back::united;
 use crate::options::BowtieOptions;
 use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::codec::clusters;
@@ -194,17 +193,6 @@ pub(super) fn decoded(
         };
     }
     Ok(united(planned))
-}
-
-/// In one partition, as a download is.
-fn united(planned: Plan) -> Plan {
-    if planned.output_partitioning().partition_count() == 1 {
-        return planned;
-    }
-    match planned.output_ordering().cloned() {
-        Some(ordering) => Arc::new(SortPreservingMergeExec::new(ordering, planned)),
-        None => Arc::new(CoalescePartitionsExec::new(planned)),
-    }
 }
 
 impl PhysicalExtensionCodec for RegionCodec {

@@ -7,7 +7,8 @@ use datafusion::physical_expr::utils::collect_columns;
 
 use crate::ir::program::{Kind, Op};
 use crate::plan::compile::compiler::{Compiler, Expr, Target};
-use crate::plan::compile::constants::{constant, reads_subquery};
+use crate::plan::compile::constants::constant;
+use crate::plan::compile::early_value::reads_subquery;
 
 impl<T: Target> Compiler<'_, T> {
     /// `a = x OR a = y OR …`, or its opposite.

@@ -19,11 +19,12 @@ use datafusion::physical_expr::expressions::{
     Literal, NegativeExpr, NotExpr, TryCastExpr,
 };
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
+use datafusion::physical_expr_common::physical_expr::fmt_sql;
 
 use crate::functions::text::shingles::Shingles;
 use crate::plan::compile::compiler::Expr;
-use crate::plan::compile::fallible::{cannot_fail, may_be_scalar};
+use crate::plan::compile::fallible::may_be_scalar;
+use crate::plan::compile::permitted::{Use, permits};
 use crate::plan::recognise::key_types::is_orderable;
 use crate::spec::rows::DistinctExpression;
 
@@ -55,7 +56,7 @@ pub(crate) fn part(expressions: &[Expr], input: &SchemaRef, compiles: Compiles) 
         even_by_rows: false,
     };
     let parted = expressions.iter().map(|expr| {
-        let parted = match is_volatile(expr) || (compiles.column)(&parts.schema, expr) {
+        let parted = match !permits(expr, Use::Repeat) || (compiles.column)(&parts.schema, expr) {
             true => None,
             false => parts.of(expr),
         };
@@ -184,12 +185,15 @@ fn depends_on_values_alone(expr: &Expr, input: &Schema) -> bool {
     } else if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
         match binary.op() {
             // DataFusion leaves out the right operand where the left one decides enough rows.
-            Operator::And | Operator::Or => cannot_fail(binary.right(), input),
+            Operator::And | Operator::Or => permits(binary.right(), Use::Move(input)),
             _ => true,
         }
     } else if let Some(in_list) = expr.downcast_ref::<InListExpr>() {
         // It leaves out items once each row has found one.
-        in_list.list().iter().all(|item| cannot_fail(item, input))
+        in_list
+            .list()
+            .iter()
+            .all(|item| permits(item, Use::Move(input)))
     } else if let Some(negative) = expr.downcast_ref::<NegativeExpr>() {
         !may_be_scalar(negative.arg())
     } else {

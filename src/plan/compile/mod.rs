@@ -2,15 +2,18 @@
 
 pub(crate) mod calls;
 pub(crate) mod choices;
+pub(crate) mod comparison;
 pub(crate) mod compiler;
 pub(crate) mod constants;
 pub(crate) mod date_parts;
 pub(crate) mod decimals;
 pub(crate) mod distinct;
+pub(crate) mod early_value;
 pub(crate) mod fallible;
 pub(crate) mod float_bits;
 pub(crate) mod operators;
 pub(crate) mod pair_program;
+pub(crate) mod permitted;
 pub(crate) mod row_program;
 #[cfg(test)]
 pub(crate) mod test_expressions;

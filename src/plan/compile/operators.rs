@@ -14,7 +14,8 @@ use datafusion::physical_expr::utils::collect_columns;
 
 use crate::ir::program::{Kind, Op};
 use crate::plan::compile::compiler::{Compiler, Expr, Target};
-use crate::plan::compile::constants::{constant, reads_subquery};
+use crate::plan::compile::constants::constant;
+use crate::plan::compile::early_value::reads_subquery;
 use crate::plan::compile::fallible::{divides_always, may_be_scalar};
 use crate::spec::scalar_word::word_of;
 

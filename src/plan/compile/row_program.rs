@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::physical_expr::expressions::{BinaryExpr, Column};
-use datafusion::physical_expr_common::physical_expr::is_volatile;
 
 use crate::ir::program::{Kind, Op};
 use crate::ir::row_program::{MAX_ROW_INSTRUCTIONS, MAX_ROW_REGISTERS, RowProgram, RowSource};
@@ -13,6 +12,7 @@ use crate::ir::row_program::{MAX_ROW_INSTRUCTIONS, MAX_ROW_REGISTERS, RowProgram
 use crate::plan::calls;
 use crate::plan::compile::compiler::{Compiler, Expr, Target};
 use crate::plan::compile::distinct::Compiles;
+use crate::plan::compile::permitted::{Use, permits};
 use crate::plan::compile::{distinct, text};
 use crate::spec::rows::{ExpressionColumn, RowExpressions, SubqueryConstant};
 
@@ -176,7 +176,7 @@ fn compile_all(expressions: &[Expr], schema: &Schema) -> Result<Compiled, NotCom
 impl Compiler<'_, Rows> {
     /// Compiles one expression, whose value becomes the next output, or a column that is computed without the program.
     fn output(&mut self, expr: &Expr, outputs: &mut Vec<DataType>) -> Option<ExpressionColumn> {
-        if is_volatile(expr) {
+        if !permits(expr, Use::Repeat) {
             return None;
         }
         let data_type = self.type_of(expr)?;

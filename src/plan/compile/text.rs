@@ -26,9 +26,9 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use crate::ir::comparison::Comparison;
 use crate::ir::text_predicate::{LikePattern, TextPredicate, TextSlice, TextTest};
+use crate::plan::compile::comparison::comparison_of;
 use crate::plan::compile::compiler::is_of;
 use crate::plan::compile::constants::constant;
-use crate::plan::recognise::sides::comparison_of;
 
 type Expr = Arc<dyn PhysicalExpr>;
 

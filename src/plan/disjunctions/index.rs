@@ -10,11 +10,11 @@ use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, Operator};
 use crate::functions::set_function::{SetFunction, element_type};
 use crate::ir::comparison::Comparison;
 use crate::list_sets::elements::are_elements;
+use crate::plan::compile::comparison::comparison_of;
 use crate::plan::compile::fallible::is_widening;
 use crate::plan::disjunctions::sides::Sides;
 use crate::plan::recognise::key_types::are_comparable;
 use crate::plan::recognise::set_predicate::predicate;
-use crate::plan::recognise::sides::comparison_of;
 
 /// What finds the matches of a conjunct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

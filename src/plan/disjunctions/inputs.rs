@@ -7,6 +7,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScan};
 
+use crate::plan::compile::permitted::repeats;
 use crate::plan::snapshots::snapshot_table::SnapshotTable;
 
 /// Pairs up to which a nested loop takes no longer than the plans of several joins.
@@ -39,7 +40,7 @@ impl Input {
         loop {
             let mut may_differ = false;
             node.apply_expressions(|expr| {
-                may_differ |= expr.exists(|expr| Ok(self::may_differ(expr)))?;
+                may_differ |= expr.exists(|expr| Ok(!repeats(expr)))?;
                 Ok(TreeNodeRecursion::Continue)
             })?;
             if may_differ {
@@ -122,17 +123,4 @@ fn is_moved(expr: &Expr) -> bool {
         Expr::Cast(cast) => is_moved(&cast.expr),
         _ => false,
     }
-}
-
-/// Whether an expression may have another value each time, or is a query.
-fn may_differ(expr: &Expr) -> bool {
-    let is_query = matches!(
-        expr,
-        Expr::Exists(_)
-            | Expr::InSubquery(_)
-            | Expr::SetComparison(_)
-            | Expr::ScalarSubquery(_)
-            | Expr::OuterReferenceColumn(..)
-    );
-    is_query || expr.is_volatile_node()
 }

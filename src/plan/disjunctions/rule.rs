@@ -17,6 +17,7 @@ use crate::plan::disjunctions::inputs::{Input, are_worth};
 use crate::plan::disjunctions::sides::Sides;
 use crate::plan::disjunctions::split::split;
 use crate::plan::disjunctions::union::{as_union, joins_of};
+use crate::plan::entrance::Entrance;
 
 /// Joins at most in place of one: each of them reads both inputs.
 const MOST_JOINS: usize = 16;
@@ -48,10 +49,14 @@ impl OptimizerRule for SplitDisjunctions {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        let rewritten = match &plan {
-            LogicalPlan::Join(join) => union_of(join, config)?,
-            _ => None,
+        let LogicalPlan::Join(join) = &plan else {
+            return Ok(Transformed::no(plan));
         };
+        let entrance = Entrance {
+            rule: Self::NAME,
+            options: &BowtieOptions::of(&config.options()),
+        };
+        let rewritten = entrance.enter(|| union_of(join, config))?.unwrap_or(None);
         Ok(match rewritten {
             Some(rewritten) => Transformed::yes(rewritten),
             None => Transformed::no(plan),

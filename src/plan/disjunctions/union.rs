@@ -113,7 +113,8 @@ impl Branches<'_> {
         let disjuncts = &self.split.disjuncts;
         let pairs = disjuncts.iter().enumerate().map(|(i, disjunct)| {
             let earlier = disjuncts[..i].iter().map(|of| of.clone().is_not_true());
-            let conditions = once(disjunct.clone()).chain(earlier);
+            // Behind them: what fails on a pair that an earlier one has decided is not raised by the OR either.
+            let conditions = earlier.chain(once(disjunct.clone()));
             let [left, right] = [Side::Left, Side::Right].map(|side| Arc::clone(self.input(side)));
             let pairs = self.joined(left, right, JoinType::Inner, conditions)?;
             let columns = columns_of(pairs.schema());

@@ -104,6 +104,17 @@ impl Recorder {
         }
     }
 
+    /// Forgets the decisions of a plan whose rewriting failed.
+    pub(crate) fn abandoned(&self) {
+        if let Some((_, recorded)) = &self.0 {
+            let mut recorded = recorded.lock();
+            *recorded = Recorded {
+                nodes: std::mem::take(&mut recorded.nodes),
+                ..Recorded::default()
+            };
+        }
+    }
+
     /// Records a plan that was not recognised, with the decisions on its nodes.
     pub(crate) fn untouched(
         &self,

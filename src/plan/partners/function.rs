@@ -7,7 +7,6 @@ use arrow::datatypes::DataType;
 use datafusion::catalog::view::ViewTable;
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::alias::AliasGenerator;
-use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Column, DFSchema, JoinType, ScalarValue, TableReference};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::utils::conjunction;
@@ -16,6 +15,7 @@ use datafusion::logical_expr::{
 };
 
 use crate::plan::cache::state_of::state_of;
+use crate::plan::compile::permitted::differs_when_read_again;
 use crate::plan::partners::intervals::{Ends, NearestIntervals};
 use crate::plan::partners::numbered::{FirstPartners, columns_of};
 use crate::plan::query_text::query_plan;
@@ -290,14 +290,10 @@ impl PartnersFunction {
     ) -> Result<Arc<dyn TableProvider>> {
         // Each of them is read several times.
         for side in [&left, &right] {
-            let is_volatile = |plan: &LogicalPlan| {
-                let expressions = plan.expressions();
-                Ok(expressions.iter().any(Expr::is_volatile))
-            };
-            if side.exists(is_volatile)? {
-                return Err(self.error(
-                    "a query of intervals has a volatile function, such as random(): make a table of it first",
-                ));
+            if let Some(why) = differs_when_read_again(side)? {
+                return Err(self.error(format!(
+                    "a query of intervals has {why}, and is read several times: make a table of it first"
+                )));
             }
         }
         let schemas = [left.schema().as_ref(), right.schema().as_ref()];

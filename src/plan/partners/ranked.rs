@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::functions_window::rank::Rank;
 use datafusion::functions_window::row_number::RowNumber;
 use datafusion::logical_expr::{Operator, WindowUDFImpl};
@@ -15,7 +14,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
 
-use crate::plan::compile::fallible::cannot_fail;
+use crate::plan::compile::permitted::{Use, permits, seen_through};
 use crate::plan::recognise::source::join_source;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -95,7 +94,10 @@ impl Ranked {
         let rest: Vec<_> = rest.map(|(_, conjunct)| Arc::clone(conjunct)).collect();
         // They are not evaluated of partners that are dropped, where they might fail.
         let fields = filter.input().schema();
-        if !rest.iter().all(|conjunct| cannot_fail(conjunct, &fields)) {
+        if !rest
+            .iter()
+            .all(|conjunct| permits(conjunct, Use::Move(&fields)))
+        {
             return None;
         }
         above.push(Arc::clone(&node));
@@ -113,7 +115,7 @@ impl Ranked {
                 .iter()
                 .map(|of| Arc::clone(&of.expr))
                 .collect();
-            let over = mapped.iter().map(|expr| replaced(expr, &computed));
+            let over = mapped.iter().map(|expr| seen_through(expr, &computed));
             mapped = over.collect::<Option<_>>()?;
             above.push(Arc::clone(&below));
             let next = Arc::clone(projection.input());
@@ -121,7 +123,7 @@ impl Ranked {
         }
         join_source(&below)?.ok()?;
         above.reverse();
-        let over_join = |expr: &Arc<dyn PhysicalExpr>| replaced(expr, &mapped);
+        let over_join = |expr: &Arc<dyn PhysicalExpr>| seen_through(expr, &mapped);
         let order_by = window.order_by().iter().map(|key| {
             let expr = over_join(&key.expr)?;
             Some(PhysicalSortExpr {
@@ -151,23 +153,6 @@ impl Ranked {
             projection: filter.projection().as_ref().map(|columns| columns.to_vec()),
         })
     }
-}
-
-/// An expression over columns that are `computed`, over what these are computed from.
-pub(crate) fn replaced(
-    expr: &Arc<dyn PhysicalExpr>,
-    computed: &[Arc<dyn PhysicalExpr>],
-) -> Option<Arc<dyn PhysicalExpr>> {
-    let replaced = Arc::clone(expr).transform_down(|expr| {
-        Ok(match expr.downcast_ref::<Column>() {
-            Some(column) => {
-                let of = Arc::clone(&computed[column.index()]);
-                Transformed::new(of, true, TreeNodeRecursion::Jump)
-            }
-            None => Transformed::no(expr),
-        })
-    });
-    replaced.data().ok()
 }
 
 /// The input's columns that some columns of a projection are; `None` if one of them is computed.

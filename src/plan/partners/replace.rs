@@ -10,7 +10,6 @@ use datafusion::functions_window::row_number::RowNumber;
 use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
-use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::windows::BoundedWindowAggExec;
@@ -21,12 +20,12 @@ use crate::options::{BowtieOptions, Offload};
 use crate::plan::choose::gain::Gain;
 use crate::plan::choose::origin::below;
 use crate::plan::choose::statistics::StatisticsCache;
-use crate::plan::compile::fallible::cannot_fail;
+use crate::plan::compile::permitted::{Use, is_free, merged, permits};
 use crate::plan::extended_join::{ExtendedJoinExec, Original};
 use crate::plan::partners::ranked::{Ranked, Ranking, is_function};
 use crate::plan::recognise::join::join_candidate;
 use crate::plan::recognise::join_source::{JoinSource, PartnerSource};
-use crate::plan::recognise::sides::{has_lambda, map_columns};
+use crate::plan::recognise::sides::map_columns;
 use crate::plan::recognise::source::join_source;
 use crate::spec::join::{JoinSpec, joined_schema};
 
@@ -144,8 +143,8 @@ fn wanted(ranked: &Ranked) -> Result<Option<(JoinSource, bool)>> {
     let further = ranked.order_by.iter().skip(1).map(|key| &key.expr);
     let mut others = further.chain(&ranked.partition_by);
     let mut keys = ranked.order_by.iter().map(|key| &key.expr);
-    if !others.all(|expr| cannot_fail(expr, &schema) || is_of_first(expr))
-        || keys.any(|expr| is_volatile(expr) || has_lambda(expr))
+    if !others.all(|expr| permits(expr, Use::Move(&schema)) || is_of_first(expr))
+        || keys.any(|expr| !permits(expr, Use::Repeat) || !permits(expr, Use::Rebind))
     {
         return Ok(None);
     }
@@ -320,6 +319,7 @@ fn without_numbers(
     if !reads(&source, of_left + number.column) {
         source.right = number.without()?;
     }
+    let instead = numbered(filter, ranked, &projection, &output)?;
     let schema = joined_schema(&source.left, &source.right, source.kind, &output);
     let metadata = ranked.join.schema().metadata().clone();
     let schema = Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata));
@@ -332,9 +332,33 @@ fn without_numbers(
     }
     Ok(Some(Last {
         // Numbers may be missing below it, which DataFusion's nodes need.
-        exec: ExtendedJoinExec::new(source, None, schema),
+        exec: ExtendedJoinExec::new(source, None, schema).with_instead(instead),
         columns,
     }))
+}
+
+/// DataFusion's filter of numbered rows, with these columns of both sides.
+fn numbered(
+    filter: &FilterExec,
+    ranked: &Ranked,
+    joined: &[usize],
+    output: &[usize],
+) -> Result<Plan> {
+    let all = FilterExecBuilder::new(Arc::clone(filter.predicate()), Arc::clone(filter.input()));
+    let all: Plan = Arc::new(all.build()?);
+    let schema = all.schema();
+    let columns = output.iter().filter_map(|of| {
+        let is_it = |ranking: &Ranking| matches!(ranking, Ranking::Column(i) if joined[*i] == *of);
+        let at = ranked.columns.iter().position(is_it)?;
+        let name = schema.field(at).name();
+        let expr: Arc<dyn PhysicalExpr> = Arc::new(Column::new(name, at));
+        Some(ProjectionExpr {
+            expr,
+            alias: name.clone(),
+        })
+    });
+    let columns: Vec<_> = columns.collect();
+    Ok(Arc::new(ProjectionExec::try_new(columns, all)?))
 }
 
 /// In place of a column that is not read.
@@ -407,14 +431,12 @@ impl Numbering<'_> {
             (self.plan, columns.collect())
         };
         while let Some(projection) = node.downcast_ref::<ProjectionExec>() {
-            let mut below = vec![];
-            for column in &columns {
-                let Some(column) = column.downcast_ref::<Column>() else {
-                    return Ok(Arc::clone(self.plan));
-                };
-                below.push(Arc::clone(&projection.expr()[column.index()].expr));
+            let computed = projection.expr().iter();
+            let computed: Vec<_> = computed.map(|of| Arc::clone(&of.expr)).collect();
+            match columns_merged(&columns, &computed) {
+                Some(below) => columns = below,
+                None => return Ok(Arc::clone(self.plan)),
             }
-            columns = below;
             node = projection.input();
         }
         let Some(window) = node.downcast_ref::<BoundedWindowAggExec>() else {
@@ -440,4 +462,20 @@ impl Numbering<'_> {
         let input = Arc::clone(window.input());
         Ok(Arc::new(ProjectionExec::try_new(projected, input)?))
     }
+}
+
+/// Columns of a projection over what that projection computes them `from`. `None` if one of them is computed above it, or would be computed
+/// twice here, which DataFusion keeps projections apart for.
+fn columns_merged(
+    above: &[Arc<dyn PhysicalExpr>],
+    from: &[Arc<dyn PhysicalExpr>],
+) -> Option<Vec<Arc<dyn PhysicalExpr>>> {
+    let mut computed = vec![false; from.len()];
+    for column in above {
+        let at = column.downcast_ref::<Column>()?.index();
+        if !is_free(from.get(at)?) && std::mem::replace(&mut computed[at], true) {
+            return None;
+        }
+    }
+    merged(above, from)
 }

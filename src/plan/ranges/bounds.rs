@@ -14,7 +14,8 @@ use datafusion::physical_expr::utils::collect_columns;
 use crate::functions::ranges::have_ranges;
 use crate::ir::comparison::Comparison;
 use crate::ir::side::Side;
-use crate::plan::compile::fallible::{cannot_fail, is_widening};
+use crate::plan::compile::fallible::is_widening;
+use crate::plan::compile::permitted::{Use, permits};
 use crate::plan::ranges::extent::guards_hold;
 use crate::plan::recognise::condition::{Classified, classify};
 use crate::plan::recognise::source::JoinSource;
@@ -161,7 +162,7 @@ fn has_ranges(expr: &Expr, schema: &Schema) -> bool {
 
 /// Whether an expression has a value on every row: it is evaluated on rows that DataFusion's join may not look at.
 fn is_total(expr: &Expr, schema: &Schema) -> bool {
-    if cannot_fail(expr, schema) {
+    if permits(expr, Use::Move(schema)) {
         return true;
     }
     let type_of = |expr: &Expr| expr.data_type(schema).ok();

@@ -6,13 +6,11 @@ use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_ar
 use arrow::compute::concat;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{ScalarValue, Statistics};
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -24,6 +22,8 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use crate::functions::ranges::numbers;
 use crate::ir::side::Side;
 use crate::plan::choose::statistics::StatisticsCache;
+use crate::plan::compile::early_value::evaluated;
+use crate::plan::compile::permitted::seen_through;
 use crate::plan::recognise::source::JoinSource;
 use crate::spec::guard::Guard;
 
@@ -62,7 +62,7 @@ fn origin<'a>(expr: &Expr, plan: &'a Plan) -> Option<(Expr, &'a Plan)> {
     };
     match plan.downcast_ref::<ProjectionExec>() {
         Some(projection) => {
-            let expr = projected(expr, projection.projection_expr()).ok()?;
+            let expr = projected(expr, projection.projection_expr())?;
             origin(&expr, input)
         }
         None if has_rows_of_input(plan) => origin(expr, input),
@@ -89,27 +89,16 @@ fn scan_of(plan: &Plan) -> Option<&FileScanConfig> {
 fn scanned_by<'a>(expr: &Expr, config: &'a FileScanConfig) -> Option<Scanned<'a>> {
     let files = config.file_source();
     Some(Scanned {
-        expr: projected(expr, files.projection()?).ok()?,
+        expr: projected(expr, files.projection()?)?,
         table: Arc::clone(files.table_schema().table_schema()),
         config,
     })
 }
 
 /// An expression over the columns of a projection, over those of its input.
-fn projected(expr: &Expr, projection: &ProjectionExprs) -> Result<Expr> {
-    let made: Vec<Expr> = projection
-        .iter()
-        .map(|made| Arc::clone(&made.expr))
-        .collect();
-    let replace = |node: Expr| {
-        let column = node.downcast_ref::<Column>();
-        let made = column.and_then(|column| made.get(column.index()));
-        Ok(match made {
-            Some(made) => Transformed::new(Arc::clone(made), true, TreeNodeRecursion::Jump),
-            None => Transformed::no(node),
-        })
-    };
-    Arc::clone(expr).transform_down(replace).data()
+fn projected(expr: &Expr, projection: &ProjectionExprs) -> Option<Expr> {
+    let made = projection.iter().map(|made| Arc::clone(&made.expr));
+    seen_through(expr, &made.collect::<Vec<_>>())
 }
 
 /// An expression for the least and the greatest values that are known of the columns of a schema.
@@ -139,7 +128,10 @@ fn numbers_of(expr: &Expr, schema: &SchemaRef, known: &Statistics) -> Result<Opt
     let options = RecordBatchOptions::new().with_row_count(Some(2));
     let batch =
         RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?;
-    let values = numbers(&expr.evaluate(&batch)?.into_array(2)?)?;
+    let Some(values) = evaluated(expr, &batch) else {
+        return Ok(None);
+    };
+    let values = numbers(&values.into_array(2)?)?;
     Ok((values.null_count() == 0).then(|| [values.value(0), values.value(1)]))
 }
 

@@ -14,6 +14,7 @@ use crate::functions::ranges::Ranges;
 use crate::ir::side::Side;
 use crate::options::{BowtieOptions, Offload};
 use crate::plan::choose::statistics::StatisticsCache;
+use crate::plan::entrance::{Entrance, keeps_schema};
 use crate::plan::ranges::bounds::{Bounds, bounds_of};
 use crate::plan::ranges::divided::divided;
 use crate::plan::ranges::extent::extremes;
@@ -45,30 +46,19 @@ impl ExchangeByRanges {
 impl PhysicalOptimizerRule for ExchangeByRanges {
     fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
         let options = BowtieOptions::of(config);
-        let partitions = config.execution.target_partitions;
-        if options.offload == Offload::Off || partitions < 2 {
+        if options.offload == Offload::Off || config.execution.target_partitions < 2 {
             return Ok(plan);
         }
-        let statistics = StatisticsCache::default();
-        let rule = Divide {
-            statistics: &statistics,
-            most_broadcast: options.broadcast_rows.0,
-            partitions,
-            config: &Arc::new(config.clone()),
+        let entrance = Entrance {
+            rule: Self::NAME,
+            options: &options,
         };
-        let divide = |node: Plan| {
-            if !node.is::<NestedLoopJoinExec>() {
-                return Ok(Transformed::no(node));
-            }
-            Ok(match rule.join(&node)? {
-                Ok(by_ranges) => Transformed::yes(by_ranges),
-                Err(why) => {
-                    log::debug!("{} is not exchanged by ranges: {why}", node.name());
-                    Transformed::no(node)
-                }
-            })
-        };
-        plan.transform_up(divide).data()
+        let divided = entrance.enter(|| {
+            let divided = all_divided(Arc::clone(&plan), &options, config)?;
+            keeps_schema(&plan, &divided)?;
+            Ok(divided)
+        })?;
+        Ok(divided.unwrap_or(plan))
     }
 
     fn name(&self) -> &str {
@@ -78,6 +68,30 @@ impl PhysicalOptimizerRule for ExchangeByRanges {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// A plan whose joins are divided where that pays.
+fn all_divided(plan: Plan, options: &BowtieOptions, config: &ConfigOptions) -> Result<Plan> {
+    let statistics = StatisticsCache::default();
+    let rule = Divide {
+        statistics: &statistics,
+        most_broadcast: options.broadcast_rows.0,
+        partitions: config.execution.target_partitions,
+        config: &Arc::new(config.clone()),
+    };
+    let divide = |node: Plan| {
+        if !node.is::<NestedLoopJoinExec>() {
+            return Ok(Transformed::no(node));
+        }
+        Ok(match rule.join(&node)? {
+            Ok(by_ranges) => Transformed::yes(by_ranges),
+            Err(why) => {
+                log::debug!("{} is not exchanged by ranges: {why}", node.name());
+                Transformed::no(node)
+            }
+        })
+    };
+    plan.transform_up(divide).data()
 }
 
 struct Divide<'a> {

@@ -8,7 +8,7 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column, Literal, binary, is_not_null, lit};
-use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
+use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::error::Decline;
@@ -17,8 +17,9 @@ use crate::ir::strategies::GroupStrategy;
 use crate::options::{BowtieOptions, Offload};
 #[cfg(test)]
 use crate::plan::calls;
-use crate::plan::compile::fallible::{cannot_fail, is_widening};
+use crate::plan::compile::fallible::is_widening;
 use crate::plan::compile::float_bits::FloatBits;
+use crate::plan::compile::permitted::{Use, permits};
 use crate::plan::recognise::aggregate_function::{
     function_of, is_summed, one_if_not_null, sums_in_own_type, where_true,
 };
@@ -45,7 +46,7 @@ pub(crate) fn group_spec(
     calls::count(calls::Maker::GroupSpec);
     let mut input = SideInput::new(source.bottom.input().schema());
     let spec = spec_of(source, (options, on_gpu), &mut |expression| {
-        if is_volatile(expression) {
+        if !permits(expression, Use::Repeat) {
             let shown = fmt_sql(expression.as_ref());
             return Err(Decline(format!("{shown} is volatile: compute it in a subquery")).into());
         }
@@ -306,7 +307,7 @@ fn group_aggregate(
         [first, rest @ ..] if function == Count && !distinct => {
             // AND evaluates not all arguments on every row, but DataFusion does: without groups, on the rows that pass the filter.
             for expression in rest {
-                if cannot_fail(expression, &schema) {
+                if permits(expression, Use::Move(&schema)) {
                     continue;
                 }
                 find(&match filter {
@@ -358,7 +359,7 @@ fn group_aggregate(
         },
         _ => expression,
     };
-    if filter.is_some() && !is_star && !no_groups && !cannot_fail(&expression, &schema) {
+    if filter.is_some() && !is_star && !no_groups && !permits(&expression, Use::Move(&schema)) {
         // With groups DataFusion evaluates the argument also on rows that the filter rejects, and fails on them.
         find(&expression)?;
     }

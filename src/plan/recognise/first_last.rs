@@ -14,7 +14,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::error::Decline;
 use crate::exec::scan::table::Table;
-use crate::plan::compile::fallible::cannot_fail;
+use crate::plan::compile::permitted::{Use, permits};
 use crate::plan::recognise::aggregate_function::where_true;
 use crate::plan::recognise::aggregate_source::{Find, GroupSource};
 use crate::plan::recognise::refusal::Refusal;
@@ -63,7 +63,7 @@ pub(crate) fn first_or_last(
     let schema = input.schema();
     let guarded = |expression: &Arc<dyn PhysicalExpr>| match filter {
         // Without groups DataFusion evaluates it on rows that pass the filter alone.
-        Some(filter) if no_groups && !cannot_fail(expression, &schema) => {
+        Some(filter) if no_groups && !permits(expression, Use::Move(&schema)) => {
             where_true(filter, Arc::clone(expression))
         }
         _ => Ok(Arc::clone(expression)),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
+use datafusion::physical_expr_common::physical_expr::fmt_sql;
 
 use crate::error::Decline;
 use crate::ir::side::Side;
@@ -13,6 +13,7 @@ use crate::plan::calls;
 use crate::plan::choose::gain::{CompiledPart, Gain, gain, partners_gain, set_join_gain};
 use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::choose::strategy;
+use crate::plan::compile::permitted::{Use, permits};
 use crate::plan::recognise::candidate::JoinCandidate;
 use crate::plan::recognise::condition;
 use crate::plan::recognise::condition::{Classified, Condition};
@@ -80,7 +81,7 @@ fn join_spec(
     }
 
     if let Some(filter) = &source.filter
-        && is_volatile(filter.expression())
+        && !permits(filter.expression(), Use::Repeat)
     {
         return Err(Decline(
             "its condition is volatile: compute the volatile expression in a subquery".into(),

@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::error::Result as DataFusionResult;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{Column, Literal, lit};
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
+use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::projection::ProjectionExec;
@@ -19,14 +17,14 @@ use crate::error::Decline;
 use crate::ir::side::Side;
 #[cfg(test)]
 use crate::plan::calls;
-use crate::plan::compile::fallible::cannot_fail;
+use crate::plan::compile::permitted::{Use, permits, seen_through};
 use crate::plan::recognise::aggregate_function::{
     function_of, one_if_not_null, sums_in_own_type, where_true,
 };
 use crate::plan::recognise::aggregate_source::{AggregateStage, GroupSource, group_source};
 use crate::plan::recognise::key_types::is_orderable;
 use crate::plan::recognise::refusal::Refusal;
-use crate::plan::recognise::sides::{has_lambda, is_null_of_nulls};
+use crate::plan::recognise::sides::is_null_of_nulls;
 use crate::spec::aggregate::AggregateFunction;
 use crate::spec::join::{JoinSpec, Output, SideInput};
 use crate::spec::join_aggregate::{AggregateSpec, GroupSide, JoinAggregateSpec};
@@ -236,14 +234,20 @@ impl AggregateSource<'_> {
     ) -> Result<(Side, usize), Refusal> {
         let mut expr = Arc::clone(expr);
         for projection in &self.projections {
-            expr = through_projection(&expr, projection)?;
+            let from: Vec<_> = projection
+                .expr()
+                .iter()
+                .map(|of| Arc::clone(&of.expr))
+                .collect();
+            let below = seen_through(&expr, &from);
+            expr = below.ok_or_else(|| has_lambda(&expr))?;
+        }
+        if !permits(&expr, Use::Rebind) {
+            return Err(has_lambda(&expr).into());
         }
         let shown = fmt_sql(expr.as_ref()).to_string();
-        if is_volatile(&expr) {
+        if !permits(&expr, Use::Repeat) {
             return Err(Decline(format!("{shown} is volatile: compute it in a subquery")).into());
-        }
-        if has_lambda(&expr) {
-            return Err(Decline(format!("{shown} has a lambda over the rows of the join")).into());
         }
         let mut sides = vec![];
         for column in collect_columns(&expr) {
@@ -274,7 +278,7 @@ impl AggregateSource<'_> {
             Side::Right => (&mut join.right, self.inputs.1.schema()),
         };
         // It is also evaluated on rows that the join drops.
-        if !cannot_fail(&expr, &schema) {
+        if !permits(&expr, Use::Move(&schema)) {
             return Err(Decline(format!("{shown} might fail on a row that the join drops")).into());
         }
         // Rows that an outer join pads are merged as NULL arguments.
@@ -325,18 +329,7 @@ impl AggregateSource<'_> {
     }
 }
 
-fn through_projection(
-    expr: &Arc<dyn PhysicalExpr>,
-    projection: &ProjectionExec,
-) -> DataFusionResult<Arc<dyn PhysicalExpr>> {
-    Arc::clone(expr)
-        .transform(|node| {
-            Ok(match node.downcast_ref::<Column>() {
-                Some(column) => {
-                    Transformed::yes(Arc::clone(&projection.expr()[column.index()].expr))
-                }
-                None => Transformed::no(node),
-            })
-        })
-        .data()
+fn has_lambda(expr: &Arc<dyn PhysicalExpr>) -> Decline {
+    let shown = fmt_sql(expr.as_ref());
+    Decline(format!("{shown} has a lambda over the rows of the join"))
 }

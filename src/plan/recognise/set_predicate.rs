@@ -27,7 +27,8 @@ use crate::ir::comparison::Comparison;
 use crate::ir::set_predicate::{SetPredicate, SetValue};
 use crate::ir::side::Side;
 use crate::list_sets::elements::are_elements;
-use crate::plan::recognise::sides::{comparison_of, on_side, side_of, sides_named};
+use crate::plan::compile::comparison::comparison_of;
+use crate::plan::recognise::sides::{on_side, side_of, sides_named};
 
 /// A predicate on a left and a right expression, each over the columns of its side.
 #[derive(Debug)]

@@ -8,13 +8,12 @@ use datafusion::error::Result;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
-use datafusion::physical_expr_common::physical_expr::is_volatile;
 
 use crate::functions::set_function::{SetFunction, element_type};
 use crate::ir::set_predicate::SetValue;
 use crate::ir::side::Side;
 use crate::list_sets::elements::are_elements;
-use crate::plan::compile::fallible::cannot_fail;
+use crate::plan::compile::permitted::{Use, permits};
 use crate::plan::recognise::sides::{is_null_of_nulls, is_same, map_columns};
 
 type Expr = Arc<dyn PhysicalExpr>;
@@ -36,7 +35,7 @@ impl SetCall {
         let [first, second] = call.args() else {
             return Ok(None);
         };
-        if is_volatile(expr) {
+        if !permits(expr, Use::Repeat) {
             return Ok(None);
         }
         let (left, right) = match (side_of(first, of_left), side_of(second, of_left)) {
@@ -62,7 +61,9 @@ impl SetCall {
     pub(crate) fn is_supported(&self, schemas: [&Schema; 2]) -> Result<bool> {
         for (list, schema) in self.lists.iter().zip(schemas) {
             let data_type = list.data_type(schema)?;
-            if !element_type(&data_type).is_some_and(are_elements) || !cannot_fail(list, schema) {
+            if !element_type(&data_type).is_some_and(are_elements)
+                || !permits(list, Use::Move(schema))
+            {
                 return Ok(false);
             }
         }

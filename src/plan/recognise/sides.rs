@@ -7,15 +7,16 @@ use arrow::datatypes::Schema;
 use datafusion::common::JoinSide;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
-use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{Column, LambdaVariable};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use crate::ir::comparison::Comparison;
 use crate::ir::side::Side;
+use crate::plan::compile::early_value::evaluated;
+use crate::plan::compile::permitted::{Use, permits};
 
 /// `left expression OP right expression`, each over the columns of its side.
 pub(crate) type ExprComparison = (Arc<dyn PhysicalExpr>, Comparison, Arc<dyn PhysicalExpr>);
@@ -40,21 +41,9 @@ pub(crate) fn named(side: Side, expr: &Arc<dyn PhysicalExpr>) -> Result<String> 
     Ok(fmt_sql(named.as_ref()).to_string())
 }
 
-pub(crate) fn comparison_of(op: Operator) -> Option<Comparison> {
-    Some(match op {
-        Operator::Lt => Comparison::Lt,
-        Operator::LtEq => Comparison::LtEq,
-        Operator::Gt => Comparison::Gt,
-        Operator::GtEq => Comparison::GtEq,
-        Operator::Eq => Comparison::Eq,
-        Operator::NotEq => Comparison::NotEq,
-        _ => return None,
-    })
-}
-
 /// The one side whose columns `expr` reads; `None` when it reads none or both, or has a lambda, which is bound to the filter's columns.
 pub(crate) fn side_of(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> Option<Side> {
-    if has_lambda(expr) {
+    if !permits(expr, Use::Rebind) {
         return None;
     }
     let mut sides = collect_columns(expr)
@@ -81,12 +70,6 @@ pub(crate) fn on_side(
     map_columns(expr, |column| {
         Column::new(column.name(), filter.column_indices()[column.index()].index)
     })
-}
-
-/// Whether `expr` contains a lambda. The variables of a lambda are numbered behind the columns of the input that it was planned for, so
-/// that over another input it has another meaning.
-pub(crate) fn has_lambda(expr: &Arc<dyn PhysicalExpr>) -> bool {
-    expr.is::<LambdaVariable>() || expr.children().into_iter().any(has_lambda)
 }
 
 /// `expr` with the index of every column `by` higher.
@@ -120,7 +103,7 @@ pub(crate) fn is_same(a: &Arc<dyn PhysicalExpr>, b: &Arc<dyn PhysicalExpr>) -> b
     matches!((unnamed(a), unnamed(b)), (Ok(a), Ok(b)) if a.eq(&b))
 }
 
-/// Whether `expr` is NULL where all its columns are.
+/// Whether `expr` is NULL where all its columns are, as far as is known while planning.
 pub(crate) fn is_null_of_nulls(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool> {
     let fields = schema.fields().iter();
     let nullable: Vec<_> = fields
@@ -131,5 +114,6 @@ pub(crate) fn is_null_of_nulls(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) ->
         .map(|f| new_null_array(f.data_type(), 1))
         .collect();
     let row = RecordBatch::try_new(Arc::new(Schema::new(nullable)), columns)?;
-    Ok(expr.evaluate(&row)?.into_array(1)?.logical_null_count() == 1)
+    let value = evaluated(expr, &row).and_then(|value| value.into_array(1).ok());
+    Ok(value.is_some_and(|value| value.logical_null_count() == 1))
 }

@@ -13,6 +13,7 @@ use datafusion::physical_plan::joins::{
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::error::Decline;
+use crate::plan::compile::permitted::{Use, permits};
 use crate::plan::extended_join::ExtendedJoinExec;
 pub(crate) use crate::plan::recognise::join_source::JoinSource;
 
@@ -130,7 +131,7 @@ fn piecewise_merge_join(join: &PiecewiseMergeJoinExec) -> Result<JoinSource, Dec
         .chain(right.schema().fields())
         .cloned()
         .collect();
-    if crate::plan::recognise::sides::has_lambda(&join.on.1) {
+    if !permits(&join.on.1, Use::Rebind) {
         return Decline::because("its condition has a lambda");
     }
     let shifted = crate::plan::recognise::sides::shift_columns(&join.on.1, width)

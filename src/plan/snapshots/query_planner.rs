@@ -11,6 +11,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner as _};
 
 use crate::options::{BowtieOptions, CacheSize, Offload};
+use crate::plan::entrance::Entrance;
 use crate::plan::snapshots::scans::with_snapshots;
 use crate::runtime::planning::Planning;
 use crate::runtime::process::BowtieRuntime;
@@ -51,7 +52,15 @@ impl QueryPlanner for BowtieQueryPlanner {
             _ if options.cache == CacheSize::Off => None,
             // A planner of another's may look for the tables themselves.
             _ if self.inner.is_some() => None,
-            _ => with_snapshots(plan, self.runtime.snapshots())?,
+            _ => {
+                let entrance = Entrance {
+                    rule: "bowtie_snapshots",
+                    options: &options,
+                };
+                let snapshots =
+                    entrance.enter(|| with_snapshots(plan, self.runtime.snapshots()))?;
+                snapshots.unwrap_or(None)
+            }
         };
         let plan = snapshots.as_ref().unwrap_or(plan);
         let planning = Planning {

@@ -9,6 +9,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::options::{BowtieOptions, Offload};
 use crate::plan::choose::statistics::StatisticsCache;
+use crate::plan::entrance::{Entrance, keeps_schema};
 use crate::plan::rule::BowtieRule;
 use crate::plan::stage::pipeline::{Needs, Stage};
 use crate::runtime::process::BowtieRuntime;
@@ -66,15 +67,25 @@ impl PhysicalOptimizerRule for BowtieStageRule {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if BowtieOptions::of(config).offload == Offload::Off {
+        let options = BowtieOptions::of(config);
+        if options.offload == Offload::Off {
             return Ok(plan);
         }
-        let stage = Stage {
-            rule: &self.0,
-            config,
-            statistics: StatisticsCache::default(),
+        let entrance = Entrance {
+            rule: Self::NAME,
+            options: &options,
         };
-        stage.planned(&plan, &Needs::all())
+        let offloaded = entrance.enter(|| {
+            let stage = Stage {
+                rule: &self.0,
+                config,
+                statistics: StatisticsCache::default(),
+            };
+            let offloaded = stage.planned(&plan, &Needs::all())?;
+            keeps_schema(&plan, &offloaded)?;
+            Ok(offloaded)
+        })?;
+        Ok(offloaded.unwrap_or(plan))
     }
 
     fn name(&self) -> &str {

@@ -6,7 +6,9 @@
 mod analyze;
 mod choose;
 mod devices_function;
+mod early;
 mod explain_function;
+mod failing_rules;
 mod nodes;
 mod partitions;
 mod profile;

@@ -6,12 +6,14 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionContext;
 use datafusion_bowtie::{BowtieRuntime, Fault, Faults};
+use futures::StreamExt;
 
 use crate::memory::faults::queries::{POOL, Query};
 use crate::memory::spill::check::{rows, spilled};
-use crate::support::answer::{Answer, answer, stock};
+use crate::support::answer::{Answer, answer, plan_of, shown, stock};
 use crate::support::compare::similar_rows;
 use crate::support::lists::{self, Shape};
 use crate::support::pool::greedy;
@@ -94,6 +96,61 @@ impl<'a> Trial<'a> {
         }
     }
 
+    /// Runs the query, which is planned as forced, under `auto` with calls that fail: it has DataFusion's rows, unless some of its rows were
+    /// read before the failure.
+    pub(crate) async fn run_by_auto(&self, fault: Fault, before: u64, times: u64) -> Tried {
+        let of_its_own;
+        let session = match self.stored {
+            0 => &self.session,
+            _ => {
+                of_its_own = self.tables.forced(self.query).await;
+                &of_its_own
+            }
+        };
+        session.runtime.forget_failures();
+        let plan = plan_of(&session.ctx, self.query.sql).await.unwrap();
+        assert!(shown(&plan).contains(self.query.node), "{}", shown(&plan));
+        set(&session.ctx, "bowtie.offload", "auto");
+        session.faults.arm(fault, before, times);
+        let mut batches = vec![];
+        let mut rows = execute_stream(Arc::clone(&plan), session.ctx.task_ctx()).unwrap();
+        let ended = loop {
+            match rows.next().await {
+                Some(Ok(batch)) => batches.push(batch),
+                Some(Err(error)) => break Err(error),
+                None => break Ok(()),
+            }
+        };
+        drop(rows);
+        let struck = session.faults.disarm();
+        set(&session.ctx, "bowtie.offload", "force");
+        let what = || {
+            format!(
+                "{:?}\n{fault:?} after {before}, {times} times, struck {struck}",
+                self.query
+            )
+        };
+        match ended {
+            Ok(()) => {
+                let given = Answer {
+                    plan: shown(&plan),
+                    schema: plan.schema(),
+                    batches,
+                };
+                if let Err(difference) = similar_rows(&self.stock, &given) {
+                    panic!("{}\n{difference}", what());
+                }
+            }
+            Err(error) => assert!(!batches.is_empty(), "{}\n{error}", what()),
+        }
+        let settled = session.settles(|in_use| in_use <= self.stored).await;
+        assert!(settled, "{}", what());
+        Tried {
+            struck,
+            has_rows: ended_well(&plan),
+        }
+    }
+
     async fn run_in(&self, session: &Session, fault: Fault, before: u64, times: u64) -> Tried {
         let (query, faults) = (self.query, &session.faults);
         faults.arm(fault, before, times);
@@ -129,6 +186,14 @@ impl<'a> Trial<'a> {
         assert!(settled, "the next one: {}", what());
         Tried { struck, has_rows }
     }
+}
+
+/// Whether no node went back to DataFusion.
+fn ended_well(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let metrics = plan.metrics();
+    let fallbacks = metrics.and_then(|metrics| metrics.sum_by_name("fallbacks"));
+    let below = || plan.children().into_iter().all(ended_well);
+    fallbacks.is_none_or(|count| count.as_usize() == 0) && below()
 }
 
 impl Tables {

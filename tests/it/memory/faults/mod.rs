@@ -2,7 +2,7 @@
 //! an error that names what failed; nothing leaks, and the query after it has the rows.
 
 use crate::memory::faults::queries::*;
-use crate::memory::faults::sweep::sweep;
+use crate::memory::faults::sweep::{sweep, sweep_by_auto};
 
 mod check;
 mod queries;
@@ -17,6 +17,13 @@ fn few_joins() {
 #[test]
 fn few_others() {
     sweep(&FEW_OTHERS);
+}
+
+/// A device that fails before the first row: the nodes of DataFusion run.
+#[test]
+fn few_by_auto() {
+    sweep_by_auto(&FEW_JOINS);
+    sweep_by_auto(&FEW_OTHERS);
 }
 
 #[test]

@@ -53,6 +53,37 @@ pub(crate) fn sweep(queries: &[Query]) {
     queries.iter().for_each(sweep_one);
 }
 
+/// Runs each query under `auto` with each of its calls failing: DataFusion's nodes give the rows.
+pub(crate) fn sweep_by_auto(queries: &[Query]) {
+    let _alone = (device() != "host").then(|| CARD.lock().unwrap_or_else(PoisonError::into_inner));
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    for query in queries {
+        let trial = runtime.block_on(Trial::new(query));
+        let mut went_back = 0;
+        for fault in Fault::ALL {
+            for times in [1, u64::MAX] {
+                let mut before = 0;
+                loop {
+                    let run =
+                        async { timeout(LIMIT, trial.run_by_auto(fault, before, times)).await };
+                    let tried = runtime.block_on(run).expect("a query hangs");
+                    if tried.struck == 0 {
+                        break;
+                    }
+                    went_back += u64::from(!tried.has_rows);
+                    before = next(before, times);
+                }
+            }
+        }
+        assert!(went_back > 0, "no node went back: {query:?}");
+        println!("{went_back} went back: {}", query.sql);
+    }
+}
+
 fn sweep_one(query: &Query) {
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)
