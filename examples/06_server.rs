@@ -10,7 +10,7 @@
 
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,8 +23,7 @@ use datafusion::prelude::*;
 use datafusion_bowtie::{BowtieRuntime, BowtieSessionExt};
 use futures::TryStreamExt;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 const FLIGHTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/flights.parquet");
 
@@ -56,7 +55,8 @@ const REFUSED: [&str; 6] = [
     "SELECT * FROM flights",
 ];
 
-#[tokio::main]
+/// More threads than cores, as a query keeps its own until it waits the next time, also after its time is over.
+#[tokio::main(worker_threads = 64)]
 async fn main() -> Result<()> {
     let runtime = BowtieRuntime::with_device_memory(BUDGET);
     let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -68,9 +68,9 @@ async fn main() -> Result<()> {
             .with_max_temp_directory_size(SPILLED_BYTES)
             .build_arc()?,
         connections: Arc::new(Semaphore::new(CONNECTIONS)),
+        handle: Handle::current(),
     };
-    let handle = Handle::current();
-    thread::spawn(move || server.serve(&listener, &handle));
+    thread::spawn(move || server.serve(&listener));
 
     let answers = tokio::task::spawn_blocking(move || all_at_once(address)).await;
     for answer in answers.expect("the clients end")? {
@@ -92,31 +92,31 @@ struct Server {
     /// DataFusion's memory pool and temporary files.
     memory: Arc<RuntimeEnv>,
     connections: Arc<Semaphore>,
+    handle: Handle,
 }
 
 impl Server {
     /// A thread for each connection. It only waits: queries run on the threads of Tokio and of the device.
-    fn serve(&self, listener: &TcpListener, handle: &Handle) {
+    fn serve(&self, listener: &TcpListener) {
         for stream in listener.incoming().flatten() {
             let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned() else {
                 eprintln!("a connection was refused: there are {CONNECTIONS}");
                 continue;
             };
-            let (server, handle) = (self.clone(), handle.clone());
+            let server = self.clone();
             thread::spawn(move || {
-                if let Err(error) = handle.block_on(server.answer(&stream)) {
+                if let Err(error) = server.answer(&stream, &Arc::new(permit)) {
                     eprintln!("a connection ended: {error}");
                 }
-                drop(permit);
             });
         }
     }
 
     /// Answers the lines of one client.
-    async fn answer(&self, stream: &TcpStream) -> Result<()> {
+    fn answer(&self, stream: &TcpStream, permit: &Arc<OwnedSemaphorePermit>) -> Result<()> {
         stream.set_read_timeout(Some(IDLE_TIME))?;
         stream.set_write_timeout(Some(IDLE_TIME))?;
-        let ctx = self.session().await?;
+        let ctx = self.handle.block_on(self.session())?;
         let mut input = BufReader::new(stream);
         let mut output = BufWriter::new(stream);
         loop {
@@ -128,9 +128,21 @@ impl Server {
             if bytes as u64 == LINE_BYTES && !line.ends_with('\n') {
                 return exec_err!("a line had more than {LINE_BYTES} bytes");
             }
-            let answer = match timeout(QUERY_TIME, table(&ctx, &line)).await {
-                Ok(answer) => answer,
-                Err(_) => exec_err!("the query took more than {QUERY_TIME:?}"),
+            let (sender, receiver) = mpsc::channel();
+            let (ctx, permit) = (ctx.clone(), Arc::clone(permit));
+            let query = self.handle.spawn(async move {
+                let _ = sender.send(table(&ctx, &line).await);
+                // Until here it counts as a connection, even if the client is gone.
+                drop(permit);
+            });
+            // This thread waits, as Tokio's clock stands still while all of its threads are busy.
+            let Ok(answer) = receiver.recv_timeout(QUERY_TIME) else {
+                query.abort();
+                writeln!(
+                    output,
+                    "error: the query failed, or took more than {QUERY_TIME:?}\n"
+                )?;
+                return exec_err!("a query failed, or took more than {QUERY_TIME:?}");
             };
             // A query that fails is the client's own: the others, and its next one, go on.
             match answer {
