@@ -17,7 +17,7 @@ if ! cmp --silent docs/requirements.txt "$environment/requirements.txt"; then
     cp docs/requirements.txt "$environment/requirements.txt"
 fi
 
-python3 scripts/check_links.py README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md
+python3 scripts/check_links.py README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md SECURITY.md
 python3 scripts/figure.py --check
 NO_MKDOCS_2_WARNING=1 "$environment/bin/mkdocs" build --strict --clean --site-dir "$site"
 python3 scripts/check_links.py --book "$site"

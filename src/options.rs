@@ -75,7 +75,7 @@ options! {
     offload / with_offload: Offload = Offload::Auto,
     /// Where replaced operators run. auto: the first usable GPU, or the CPU; host: the CPU backend, on all cores; cuda or cuda:N: an NVIDIA GPU.
     device / with_device: DeviceChoice = DeviceChoice::Auto,
-    /// Whether a query fails whose joins or aggregations cannot be offloaded, or whose GPU does not open, instead of running elsewhere. What auto leaves to DataFusion because it is no slower there is no failure. true or false.
+    /// Whether a query fails, instead of running another way, if a join, an aggregation, or a sort or clusters of rows on the device are not supported, if an expression runs in DataFusion between two offloaded operators, if a strategy that an option asks for does not suit, or if the GPU does not open. What auto leaves to DataFusion because nothing is gained does not fail. true or false.
     strict / with_strict: bool = false,
     /// How many times sooner than DataFusion an operator must be estimated to run on a GPU for auto to replace it, from 1 to 100.
     min_speedup / with_min_speedup: MinSpeedup = MinSpeedup::DEFAULT,
@@ -97,7 +97,7 @@ options! {
     set_strategy / with_set_strategy: SetStrategy = SetStrategy::AUTO,
     /// GROUP BY algorithm. auto: chosen by the range of the keys and a sample of them; hash_shared: accumulators in each thread block's shared memory; hash_global: accumulators in global memory; partition: keys and values partitioned first; sort: rows in the order of their keys; sort_dict: rows in the order of numbers that hashing gave the keys.
     group_strategy / with_group_strategy: GroupStrategy = GroupStrategy::AUTO,
-    /// Rows of the shorter side of a range join up to which a coordinator has that side sent to all workers. Where it has more, both sides are exchanged by ranges of their values.
+    /// Rows of the shorter side of a join up to which a coordinator has that side sent to all workers: of range joins, whose longer sides are exchanged by ranges of their values, and, if all workers have a GPU, of equi-joins.
     broadcast_rows / with_broadcast_rows: BroadcastRows = BroadcastRows::DEFAULT,
 }
 

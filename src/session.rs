@@ -90,10 +90,17 @@ impl BowtieConfigExt for SessionConfig {
 
 /// Registers datafusion-bowtie.
 pub trait BowtieSessionExt: Sized {
-    /// Adds the `bowtie.*` options, the physical optimizer rule, the set functions (`array_overlap`, `array_jaccard`,
-    /// `array_dice`, `array_cosine`, `array_containment`), those that make sets of text (`tokens`, `shingles`, `minhash`), and
-    /// the table functions `bowtie_explain`, `bowtie_devices`, `bowtie_stats`, `bowtie_cache`, `bowtie_pin`,
-    /// `bowtie_unpin`, `bowtie_clusters`, `bowtie_asof`, `bowtie_nearest` and `bowtie_similar`.
+    /// Adds
+    ///
+    /// - the `bowtie.*` options;
+    /// - the physical optimizer rule `bowtie`, and the logical ones `bowtie_lateral_limit`, `bowtie_split_disjunctions` and
+    ///   `bowtie_project_set_values`;
+    /// - a query planner in front of the session's own, which lets scans of tables in memory share their batches;
+    /// - the set functions `array_overlap`, `array_jaccard`, `array_dice`, `array_cosine` and `array_containment`, those that make
+    ///   sets of text, `tokens`, `shingles` and `minhash`, and those that coordinators put into plans, `bowtie_range` and
+    ///   `bowtie_ranges`;
+    /// - the table functions `bowtie_explain`, `bowtie_devices`, `bowtie_stats`, `bowtie_cache`, `bowtie_pin`, `bowtie_unpin`,
+    ///   `bowtie_clusters`, `bowtie_asof`, `bowtie_nearest` and `bowtie_similar`.
     ///
     /// Options that the session configuration already has are kept. A configuration that is set later replaces bowtie's
     /// options too: give it some by [`with_bowtie_options`](BowtieConfigExt::with_bowtie_options). Call it after any call

@@ -1,4 +1,4 @@
-//! Sweeps after [W] 5.2, a parameter at a time.
+//! Sweeps after [W] 5.2, a parameter at a time, of sums of 8 bytes where [W] has MAX of two columns of 4 bytes.
 
 use datafusion_bowtie::rates::{GroupCase, GroupRows};
 

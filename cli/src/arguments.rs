@@ -188,7 +188,7 @@ pub(crate) struct Bench {
     #[arg(long)]
     pub(crate) in_memory: bool,
 
-    /// Runs of each query; the fastest counts
+    /// Runs of each query after the first one; the fastest of them counts
     #[arg(long, default_value_t = 3)]
     pub(crate) repeat: usize,
 

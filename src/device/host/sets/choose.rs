@@ -1,4 +1,4 @@
-//! The rule that chooses a technique if `bowtie.set_technique` does not. In: a profile of both sides. Out: a technique.
+//! The rule that chooses a technique if `bowtie.set_strategy` does not. In: a profile of both sides. Out: a technique.
 //!
 //! | where | technique | why |
 //! |---|---|---|
