@@ -1,89 +1,115 @@
 #!/usr/bin/env bash
-# Packs everything that a GPU machine without Rust needs into one archive: tests, benches, and a script that runs them.
-#   scripts/gpu-bundle.sh [archive [bench…]]         default: target/gpu-bundle.tar.xz theta
-# There:  tar xf gpu-bundle.tar.xz && gpu-bundle/run.sh [--tests | --benches | --sanitizer] [results directory]
-# It needs Python 3.8 or newer there.
+# Packs tests, or benches, for a GPU machine without Rust: one part of them into one archive of at most 60 MiB.
+#   scripts/gpu-bundle.sh [--part PART] [archive [name…]]         default: --part tests target/gpu-bundle-PART.tar.xz
+# PART is
+#   tests      the library's unit tests and the whole-query tests, with upstream's SQL tests
+#   shell      the shell and its tests
+#   workers    bowtie-cluster, and the tests of Ballista and datafusion-distributed
+#   python     the Python package and its tests, for Python 3.10 or newer
+#   wheels     the named packages of python/tests/requirements.txt, for the Python that BOWTIE_WHEELS_PYTHON names (3.12 by default)
+#   benches    the named benches, theta by default; they need a release build
+# There:  tar xf each archive;  gpu-bundle/run.sh [--tests | --benches | --sanitizer [tool]] [results directory]
+# All parts unpack into the folder gpu-bundle, and run.sh (scripts/gpu-run.sh) runs what it finds there. Packing takes 8 GB of memory.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-archive=$(realpath -m "${1:-target/gpu-bundle.tar.xz}")
+part=tests
+if [ "${1:-}" = --part ]; then
+    part=${2:?"--part needs a name"}
+    shift 2
+fi
+case "$part" in
+    tests | shell | workers | python | wheels | benches) ;;
+    *) echo "there is no part $part: see the first lines of $0" >&2 && exit 1 ;;
+esac
+archive=$(realpath -m "${1:-target/gpu-bundle-$part.tar.xz}")
 shift || true
-benches=("${@:-theta}")
 staging=$(mktemp -d)
 trap 'rm -rf "$staging"' EXIT
 bundle=$staging/gpu-bundle
-mkdir -p "$bundle" "$(dirname "$archive")"
+mkdir -p "$bundle/commits" "$(dirname "$archive")"
 
-# executable <cargo arguments…>: builds, and prints the paths of what was built, a line each.
-executables() {
-    cargo "$@" --message-format=json-render-diagnostics |
-        python3 -c 'import json, sys
-for line in sys.stdin:
-    message = json.loads(line)
-    if message.get("executable") and message["target"]["kind"][0] in ("lib", "test", "bench"):
-        print(message["target"]["kind"][0], message["executable"])'
+# A file of the bundle, which must be new.
+new() {
+    if [ -e "$bundle/$1" ]; then
+        echo "$1 is packed already" >&2
+        exit 1
+    fi
+    printf '%s\n' "$bundle/$1"
 }
 
-executables test --locked --workspace --no-run --lib --test it | while read -r kind path; do
-    case "$kind" in lib) name=unit-tests ;; *) name=integration-tests ;; esac
-    strip -o "$bundle/$name" "$path"
-done
-for bench in "${benches[@]}"; do
-    executables build --locked --release --features measure --bench "$bench" | while read -r _ path; do
-        strip -o "$bundle/bench-$bench" "$path"
-    done
-done
+# pack <file with Cargo's messages> <NAME=PACKAGE/KIND/TARGET…>: strips what Cargo built into the bundle, under these names.
+pack() {
+    local messages=$1 chosen name path to
+    shift
+    chosen=$(scripts/executables.py "$@" < "$messages")
+    while read -r name path; do
+        to=$(new "$name")
+        strip -o "$to" "$path"
+    done <<< "$chosen"
+}
 
-# Upstream's sqllogictest files, which the integration tests read.
-slt=$(cargo metadata --format-version=1 --offline --filter-platform="$(rustc -vV | sed -n 's/^host: //p')" |
-    python3 -c 'import json, os, sys
+# All members and targets, as `cargo test --workspace` builds them: there is one build of DataFusion.
+messages=$staging/messages
+build_tests() {
+    cargo test --locked --workspace --no-run --message-format=json-render-diagnostics > "$messages"
+}
+
+case "$part" in
+    tests)
+        build_tests
+        pack "$messages" unit-tests=datafusion-bowtie/lib integration-tests=bowtie-tests/test/it
+        # Upstream's sqllogictest files, which the integration tests read.
+        slt=$(cargo metadata --format-version=1 --offline --filter-platform="$(rustc -vV | sed -n 's/^host: //p')" |
+            python3 -c 'import json, os, sys
 for package in json.load(sys.stdin)["packages"]:
     if package["name"] == "datafusion-sqllogictest":
         print(os.path.dirname(package["manifest_path"]))')
-mkdir "$bundle/slt"
-cp -r "$slt/test_files" "$slt/data" "$bundle/slt/"
+        mkdir "$bundle/slt"
+        cp -r "$slt/test_files" "$slt/data" "$bundle/slt/"
+        ;;
+    shell)
+        build_tests
+        pack "$messages" bowtie-sql=bowtie-sql/bin/bowtie-sql shell-tests=bowtie-sql/test/it
+        ;;
+    workers)
+        build_tests
+        pack "$messages" bowtie-cluster=datafusion-bowtie-distributed/bin/bowtie-cluster \
+            worker-unit-tests=datafusion-bowtie-distributed/lib worker-tests=datafusion-bowtie-distributed/test/distributed
+        ;;
+    python)
+        # As in scripts/python_tests.sh.
+        cargo build --locked --workspace --lib --bin bowtie-cluster --message-format=json-render-diagnostics > "$messages"
+        mkdir -p "$bundle/python" "$bundle/docs/guide"
+        git ls-files python/datafusion_bowtie python/tests python/README.md python/pyproject.toml docs/guide/python.md |
+            xargs cp --parents -t "$bundle"
+        pack "$messages" python/datafusion_bowtie/_lib.abi3.so=datafusion-bowtie-python/cdylib
+        ;;
+    wheels)
+        mkdir "$bundle/wheels"
+        [ $# -gt 0 ] || { echo "which packages of python/tests/requirements.txt?" >&2; exit 1; }
+        # Some packages are in two: polars and polars-runtime-32.
+        for name in "$@"; do
+            grep -E "^$name(-runtime-[0-9]+)?==" python/tests/requirements.txt ||
+                { echo "python/tests/requirements.txt has no $name" >&2; exit 1; }
+        done > "$staging/wanted"
+        python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --dest "$bundle/wheels" \
+            --python-version "${BOWTIE_WHEELS_PYTHON:-3.12}" --requirement "$staging/wanted"
+        ;;
+    benches)
+        for bench in "${@:-theta}"; do
+            cargo build --locked --release --features measure --bench "$bench" --message-format=json-render-diagnostics > "$messages"
+            pack "$messages" "bench-$bench=datafusion-bowtie/bench/$bench"
+        done
+        ;;
+esac
 
 cp scripts/run_tests.py "$bundle/"
-cat > "$bundle/run.sh" <<'RUN'
-#!/usr/bin/env bash
-# Runs the tests on the GPU, then the benches; fails when one fails, and where there is no GPU.
-#   run.sh [--tests | --benches | --sanitizer] [results directory]
-# --tests, --benches: these alone. --sanitizer: the tests of few rows alone, under compute-sanitizer's memcheck.
-# BOWTIE_THREADS: tests at once, as many as cores if it is not set.
-set -uo pipefail
-cd "$(dirname "$0")"
-mode=
-case "${1:-}" in --tests | --benches | --sanitizer) mode=$1 && shift ;; esac
-results=$(realpath -m "${1:-results}")
-mkdir -p "$results"
-export BOWTIE_REQUIRE_CUDA=1 BOWTIE_TEST_DEVICE=cuda BOWTIE_SLT_DIR=$PWD/slt
-failed=0
+cp scripts/gpu-run.sh "$bundle/run.sh"
+# What a log of a run names.
+git describe --always --abbrev=40 --exclude='*' --dirty > "$bundle/commits/$part"
 
-if [ "$mode" = --sanitizer ]; then
-    sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | tail -1)
-    [ -n "$sanitizer" ] || { echo "compute-sanitizer, a part of the CUDA toolkit, is not here" >&2; exit 1; }
-    # One test makes the driver refuse memory on purpose, which is no error here.
-    "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 1 ./unit-tests cuda::tests::few --test-threads 1 2>&1 |
-        tee "$results/sanitizer.log" || failed=1
-    exit $failed
-fi
-if [ "$mode" != --benches ]; then
-    ./run_tests.py --results "$results" --threads "${BOWTIE_THREADS:-$(nproc)}" ./unit-tests ./integration-tests 2>&1 |
-        tee "$results/tests.log" || failed=1
-fi
-if [ "$mode" != --tests ]; then
-    for bench in ./bench-*; do
-        # Sizes for a GPU are those of theta anyway.
-        large=--large
-        [ "$bench" = ./bench-theta ] && large=
-        "$bench" --device cuda $large --limit 3 --repeat 5 --out "$results" 2>&1 | tee "$results/${bench#./}.log" || failed=1
-    done
-fi
-exit $failed
-RUN
-chmod +x "$bundle/run.sh"
-
-# A window that reaches over all executables, which share most of their code. It takes some 8 GB of memory, and 1 GB to unpack.
+# A window that reaches over all executables, which share most of their code. It takes 8 GB of memory, and 1 GB to unpack.
 tar -C "$staging" -cf - gpu-bundle | xz -T1 --lzma2=preset=1,dict=1GiB > "$archive"
 size=$(stat -c %s "$archive")
 printf '%s: %d MiB\n' "$archive" $((size >> 20))

@@ -18,5 +18,5 @@ python="$target/page-tests/bin/python"
 if [ ! -x "$python" ]; then
     "${PYTHON:-python3}" -m venv "$target/page-tests"
 fi
-"$python" -m pip install --quiet --disable-pip-version-check playwright pytest
+"$python" -m pip install --quiet --disable-pip-version-check --requirement tests/page/requirements.txt
 exec "$python" -B -m pytest -p no:cacheprovider tests/page "$@"

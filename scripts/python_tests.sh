@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Tests of the Python package: pytest with doctests, ruff and mypy, against the library that `cargo build` made. The packages that it is tested
-# with are installed into an environment in Cargo's target directory.
+# with, python/tests/requirements.txt, are installed into an environment in Cargo's target directory.
 #
 # scripts/python_tests.sh [arguments of pytest …]
 #
-# PYTHON chooses the interpreter, 3.10 or newer. BOWTIE_PYTHON_BUILD=no takes the library that is there.
+# PYTHON chooses the interpreter, 3.10 or newer. BOWTIE_PYTHON_BUILD=no takes the library that is there. BOWTIE_FEATURES: features for Cargo.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 if [ "${BOWTIE_PYTHON_BUILD:-yes}" != no ]; then
     # All members, as in the other steps: they share one build of DataFusion.
-    cargo build --workspace --lib --bin bowtie-cluster --locked
+    cargo build --workspace --lib --bin bowtie-cluster --features "${BOWTIE_FEATURES:-}" --locked
 fi
 
 target="$(realpath "${CARGO_TARGET_DIR:-target}")"
@@ -18,7 +18,7 @@ python="$target/python-tests/bin/python"
 if [ ! -x "$python" ]; then
     "${PYTHON:-python3}" -m venv "$target/python-tests"
 fi
-"$python" -m pip install --quiet --disable-pip-version-check duckdb mypy pandas polars pyarrow pytest ruff tzdata
+"$python" -m pip install --quiet --disable-pip-version-check --requirement python/tests/requirements.txt
 
 # A new file in place of the old one, which a running interpreter may have mapped.
 library=python/datafusion_bowtie/_lib.abi3.so

@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Runs the recipes of the book with the Python package that `cargo build` made: `scripts/recipes.py` says what can be asked. The engines that the
-# pages compare with are installed into an environment in Cargo's target directory, in the versions that pages show.
+# pages compare with, scripts/recipes-requirements.txt, are installed into an environment in Cargo's target directory.
 #
 # scripts/recipes.sh check [page …]
 #
-# PYTHON chooses the interpreter, 3.10 or newer. BOWTIE_PYTHON_BUILD=no takes the library that is there; BOWTIE_PYTHON_PROFILE=release one for times.
+# PYTHON chooses the interpreter, 3.11 or newer. BOWTIE_PYTHON_BUILD=no takes the library that is there; BOWTIE_PYTHON_PROFILE=release one for times.
+# BOWTIE_FEATURES: features for Cargo.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 profile="${BOWTIE_PYTHON_PROFILE:-debug}"
 if [ "${BOWTIE_PYTHON_BUILD:-yes}" != no ]; then
-    cargo build --workspace --lib --locked $([ "$profile" = debug ] || printf -- '--profile %s' "$profile")
+    cargo build --workspace --lib --features "${BOWTIE_FEATURES:-}" --locked $([ "$profile" = debug ] || printf -- '--profile %s' "$profile")
 fi
 
 target="$(realpath "${CARGO_TARGET_DIR:-target}")"
@@ -18,8 +19,7 @@ python="$target/recipes/bin/python"
 if [ ! -x "$python" ]; then
     "${PYTHON:-python3}" -m venv "$target/recipes"
 fi
-"$python" -m pip install --quiet --disable-pip-version-check duckdb==2.0.1 pandas==3.1.1 polars==1.44.2 polars-bio==0.36.2 \
-    pyarrow==24.0.0 tzdata
+"$python" -m pip install --quiet --disable-pip-version-check --requirement scripts/recipes-requirements.txt
 
 # The package beside the library, as an installation would have it.
 package="$target/recipes/package/datafusion_bowtie"

@@ -5,8 +5,8 @@
 
 Processes that share a GPU take turns on it, threads of a process do not. If a process ends early or makes no progress, the tests that it
 left run again, each in a process of its own. Prints each test that fails with its output, the slowest tests, and counts. Writes
-`times.csv` and a log for each executable into the results directory. Fails when a test fails, or when there is none. Needs Python 3.8 or
-newer, and nothing else.
+`times.csv`, `counts.csv` and a log for each executable into the results directory. Fails when a test fails, when there is none, or when fewer
+tests of an executable passed than `--minimum` says: tests that were skipped do not count. Needs Python 3.8 or newer, and nothing else.
 """
 
 import argparse
@@ -138,11 +138,20 @@ def main():
     arguments.add_argument("--results", type=Path, default=Path("results"), help="where times.csv and logs go")
     arguments.add_argument("--filter", action="append", default=[], metavar="PART", help="only tests with this in their name")
     arguments.add_argument("--skip", action="append", default=[], metavar="PART", help="no tests with this in their name")
+    arguments.add_argument(
+        "--minimum", action="append", default=[], type=minimum, metavar="NAME=N", help="at least N tests of the executable NAME must pass"
+    )
     arguments.add_argument("--patience", type=float, default=200.0, help="seconds without the end of a test after which one hangs")
     given = arguments.parse_args()
 
     given.results.mkdir(parents=True, exist_ok=True)
-    executables = [str(Path(executable).resolve()) for executable in given.executables]
+    # Names of links are kept.
+    executables = [os.path.abspath(executable) for executable in given.executables]
+    minimums = dict(given.minimum)
+    names = [Path(executable).name for executable in executables]
+    for name in minimums:
+        if names.count(name) != 1:
+            arguments.error(f"--minimum {name}: executables are {', '.join(names)}")
     tests, processes, begun = [], 0, time.monotonic()
     for executable in executables:
         of_it = listed(executable, given.filter, given.skip)
@@ -159,6 +168,8 @@ def main():
         rows.writerow(["test", "result", "seconds"])
         rows.writerows([test.key, test.result, f"{test.seconds:.3f}"] for test in sorted(tests, key=lambda test: -test.seconds))
 
+    missing = write_counts(given.results / "counts.csv", names, tests, minimums)
+
     failed = [test for test in tests if test.result == "FAILED"]
     skipped = [test for test in tests if test.skipped()]
     for test in failed:
@@ -171,14 +182,44 @@ def main():
         print(f"skipped: {test.key}: {test.skipped()}")
     for test in failed:
         print(f"failed: {test.key}")
+    for line in missing:
+        print(f"failed: {line}")
     print(f"{counts(tests)}; {took:.0f} s, {processes} processes, {given.threads} tests at once, {sum(test.seconds for test in tests):.0f} s of tests")
-    sys.exit(1 if failed or not tests else 0)
+    sys.exit(1 if failed or missing or not tests else 0)
+
+
+def minimum(text):
+    """The name of an executable and a number of tests, of `NAME=N`."""
+    name, _, number = text.rpartition("=")
+    if not name:
+        raise ValueError(text)
+    return name, int(number)
+
+
+def write_counts(path, names, tests, minimums):
+    """Writes how many tests of each executable passed; returns a line for each that has fewer than its minimum."""
+    missing = []
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(["executable", "passed", "failed", "skipped", "minimum"])
+        for name in names:
+            passed, failed, skipped = counted([test for test in tests if Path(test.executable).name == name])
+            rows.writerow([name, passed, failed, skipped, minimums.get(name, "")])
+            if passed < minimums.get(name, 0):
+                missing.append(f"{name}: {passed} tests passed, of which the minimum is {minimums[name]}")
+    return missing
+
+
+def counted(tests):
+    """How many passed, failed, and were skipped."""
+    failed = sum(test.result == "FAILED" for test in tests)
+    skipped = sum(test.skipped() is not None for test in tests)
+    return len(tests) - failed - skipped, failed, skipped
 
 
 def counts(tests):
-    failed = sum(test.result == "FAILED" for test in tests)
-    skipped = sum(test.skipped() is not None for test in tests)
-    return f"{len(tests) - failed - skipped} passed, {failed} failed, {skipped} skipped"
+    passed, failed, skipped = counted(tests)
+    return f"{passed} passed, {failed} failed, {skipped} skipped"
 
 
 if __name__ == "__main__":

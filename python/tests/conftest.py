@@ -12,20 +12,26 @@ import pytest
 
 import datafusion_bowtie as bt
 
-# Processes that tests start import the same package.
-os.environ["PYTHONPATH"] = str(Path(bt.__file__).parents[1])
+# Processes that tests start import the same packages.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(bt.__file__).parents[1]), os.environ.get("PYTHONPATH")]))
+
+
+@pytest.fixture(scope="session")
+def device() -> str:
+    """The device of the tests that compare rows: BOWTIE_TEST_DEVICE, or the CPU backend."""
+    return os.environ.get("BOWTIE_TEST_DEVICE", "host")
 
 
 @pytest.fixture
-def con() -> bt.Connection:
-    """A connection on the CPU, as a user without a GPU has it."""
-    return bt.connect(device="host")
+def con(device: str) -> bt.Connection:
+    """A connection with the default options."""
+    return bt.connect(device=device)
 
 
 @pytest.fixture
-def forced() -> bt.Connection:
-    """A connection on the CPU backend, which does whatever is supported."""
-    return bt.connect(device="host", offload="force", cache="1GB")
+def forced(device: str) -> bt.Connection:
+    """A connection that offloads whatever is supported."""
+    return bt.connect(device=device, offload="force", cache="1GB")
 
 
 @pytest.fixture(autouse=True)

@@ -26,11 +26,11 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def scheduler(tmp_path_factory: pytest.TempPathFactory, device: str) -> Iterator[str]:
     """The address of a scheduler with two executors."""
     assert PROGRAM is not None
     folder = tmp_path_factory.mktemp("executors")
-    environment = {**os.environ, "BOWTIE_DEVICE": "host"}
+    environment = {**os.environ, "BOWTIE_DEVICE": device}
     listening = [PROGRAM, "scheduler", "--listen", "127.0.0.1:0", "--host", "127.0.0.1"]
     processes = [subprocess.Popen(listening, env=environment, stdout=subprocess.PIPE, text=True)]
     try:
@@ -58,15 +58,16 @@ def spans(con: bt.Connection) -> Path:
     return Path("spans").absolute()
 
 
-def test_files(scheduler: str, spans: Path, con: bt.Connection) -> None:
+def test_files(scheduler: str, spans: Path, con: bt.Connection, device: str) -> None:
     remote = bt.connect(scheduler, offload="force")
     assert sorted(remote.sql(OVERLAPS).fetchall()) == sorted(con.sql(OVERLAPS).fetchall())
     remote.register("spans", spans)
     query = "SELECT stop - start AS length, count(*) AS n FROM spans WHERE id >= $1 GROUP BY 1 ORDER BY 1"
     assert remote.sql(query, 1000).fetchall() == [(length, 200) for length in range(5)]
     analyzed = "\n".join(str(row) for row in remote.sql(f"EXPLAIN ANALYZE SELECT count(*) FROM ({OVERLAPS}) o").fetchall())
-    # Names the executor: on_<host>:<port>_host.
-    assert re.search(r"on_\S+:\d+_host=", analyzed)
+    # Names the executor and its device: on_<host>:<port>_host.
+    name = "cuda_0" if device == "cuda" else device.replace(":", "_")
+    assert re.search(rf"on_\S+:\d+_{name}=", analyzed)
 
 
 def test_tables_of_this_process(scheduler: str, spans: Path) -> None:

@@ -35,10 +35,10 @@ def test_statements_run_at_once(con: bt.Connection) -> None:
     assert con.tables() == []
 
 
-def test_options_hold_from_the_next_run_on(con: bt.Connection) -> None:
-    frame = con.sql("SELECT count(*) FROM range(0, 1000) a JOIN range(0, 1000) b ON a.value < b.value")
+def test_options_hold_from_the_next_run_on(forced: bt.Connection) -> None:
+    frame = forced.sql("SELECT count(*) FROM range(0, 1000) a JOIN range(0, 1000) b ON a.value < b.value")
     assert "Bowtie" in str(frame.explain())
-    con.set("offload", "off")
+    forced.set("offload", "off")
     assert "Bowtie" not in str(frame.explain(analyze=True))
 
 
@@ -117,8 +117,8 @@ def test_notebooks_run_a_query_once(con: bt.Connection) -> None:
     assert number in bundle["text/html"]
 
 
-def test_explanations(con: bt.Connection) -> None:
-    frame = con.sql("SELECT count(*) FROM range(0, 1000) a JOIN range(0, 1000) b ON a.value < b.value")
+def test_explanations(forced: bt.Connection) -> None:
+    frame = forced.sql("SELECT count(*) FROM range(0, 1000) a JOIN range(0, 1000) b ON a.value < b.value")
     plan = frame.explain()
     assert "BowtieJoinAggregateExec" in str(plan)
     assert str(plan) == repr(plan)

@@ -14,8 +14,8 @@ import datafusion_bowtie as bt
 QUERY = "SELECT count(*) FROM range(0, 10000) a JOIN range(0, 10000) b ON a.value < b.value"
 
 
-def test_profiles(con: bt.Connection, tmp_path: Path) -> None:
-    profile = con.sql(QUERY).profile("page.html")
+def test_profiles(forced: bt.Connection, tmp_path: Path) -> None:
+    profile = forced.sql(QUERY).profile("page.html")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == profile.html
     assert "BowtieJoinAggregateExec" in profile.html
     assert json.loads(profile.json)

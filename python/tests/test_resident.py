@@ -40,7 +40,7 @@ def test_the_second_query_sends_nothing(forced: bt.Connection, library: type) ->
 
 
 @pytest.mark.parametrize("library", [pa.table, pl.DataFrame])
-def test_registered_again(forced: bt.Connection, library: type) -> None:
+def test_registered_again(forced: bt.Connection, device: str, library: type) -> None:
     frame = library({"a": list(range(100_000)), "b": [1.5] * 100_000})
     forced.register("t", frame)
     assert sent(forced)[0] > 0
@@ -49,7 +49,7 @@ def test_registered_again(forced: bt.Connection, library: type) -> None:
     assert sent(forced)[0] == 0
     # After it was forgotten, and in another connection.
     forced.deregister("t")
-    other = bt.connect(device="host", offload="force", cache="1GB")
+    other = bt.connect(device=device, offload="force", cache="1GB")
     other.register("t", frame)
     assert sent(other)[0] == 0
 

@@ -1,6 +1,6 @@
 //! Statements, files, options and commands, without a terminal.
 
-use crate::support::Home;
+use crate::support::{Home, device};
 
 /// Events and the prices that were valid when.
 fn with_prices() -> Home {
@@ -20,7 +20,17 @@ const PRICED: &str = "SELECT e.sku, e.ts, p.price FROM 'events.csv' e JOIN 'pric
 fn files_are_named_in_from() {
     let home = with_prices();
     for offload in ["off", "auto", "force"] {
-        let rows = home.printed(&["-q", "--format", "csv", "--offload", offload, "-c", PRICED]);
+        let rows = home.printed(&[
+            "-q",
+            "--format",
+            "csv",
+            "--device",
+            &device(),
+            "--offload",
+            offload,
+            "-c",
+            PRICED,
+        ]);
         assert_eq!(rows, "sku,ts,price\na,5,1\na,15,2\nb,7,3\n", "{offload}");
     }
 }
@@ -169,13 +179,14 @@ fn explain_shows_every_operator() {
 #[test]
 fn a_profile_is_one_page() {
     let home = with_prices();
+    let device = device();
     let profile = [
         "profile",
         PRICED,
         "--offload",
         "force",
         "--device",
-        "host",
+        &device,
         "--title",
         "Prices </script>",
         "--json",
@@ -208,8 +219,9 @@ fn a_profile_is_one_page() {
 #[test]
 fn bench_runs_both_ways() {
     let home = Home::new();
+    let device = device();
     let bench = [
-        "bench", "tpch", "--scale", "0.01", "--repeat", "1", "--data", "tpch",
+        "bench", "tpch", "--scale", "0.01", "--repeat", "1", "--data", "tpch", "--device", &device,
     ];
     let text = home.printed(&bench);
     let queries = text

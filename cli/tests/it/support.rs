@@ -1,9 +1,20 @@
 //! Runs the binary without what the machine's user has set.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
+
+/// The binary: BOWTIE_SQL, or the one that Cargo built on this machine.
+fn binary() -> OsString {
+    std::env::var_os("BOWTIE_SQL").unwrap_or_else(|| env!("CARGO_BIN_EXE_bowtie-sql").into())
+}
+
+/// The device on which queries run whose rows are compared: BOWTIE_TEST_DEVICE, or the CPU backend.
+pub(crate) fn device() -> String {
+    std::env::var("BOWTIE_TEST_DEVICE").unwrap_or_else(|_| "host".into())
+}
 
 /// A folder with a home of its own, in which the binary runs.
 pub(crate) struct Home(TempDir);
@@ -24,7 +35,7 @@ impl Home {
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bowtie-sql"));
+        let mut command = Command::new(binary());
         command
             .args(arguments)
             .current_dir(self.path())

@@ -1,5 +1,6 @@
 //! Processes of the binary.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
@@ -7,13 +8,19 @@ use std::process::{Child, Command, Stdio};
 
 use url::Url;
 
+/// The binary: BOWTIE_CLUSTER, or the one that Cargo built on this machine.
+fn binary() -> OsString {
+    std::env::var_os("BOWTIE_CLUSTER")
+        .unwrap_or_else(|| env!("CARGO_BIN_EXE_bowtie-cluster").into())
+}
+
 /// A process that ends with its value.
 pub(crate) struct Process(Child);
 
 impl Process {
     /// `arguments` of the binary, in an environment with `variables` beside the tests' own.
     fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bowtie-cluster"));
+        let mut command = Command::new(binary());
         command
             .args(arguments)
             .env("BOWTIE_DEVICE", device())
@@ -61,7 +68,7 @@ impl Drop for Process {
 
 /// What the binary prints.
 pub(crate) fn output(arguments: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bowtie-cluster"));
+    let mut command = Command::new(binary());
     let done = command.args(arguments).output().unwrap();
     let error = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{arguments:?}: {error}");
