@@ -7,5 +7,6 @@ mod cases;
 mod evictions;
 mod joins;
 mod plans;
+mod queries;
 mod sets;
 mod text;
