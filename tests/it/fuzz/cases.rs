@@ -204,26 +204,23 @@ pub(crate) fn run_cases<C, F>(
         .worker_threads(2)
         .build()
         .unwrap();
-    // The cases that started, and the first one that failed: attempts to make it smaller follow.
-    let (started, failed) = (std::cell::Cell::new(0), std::cell::Cell::new(None));
+    // The cases that started, and those that passed until one failed: attempts to make that one smaller follow.
+    let (started, passed) = (std::cell::Cell::new(0u32), std::cell::Cell::new(0));
     let (offloaded, refused) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
     let result = TestRunner::new_with_rng(config, rng).run(&strategy, |case| {
         let number = started.replace(started.get() + 1);
-        let outcome = runtime.block_on(run(case)).map_err(|why| {
-            failed.set(failed.get().or(Some(number)));
-            TestCaseError::fail(why)
-        })?;
+        let outcome = runtime.block_on(run(case)).map_err(TestCaseError::fail)?;
+        if passed.get() == number {
+            passed.set(number + 1);
+        }
         offloaded.set(offloaded.get() + u32::from(outcome == Outcome::Offloaded));
         refused.set(refused.get() + u32::from(outcome == Outcome::Refused));
         Ok(())
     });
     if let Err(failure) = result {
-        let seed = seed().map_or("is not set".into(), |seed| format!("= {seed}"));
-        // A panic ends a case without a word.
-        let number = failed
-            .get()
-            .map_or("a case that panics".into(), |n| format!("case {n}"));
-        panic!("{number}, where BOWTIE_FUZZ_SEED {seed}\n{failure}");
+        let seed = seed().map_or("is not set".to_string(), |seed| format!("= {seed}"));
+        let number = passed.get();
+        panic!("case {number}, where BOWTIE_FUZZ_SEED {seed}\n{failure}");
     }
     shares.check(cases, offloaded.get(), refused.get());
 }

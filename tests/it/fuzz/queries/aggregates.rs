@@ -18,9 +18,10 @@ impl Writer {
             0 => String::new(),
             _ => format!(" GROUP BY {}", numbers.join(", ")),
         };
-        let having = match self.draw.chance(25) {
-            true => format!(" HAVING {}", self.having(site)),
-            false => String::new(),
+        let having = if self.draw.chance(25) {
+            format!(" HAVING {}", self.having(site))
+        } else {
+            String::new()
         };
         let (listed, columns) = self.listed([keys, aggregates].concat());
         Relation {
@@ -35,10 +36,17 @@ impl Writer {
         let plain = Site::new(site.columns, Subqueries::None);
         let least = self.expression(Site::new(&[], Subqueries::Scalar), Kind::Small, 2);
         let (a, b) = (self.leaf(plain, Kind::Small), self.leaf(plain, Kind::Small));
-        match self.draw.below(4) {
+        match self.draw.below(5) {
             0 => format!("count(*) > {least}"),
             1 => format!("sum({a}) >= {least} OR count({b}) = 0"),
             2 => format!("max({a}) <> min({b})"),
+            3 => {
+                let table = self.stored_table();
+                format!(
+                    "count(*) IN (SELECT {0}.id FROM {1})",
+                    table.alias, table.sql
+                )
+            }
             _ => format!("avg({a}) > {least}"),
         }
     }
@@ -86,12 +94,11 @@ impl Writer {
                 (format!("bool_or({condition})"), Kind::Bool)
             }
         };
-        match self.draw.chance(20) {
-            true => {
-                let condition = self.condition(site, 1);
-                (format!("{function} FILTER (WHERE {condition})"), kind)
-            }
-            false => (function, kind),
+        if self.draw.chance(20) {
+            let condition = self.condition(site, 1);
+            (format!("{function} FILTER (WHERE {condition})"), kind)
+        } else {
+            (function, kind)
         }
     }
 
@@ -106,9 +113,10 @@ impl Writer {
                 Site::new(&left.columns, Subqueries::None),
                 Site::new(&right.columns, Subqueries::None),
             );
-            let on = match self.draw.chance(50) {
-                true => format!("{}.k = {}.k", left.alias, right.alias),
-                false => self.band(l, r),
+            let on = if self.draw.chance(50) {
+                format!("{}.k = {}.k", left.alias, right.alias)
+            } else {
+                self.band(l, r)
             };
             let kind = self.draw.one(&["JOIN", "LEFT JOIN"]);
             from = format!("{from} {kind} {} ON {on}", right.sql);

@@ -88,9 +88,10 @@ impl Writer {
             "array_containment({a}, {b}) >= 0.5",
             "array_jaccard({a}, array_append({b}, {s})) >= 0.2",
         ]);
-        let appended = match self.subqueries > 0 && test.contains("{s}") {
-            true => self.scalar_subquery(Site::new(&[], Subqueries::Scalar), Kind::Small),
-            false => "3".into(),
+        let appended = if self.subqueries > 0 && test.contains("{s}") {
+            self.scalar_subquery(Site::new(&[], Subqueries::Scalar), Kind::Small)
+        } else {
+            "3".into()
         };
         test.replace("{a}", &a)
             .replace("{b}", &b)

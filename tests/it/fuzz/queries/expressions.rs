@@ -80,18 +80,20 @@ impl Writer {
     fn choice(&mut self, site: Site, kind: Kind, depth: usize) -> String {
         let condition = self.condition(site, depth);
         let (a, b) = self.two(site, kind, depth);
-        match self.draw.chance(70) {
-            true => format!("CASE WHEN {condition} THEN {a} ELSE {b} END"),
-            false => format!("CASE WHEN {condition} THEN {a} END"),
+        if self.draw.chance(70) {
+            format!("CASE WHEN {condition} THEN {a} ELSE {b} END")
+        } else {
+            format!("CASE WHEN {condition} THEN {a} END")
         }
     }
 
     /// A volatile expression with the value of one that is not.
     fn disguised(&mut self, site: Site, kind: Kind, depth: usize) -> String {
         let value = self.expression(site, kind, depth);
-        match self.draw.chance(30) {
-            true => format!("CASE WHEN random() < 2.0 THEN {value} END"),
-            false => value,
+        if self.draw.chance(30) {
+            format!("CASE WHEN random() < 2.0 THEN {value} END")
+        } else {
+            value
         }
     }
 
@@ -170,7 +172,7 @@ impl Writer {
             let connective = self.draw.one(&["AND", "OR"]);
             return format!("({first} {connective} {second})");
         }
-        if site.subqueries == Subqueries::All && self.subqueries > 0 && self.draw.chance(35) {
+        if site.subqueries == Subqueries::All && self.subqueries > 0 && self.draw.chance(45) {
             return self.subquery_condition(site);
         }
         let below = depth.min(1);
@@ -231,7 +233,7 @@ impl Writer {
     }
 
     /// `EXISTS` or `IN`, alone or below `CASE`, `NOT` and `OR`.
-    fn subquery_condition(&mut self, site: Site) -> String {
+    pub fn subquery_condition(&mut self, site: Site) -> String {
         self.subqueries -= 1;
         let source = self.subquery_source();
         let inner = Site::new(&source.columns, Subqueries::None);

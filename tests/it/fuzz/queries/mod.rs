@@ -185,6 +185,54 @@ impl Case {
     }
 }
 
+/// Parts of scripts, and in how many of 1,000 scripts each of them must be.
+const PARTS: [(&str, usize); 34] = [
+    ("LATERAL (", 60),
+    ("LEFT JOIN LATERAL", 15),
+    ("QUALIFY", 40),
+    ("EXECUTE", 70),
+    ("LIMIT CAST($", 8),
+    ("CREATE VIEW", 100),
+    ("FROM w AS", 30),
+    ("WITH z", 100),
+    ("RECURSIVE", 40),
+    ("CASE WHEN EXISTS", 15),
+    ("NOT EXISTS", 15),
+    ("IN (SELECT", 20),
+    ("NOT IN (SELECT", 5),
+    ("(SELECT max(", 150),
+    ("(SELECT count(*)", 100),
+    ("random()", 150),
+    ("uuid()", 10),
+    ("row_number() OVER ()", 50),
+    ("rank() OVER", 30),
+    ("SEMI JOIN", 30),
+    ("ANTI JOIN", 30),
+    ("FULL JOIN", 40),
+    ("LEFT JOIN", 150),
+    ("RIGHT JOIN", 50),
+    ("UNION ALL SELECT sum", 8),
+    ("EXCEPT", 15),
+    ("INTERSECT", 20),
+    ("GROUP BY ROLLUP", 4),
+    ("GROUPING SETS", 15),
+    ("(DISTINCT ", 80),
+    ("HAVING", 40),
+    ("OFFSET", 50),
+    (" OR q", 80),
+    ("array_jaccard", 60),
+];
+
+#[test]
+fn scripts_have_all_parts() {
+    let scripts: Vec<String> = (0..1_000).map(|seed| Script::new(seed).shown()).collect();
+    for (part, minimum) in PARTS {
+        let having = scripts.iter().filter(|script| script.contains(part));
+        let having = having.count();
+        assert!(having >= minimum, "{part} is in {having} scripts");
+    }
+}
+
 /// What a panic says.
 fn message(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<String>().cloned();

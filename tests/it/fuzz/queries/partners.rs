@@ -6,13 +6,12 @@ use crate::fuzz::queries::writer::{Column, Kind, Relation, Site, Source, Subquer
 impl Writer {
     /// Rows that are numbered for each row of one side, of which the first ones are kept.
     pub fn partners(&mut self, depth: usize) -> Relation {
-        let (left, by) = match self.draw.chance(50) {
-            true => {
-                let table = self.stored_table();
-                let by = format!("{}.{}", table.alias, self.draw.one(&["id", "id", "g"]));
-                (table, by)
-            }
-            false => self.numbered(depth),
+        let (left, by) = if self.draw.chance(50) {
+            let table = self.stored_table();
+            let by = format!("{}.{}", table.alias, self.draw.one(&["id", "id", "g"]));
+            (table, by)
+        } else {
+            self.numbered(depth)
         };
         let right = self.stored_table();
         let kind = self.draw.one(&["JOIN", "JOIN", "LEFT JOIN"]);
@@ -46,20 +45,19 @@ impl Writer {
         let k = self.draw.one(&[1, 1, 1, 2, 3]);
         let (listed, columns) = self.listed(kept);
         let rows = left.rows * right.rows.max(1);
-        let sql = match self.draw.chance(35) {
-            true => format!("SELECT {listed} FROM {from} QUALIFY {number} <= {k}"),
-            false => {
-                let n = self.name("n");
-                let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-                let names = names.join(", ");
-                let test = match k {
-                    1 => self.draw.one(&["= 1", "<= 1", "< 2"]).to_string(),
-                    k => format!("<= {k}"),
-                };
-                format!(
-                    "SELECT {names} FROM (SELECT {listed}, {number} AS {n} FROM {from}) AS p{n} WHERE {n} {test}"
-                )
-            }
+        let sql = if self.draw.chance(35) {
+            format!("SELECT {listed} FROM {from} QUALIFY {number} <= {k}")
+        } else {
+            let n = self.name("n");
+            let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+            let names = names.join(", ");
+            let test = match k {
+                1 => self.draw.one(&["= 1", "<= 1", "< 2"]).to_string(),
+                k => format!("<= {k}"),
+            };
+            format!(
+                "SELECT {names} FROM (SELECT {listed}, {number} AS {n} FROM {from}) AS p{n} WHERE {n} {test}"
+            )
         };
         Relation { sql, columns, rows }
     }
@@ -143,9 +141,10 @@ impl Writer {
         let (listed, made) = self.listed(values);
         let is_padded = self.draw.chance(35);
         let limit = self.draw.one(&["1", "1", "2", "3", "0"]);
-        let offset = match !is_padded && self.draw.chance(20) {
-            true => " OFFSET 1",
-            false => "",
+        let offset = if !is_padded && self.draw.chance(20) {
+            " OFFSET 1"
+        } else {
+            ""
         };
         let alias = self.name("q");
         let partners = format!(

@@ -29,7 +29,7 @@ const FORMS: [(usize, Form); 13] = [
     (5, Form::Group),
     (1, Form::Sets),
     (1, Form::Distinct),
-    (2, Form::Combine),
+    (3, Form::Combine),
     (2, Form::Limit),
     (2, Form::Window),
     (2, Form::Partners),
@@ -70,7 +70,12 @@ impl Writer {
     fn project(&mut self, depth: usize) -> Relation {
         let source = self.source(depth);
         let site = Site::new(&source.columns, Subqueries::All);
-        let expressions = self.expressions(site, 4);
+        let mut expressions = self.expressions(site, 4);
+        // DataFusion refuses it here.
+        if self.subqueries > 0 && self.draw.chance(4) {
+            let test = self.subquery_condition(site);
+            expressions.push((format!("CASE WHEN {test} THEN 1 ELSE 2 END"), Kind::Small));
+        }
         let (listed, columns) = self.listed(expressions);
         let filter = self.filter(site, 70);
         Relation {
@@ -94,7 +99,7 @@ impl Writer {
         }
         // DataFusion has mark joins below filters only.
         let site = match site.subqueries {
-            Subqueries::All => Site::new(site.columns, Subqueries::Scalar),
+            Subqueries::All => Site::new(site.columns, Subqueries::Correlated),
             _ => site,
         };
         let kinds = kinds.into_iter();
@@ -105,9 +110,10 @@ impl Writer {
 
     /// `WHERE` and a condition, in so many percent of all calls.
     pub fn filter(&mut self, site: Site, percent: usize) -> String {
-        match self.draw.chance(percent) {
-            true => format!(" WHERE {}", self.condition(site, 2)),
-            false => String::new(),
+        if self.draw.chance(percent) {
+            format!(" WHERE {}", self.condition(site, 2))
+        } else {
+            String::new()
         }
     }
 
@@ -116,7 +122,7 @@ impl Writer {
         let site = Site::new(&columns, Subqueries::All);
         let expressions = self.expressions(site, 5);
         let (listed, columns) = self.listed(expressions);
-        let filter = self.filter(site, 30);
+        let filter = self.filter(site, 45);
         Relation {
             sql: format!("SELECT {listed} FROM {from}{filter}"),
             columns,
@@ -139,10 +145,15 @@ impl Writer {
 
     fn join(&mut self, kind: &str, depth: usize) -> (String, Vec<Column>, usize) {
         let (left, right) = self.sides(depth);
-        let on = self.join_condition(&left, &right);
+        let mut on = self.join_condition(&left, &right);
+        let columns = [left.columns, right.columns].concat();
+        if kind == "JOIN" && self.subqueries > 0 && self.draw.chance(10) {
+            let test = self.subquery_condition(Site::new(&columns, Subqueries::All));
+            on = format!("{on} AND {test}");
+        }
         let rows = left.rows * right.rows + left.rows + right.rows;
         let from = format!("{} {kind} {} ON {on}", left.sql, right.sql);
-        (from, [left.columns, right.columns].concat(), rows)
+        (from, columns, rows)
     }
 
     fn semi_joined(&mut self, depth: usize) -> Relation {
@@ -233,7 +244,7 @@ impl Writer {
                     .one(&[Kind::Small, Kind::Text, Kind::Date, Kind::Whole])
             })
             .collect();
-        let is_aggregated = self.draw.chance(40);
+        let is_aggregated = self.draw.chance(50);
         let mut halves = vec![];
         let mut columns = vec![];
         let mut rows = 0;
@@ -291,9 +302,16 @@ impl Writer {
         }
         let listed = columns.iter().map(|c| (c.name.clone(), c.kind)).collect();
         let (listed, columns) = self.listed(listed);
-        let offset = match self.draw.chance(40) {
-            true => format!(" OFFSET {}", self.draw.below(5)),
-            false => String::new(),
+        let offset = if self.draw.chance(40) {
+            format!(" OFFSET {}", self.draw.below(5))
+        } else {
+            String::new()
+        };
+        let rows = n.min(source.rows);
+        let n = if self.draw.chance(50) {
+            self.parameter(n.to_string(), "BIGINT")
+        } else {
+            n.to_string()
         };
         Relation {
             sql: format!(
@@ -302,18 +320,17 @@ impl Writer {
                 order.join(", ")
             ),
             columns,
-            rows: n.min(source.rows),
+            rows,
         }
     }
 
     fn windowed(&mut self, depth: usize) -> Relation {
-        let (from, all, rows) = match self.draw.chance(50) {
+        let (from, all, rows) = if self.draw.chance(50) {
             // DataFusion takes a constant of a padded side for one of all rows, and leaves it out of the window's order.
-            true => self.join("JOIN", depth),
-            false => {
-                let source = self.source(depth);
-                (source.sql, source.columns, source.rows)
-            }
+            self.join("JOIN", depth)
+        } else {
+            let source = self.source(depth);
+            (source.sql, source.columns, source.rows)
         };
         let columns = ordered(&all);
         let site = Site::new(&columns, Subqueries::None);
@@ -321,9 +338,10 @@ impl Writer {
         let total = total.join(", ");
         let key = self.leaf(site, Kind::Small);
         let (by, value) = (self.leaf(site, Kind::Small), self.leaf(site, Kind::Small));
-        let over = match self.draw.chance(70) {
-            true => format!("PARTITION BY {key} "),
-            false => String::new(),
+        let over = if self.draw.chance(70) {
+            format!("PARTITION BY {key} ")
+        } else {
+            String::new()
         };
         let window = match self.draw.below(6) {
             0 => format!("CAST(row_number() OVER ({over}ORDER BY {total}) AS BIGINT)"),
@@ -338,9 +356,10 @@ impl Writer {
         let mut expressions = self.expressions(site, 3);
         expressions.push((window, Kind::Small));
         let (listed, columns) = self.listed(expressions);
-        let kept = match self.draw.chance(25) {
-            true => format!(" QUALIFY row_number() OVER ({over}ORDER BY {total}) <= 2"),
-            false => String::new(),
+        let kept = if self.draw.chance(25) {
+            format!(" QUALIFY row_number() OVER ({over}ORDER BY {total}) <= 2")
+        } else {
+            String::new()
         };
         Relation {
             sql: format!("SELECT {listed} FROM {from}{kept}"),
@@ -351,22 +370,18 @@ impl Writer {
 
     /// What is grouped: a table, a query or a join.
     pub fn grouped_source(&mut self, depth: usize) -> (String, Vec<Column>) {
-        match self.draw.chance(60) {
-            true => {
-                let (from, columns, _) = self.any_join(depth);
-                (from, columns)
-            }
-            false => {
-                let source = self.source(depth);
-                (source.sql, source.columns)
-            }
+        if self.draw.chance(60) {
+            let (from, columns, _) = self.any_join(depth);
+            (from, columns)
+        } else {
+            let source = self.source(depth);
+            (source.sql, source.columns)
         }
     }
 }
 
 /// The columns by which rows can be ordered.
 pub(super) fn ordered(columns: &[Column]) -> Vec<Column> {
-    let columns = columns.iter();
-    let columns: Vec<Column> = columns.filter(|c| c.kind != Kind::List).cloned().collect();
-    columns
+    let columns = columns.iter().filter(|column| column.kind != Kind::List);
+    columns.cloned().collect()
 }

@@ -26,9 +26,10 @@ impl Writer {
         let source = self.subquery_source();
         let inner = Site::new(&source.columns, Subqueries::None);
         let from = &source.sql;
-        let own = match self.draw.chance(40) {
-            true => format!(" WHERE {}", self.condition(inner, 1)),
-            false => String::new(),
+        let own = if self.draw.chance(40) {
+            format!(" WHERE {}", self.condition(inner, 1))
+        } else {
+            String::new()
         };
         match kind {
             Kind::Small | Kind::Whole | Kind::Decimal | Kind::Text | Kind::Date => {}
@@ -44,14 +45,14 @@ impl Writer {
             Kind::List => return format!("make_array((SELECT count(*) FROM {from}{own}), 2)"),
         }
         let value = self.leaf(inner, kind);
-        let is_correlated = site.subqueries == Subqueries::All && !site.columns.is_empty();
+        let may_correlate = matches!(site.subqueries, Subqueries::Correlated | Subqueries::All);
         match self.draw.below(4) {
             0 if kind == Kind::Small => format!("(SELECT count(*) FROM {from}{own})"),
             1 => {
                 let first = self.first_value(&source, &value, &own);
                 first.unwrap_or_else(|| format!("(SELECT max({value}) FROM {from}{own})"))
             }
-            2 if is_correlated => {
+            2 if may_correlate => {
                 let matched = self.equal_columns(site, inner);
                 format!("(SELECT max({value}) FROM {from} WHERE {matched})")
             }

@@ -58,9 +58,12 @@ const TYPES: [&str; 12] = [
 fn list(draw: &mut Draw) -> String {
     let length = draw.below(5);
     let elements: Vec<String> = (0..length)
-        .map(|_| match draw.chance(8) {
-            true => "NULL".into(),
-            false => draw.below(7).to_string(),
+        .map(|_| {
+            if draw.chance(8) {
+                "NULL".into()
+            } else {
+                draw.below(7).to_string()
+            }
         })
         .collect();
     format!("CAST(make_array({}) AS BIGINT[])", elements.join(", "))

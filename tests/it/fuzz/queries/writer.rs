@@ -87,7 +87,9 @@ pub(super) enum Subqueries {
     None,
     /// Scalar ones without outer columns.
     Scalar,
-    /// All: `IN`, `EXISTS`, and those that read outer columns.
+    /// Scalar ones.
+    Correlated,
+    /// Also `IN` and `EXISTS`.
     All,
 }
 
