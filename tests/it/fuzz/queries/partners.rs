@@ -16,7 +16,7 @@ impl Writer {
         let right = self.stored_table();
         let kind = self.draw.one(&["JOIN", "JOIN", "LEFT JOIN"]);
         let on = self.partner_condition(&left, &right);
-        let (nearest, key) = self.partner_key(&left, &right);
+        let key = self.partner_key(&left, &right);
         let is_ranked = self.draw.chance(25);
         let descending = self.draw.one(&["", " DESC"]);
         // Partners that tie are told apart, or the row that is kept does not tell which one it was.
@@ -32,13 +32,12 @@ impl Writer {
             (false, false) => ("row_number()", format!("{key}{descending}")),
         };
         let number = format!("{function} OVER (PARTITION BY {by} ORDER BY {order})");
-        let is_whole = (is_total || is_ranked) && !by.ends_with(".g");
         let mut kept = vec![(key, Kind::Small)];
-        if is_whole || is_total || is_ranked {
+        if is_total || is_ranked {
             let both = [left.columns.as_slice(), right.columns.as_slice()].concat();
             let both = Site::new(&both, Subqueries::None);
             kept.extend(self.expressions(both, 4));
-        } else if by.ends_with(".id") && !nearest {
+        } else if by.ends_with(".id") {
             kept.push((by.clone(), Kind::Small));
         }
         let from = format!("{} {kind} {} ON {on}", left.sql, right.sql);
@@ -101,16 +100,16 @@ impl Writer {
         }
     }
 
-    /// What partners are ordered by, and whether it is a distance.
-    fn partner_key(&mut self, left: &Source, right: &Source) -> (bool, String) {
+    /// What partners are ordered by: a column, or a distance.
+    fn partner_key(&mut self, left: &Source, right: &Source) -> String {
         let column = self.draw.one(&["lo", "hi", "k"]);
         let key = format!("{}.{column}", right.alias);
         if self.draw.chance(65) {
-            return (false, key);
+            return key;
         }
         let l = Site::new(&left.columns, Subqueries::None);
         let of = self.leaf(l, Kind::Small);
-        (true, format!("abs({key} - {of})"))
+        format!("abs({key} - {of})")
     }
 
     /// `LATERAL` with an order and a limit, or a scalar subquery with them in the list of `SELECT`.
@@ -119,7 +118,7 @@ impl Writer {
         let right = self.stored_table();
         let inner = Site::new(&right.columns, Subqueries::None);
         let matched = self.partner_condition(&left, &right);
-        let (_, key) = self.partner_key(&left, &right);
+        let key = self.partner_key(&left, &right);
         let id = format!("{}.id", right.alias);
         let order = format!("{key}{}, {id}", self.draw.one(&["", " DESC"]));
         if self.draw.chance(25) {
