@@ -79,8 +79,11 @@ impl Writer {
             7 => (format!("min({})", value(self, kind)), kind),
             8 => (format!("max({})", value(self, kind)), kind),
             9 => (format!("avg({})", value(self, Kind::Small)), Kind::Mean),
-            10 => (format!("sum({})", value(self, Kind::Float)), Kind::Float),
-            // A zero of either sign becomes the same number.
+            // No sum and no minimum is a zero whose sign depends on the order of rows.
+            10 => (
+                format!("sum({} + 0.25)", value(self, Kind::Float)),
+                Kind::Float,
+            ),
             11 => (
                 format!("min({} + 0.25)", value(self, Kind::Float)),
                 Kind::Float,

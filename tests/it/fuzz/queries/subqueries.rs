@@ -35,7 +35,8 @@ impl Writer {
             Kind::Small | Kind::Whole | Kind::Decimal | Kind::Text | Kind::Date => {}
             Kind::Float => {
                 let value = self.leaf(inner, kind);
-                return format!("(SELECT sum({value}) FROM {from}{own})");
+                // A sum of zeros of one sign may have either sign.
+                return format!("(SELECT sum({value} + 0.25) FROM {from}{own})");
             }
             Kind::Mean => {
                 let value = self.leaf(inner, Kind::Small);
