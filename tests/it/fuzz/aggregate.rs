@@ -215,7 +215,7 @@ impl Case {
 #[test]
 fn random_aggregations() {
     let shares = Shares {
-        offloaded: 75,
+        offloaded: 86,
         refused: 10,
     };
     run_cases(case(), shares, Case::run);

@@ -114,7 +114,7 @@ pub(crate) struct Shares {
 }
 
 /// With fewer cases, shares say nothing.
-const ENOUGH_CASES: u32 = 50;
+const ENOUGH_CASES: u32 = 200;
 
 impl Shares {
     /// Checks the shares of `cases` of which so many were offloaded and refused.

@@ -159,7 +159,7 @@ fn random_plans_of_competing_tables() {
     let seen = Mutex::default();
     // A case has several plans.
     let shares = Shares {
-        offloaded: 90,
+        offloaded: 96,
         refused: 5,
     };
     run_cases(case(), shares, |case| {

@@ -176,7 +176,7 @@ impl Case {
 #[test]
 fn random_joins() {
     let shares = Shares {
-        offloaded: 75,
+        offloaded: 92,
         refused: 20,
     };
     run_cases(case(), shares, |case| async move { case.run().await });

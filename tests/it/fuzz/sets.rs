@@ -297,7 +297,7 @@ impl Case {
 #[test]
 fn random_set_joins() {
     let shares = Shares {
-        offloaded: 60,
+        offloaded: 90,
         refused: 25,
     };
     run_cases(case(), shares, Case::run);

@@ -242,7 +242,7 @@ impl Case {
 #[test]
 fn random_text() {
     let shares = Shares {
-        offloaded: 75,
+        offloaded: 94,
         refused: 20,
     };
     run_cases(case(), shares, |case| async move { case.run().await });

@@ -39,14 +39,14 @@ use crate::support::tables::register;
 use crate::support::tuning::Tuning;
 
 /// Where `BOWTIE_FUZZ_CASES` is not set: less than 25 s in the dev profile.
-const CASES: u32 = 60;
+const CASES: u32 = 200;
 
 /// Failures that are shown, before the rest is not tried.
 const MOST_FAILURES: usize = 5;
 
 const SHARES: Shares = Shares {
-    offloaded: 70,
-    refused: 15,
+    offloaded: 75,
+    refused: 12,
 };
 
 /// One in so many cases may be unsettled.
