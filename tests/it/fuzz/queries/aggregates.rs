@@ -31,6 +31,51 @@ impl Writer {
         }
     }
 
+    /// An aggregation that may be fused with its join: keys of the side that is preserved, and arguments of one side each.
+    pub fn fused(&mut self, depth: usize) -> Relation {
+        let (left, right) = self.sides(depth);
+        let kind = self
+            .draw
+            .one(&["JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN"]);
+        let on = self.join_condition(&left, &right);
+        let (kept, padded) = if kind == "RIGHT JOIN" {
+            (&right, &left)
+        } else {
+            (&left, &right)
+        };
+        let n = self.draw.below(3);
+        let keys = self.keys(Site::new(&kept.columns, Subqueries::Scalar), n);
+        let mut aggregates = vec![("count(*)".into(), Kind::Small)];
+        for _ in 0..self.draw.below(3) + 1 {
+            let side = if self.draw.chance(70) { padded } else { kept };
+            let site = Site::new(&side.columns, Subqueries::Scalar);
+            let value = self.expression(site, Kind::Small, 2);
+            let (function, kind) = self.draw.one(&[
+                ("sum", Kind::Small),
+                ("min", Kind::Small),
+                ("max", Kind::Small),
+                ("count", Kind::Small),
+                ("avg", Kind::Mean),
+            ]);
+            aggregates.push((format!("{function}({value})"), kind));
+        }
+        let numbers: Vec<String> = (1..=n).map(|i| i.to_string()).collect();
+        let group = if n == 0 {
+            String::new()
+        } else {
+            format!(" GROUP BY {}", numbers.join(", "))
+        };
+        let (listed, columns) = self.listed([keys, aggregates].concat());
+        Relation {
+            sql: format!(
+                "SELECT {listed} FROM {} {kind} {} ON {on}{group}",
+                left.sql, right.sql
+            ),
+            columns,
+            rows: if n == 0 { 1 } else { MOST_GROUPS },
+        }
+    }
+
     /// A comparison of an aggregate with a constant, a subquery or another aggregate.
     fn having(&mut self, site: Site) -> String {
         let plain = Site::new(site.columns, Subqueries::None);

@@ -78,7 +78,7 @@ impl Writer {
         format!("({})", disjuncts.join(" OR "))
     }
 
-    fn similarity(&mut self, l: Site, r: Site) -> String {
+    pub fn similarity(&mut self, l: Site, r: Site) -> String {
         let (a, b) = (self.leaf(l, Kind::List), self.leaf(r, Kind::List));
         let test = self.draw.one(&[
             "array_has_any({a}, {b})",

@@ -11,6 +11,8 @@ enum Form {
     Join,
     SemiJoin,
     Group,
+    Fused,
+    SetValues,
     Sets,
     Distinct,
     Combine,
@@ -22,11 +24,13 @@ enum Form {
     Constants,
 }
 
-const FORMS: [(usize, Form); 13] = [
+const FORMS: [(usize, Form); 15] = [
     (3, Form::Project),
     (5, Form::Join),
     (2, Form::SemiJoin),
-    (5, Form::Group),
+    (4, Form::Group),
+    (4, Form::Fused),
+    (2, Form::SetValues),
     (1, Form::Sets),
     (1, Form::Distinct),
     (3, Form::Combine),
@@ -46,6 +50,8 @@ impl Writer {
             Form::Join => self.joined(depth),
             Form::SemiJoin => self.semi_joined(depth),
             Form::Group => self.grouped(depth),
+            Form::Fused => self.fused(depth),
+            Form::SetValues => self.set_values(),
             Form::Sets => self.grouping_sets(),
             Form::Distinct => self.distinct(depth),
             Form::Combine => self.combined(depth),

@@ -12,6 +12,54 @@ const VALUES: [&str; 6] = [
 ];
 
 impl Writer {
+    /// Values of two lists above a join of them; some are volatile, and have two names.
+    pub fn set_values(&mut self) -> Relation {
+        let (left, right) = (self.stored_table(), self.stored_table());
+        let (l, r) = (
+            Site::new(&left.columns, Subqueries::None),
+            Site::new(&right.columns, Subqueries::Scalar),
+        );
+        let kind = self.draw.one(&["JOIN", "LEFT JOIN"]);
+        let on = if self.draw.chance(60) {
+            self.similarity(l, r)
+        } else {
+            self.inequality(l, r)
+        };
+        let from = format!("{} {kind} {} ON {on}", left.sql, right.sql);
+        let (a, b) = (&left.alias, &right.alias);
+        if self.draw.chance(40) {
+            let [v, w, x, y] = ["v", "w", "x", "y"].map(|prefix| self.name(prefix));
+            let value =
+                format!("array_overlap({a}.l, make_array(CAST(random() * 4.0 AS BIGINT), 2))");
+            let inner = format!("SELECT {value} AS {v}, {a}.l AS at, {b}.l AS bt FROM {from}");
+            let twice =
+                format!("SELECT {v}, {v} AS {w}, array_overlap(at, bt) AS d FROM ({inner}) AS {x}");
+            let same = format!("sum(CASE WHEN {v} IS NOT DISTINCT FROM {w} THEN 1 ELSE 0 END)");
+            let (listed, columns) = self.listed(vec![
+                ("count(*)".into(), Kind::Small),
+                (same, Kind::Small),
+                ("sum(d)".into(), Kind::Small),
+            ]);
+            return Relation {
+                sql: format!("SELECT {listed} FROM ({twice}) AS {y}"),
+                columns,
+                rows: 1,
+            };
+        }
+        let list = self.expression(r, Kind::List, 2);
+        let (listed, columns) = self.listed(vec![
+            (format!("{a}.id"), Kind::Small),
+            (format!("{b}.id"), Kind::Small),
+            (format!("array_overlap({a}.l, {list})"), Kind::Small),
+            (format!("array_jaccard({a}.l, {b}.l)"), Kind::Mean),
+        ]);
+        Relation {
+            sql: format!("SELECT {listed} FROM {from}"),
+            columns,
+            rows: left.rows * right.rows + left.rows,
+        }
+    }
+
     pub fn volatile(&mut self, depth: usize) -> Relation {
         let source = self.source(depth);
         let site = Site::new(&source.columns, Subqueries::None);
