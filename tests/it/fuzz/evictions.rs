@@ -11,13 +11,14 @@ use datafusion_bowtie::BowtieRuntime;
 use proptest::prelude::*;
 
 use crate::cache::lines;
-use crate::fuzz::cases::{Cell, column_types, run_cases, table};
+use crate::fuzz::cases::{Cell, Outcome, Shares, column_types, refused, run_cases, table};
 use crate::fuzz::plans::{MOST_LEAVES, Plan, plan};
 use crate::support::answer::{Answer, plan_of, shown, stock};
 use crate::support::compare::same_rows;
 use crate::support::pool::greedy;
 use crate::support::session::{device, session_on, set};
 use crate::support::tables::register_whole;
+use crate::support::tuning::Tuning;
 
 /// Bytes of a table that is pinned, since a cache has at least a MiB.
 const PINNED: usize = 1 << 20;
@@ -86,8 +87,8 @@ impl Case {
         .unwrap()
     }
 
-    /// Whether a plan was offloaded, or why the rows differ.
-    async fn run(&self, seen: &Mutex<Seen>) -> Result<bool, String> {
+    /// What became of its plans, or why the rows differ.
+    async fn run(&self, seen: &Mutex<Seen>) -> Result<Outcome, String> {
         let ctx = session_on(
             greedy(64 << 20),
             BowtieRuntime::with_device_memory(64 << 20),
@@ -100,12 +101,16 @@ impl Case {
         register_whole(&ctx, "pinned", pinned);
         set(&ctx, "bowtie.cache", "64MB");
         lines(&ctx, "SELECT * FROM bowtie_pin('pinned')").await;
-        let mut is_offloaded = false;
+        let mut outcome = Outcome::Refused;
         for (plan, size) in &self.plans {
             let sql = plan.sql(&mut { MOST_LEAVES });
-            // An expression that fails, or one that DataFusion does not support.
-            let Ok(expected) = stock(&ctx, &sql).await else {
-                continue;
+            let expected = match stock(&ctx, &sql).await {
+                Ok(expected) => expected,
+                // An expression that fails, or one that DataFusion does not support.
+                Err(refusal) => {
+                    refused(&ctx, &sql, &Tuning::PLAIN, &refusal).await?;
+                    continue;
+                }
             };
             set(&ctx, "bowtie.offload", "force");
             set(&ctx, "bowtie.cache", size);
@@ -125,7 +130,11 @@ impl Case {
                 let plans = format!("{}\n{}", expected.plan, given.plan);
                 format!("{sql}\n{size}\n{plans}\n{difference}")
             })?;
-            is_offloaded |= given.plan.contains("Bowtie");
+            if given.plan.contains("Bowtie") {
+                outcome = Outcome::Offloaded;
+            } else if outcome == Outcome::Refused {
+                outcome = Outcome::Declined;
+            }
             let after = stored(&ctx).await;
             let mut seen = seen.lock().unwrap();
             seen.evictions += before.difference(&after).count();
@@ -141,14 +150,19 @@ impl Case {
                 nodes.extend(node.children());
             }
         }
-        Ok(is_offloaded)
+        Ok(outcome)
     }
 }
 
 #[test]
 fn random_plans_of_competing_tables() {
     let seen = Mutex::default();
-    run_cases(case(), |case| {
+    // A case has several plans.
+    let shares = Shares {
+        offloaded: 96,
+        refused: 5,
+    };
+    run_cases(case(), shares, |case| {
         let seen = &seen;
         async move { case.run(seen).await }
     });

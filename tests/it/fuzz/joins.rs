@@ -3,7 +3,9 @@
 use arrow::datatypes::DataType;
 use proptest::prelude::*;
 
-use crate::fuzz::cases::{Cell, column_types, equi, join_aggregate_sql, rows, run_cases, table};
+use crate::fuzz::cases::{
+    Cell, Outcome, Shares, column_types, equi, join_aggregate_sql, refused, rows, run_cases, table,
+};
 use crate::support::answer::{forced, stock};
 use crate::support::compare::{same_rows, similar_rows};
 use crate::support::join_types::KINDS;
@@ -140,20 +142,21 @@ impl Case {
         }
     }
 
-    /// Whether it was offloaded, or why the rows differ.
-    async fn run(&self) -> Result<bool, String> {
+    /// What became of it, or why the rows differ.
+    async fn run(&self) -> Result<Outcome, String> {
         let ctx = session();
         register(&ctx, "a", &table(&self.types, &self.left));
         register(&ctx, "b", &table(&self.types, &self.right));
         let sql = self.sql();
-        let stock = match stock(&ctx, &sql).await {
-            Ok(stock) => stock,
-            // DataFusion has no such comparison, or no hash of such a type.
-            Err(_) => return Ok(false),
-        };
+        let stock = stock(&ctx, &sql).await;
         let tuning = Tuning::nth(self.tuning).with_strategy(self.strategy);
         set(&ctx, "bowtie.equi_join_strategy", self.equi.0);
         set(&ctx, "bowtie.materialization", self.equi.1);
+        let stock = match stock {
+            Ok(stock) => stock,
+            // DataFusion has no such comparison, or no hash of such a type.
+            Err(refusal) => return refused(&ctx, &sql, &tuning, &refusal).await,
+        };
         let given = match forced(&ctx, &sql, &tuning).await {
             Ok(given) => given,
             Err(error) => return Err(format!("{sql}\n{tuning:?}\nfails when forced: {error}")),
@@ -166,11 +169,15 @@ impl Case {
             let equi = self.equi;
             format!("{sql}\n{tuning:?}, {equi:?}\n{}\n{difference}", given.plan)
         })?;
-        Ok(given.plan.contains("Bowtie"))
+        Ok(Outcome::of_plan(given.plan.contains("Bowtie")))
     }
 }
 
 #[test]
 fn random_joins() {
-    run_cases(case(), |case| async move { case.run().await });
+    let shares = Shares {
+        offloaded: 92,
+        refused: 20,
+    };
+    run_cases(case(), shares, |case| async move { case.run().await });
 }
