@@ -32,7 +32,7 @@ pub(crate) struct Predicate {
     pub trap: bool,
 }
 
-const fn of(sql: &'static str) -> Predicate {
+pub(crate) const fn of(sql: &'static str) -> Predicate {
     Predicate { sql, trap: false }
 }
 
@@ -71,6 +71,18 @@ impl Predicate {
         match self.trap {
             true => format!("{} AND r.v IS NOT NULL AND s.v IS NOT NULL", self.sql),
             false => self.sql.to_string(),
+        }
+    }
+
+    /// The technique that runs where `technique` is asked for, if the sets are few and short enough for all of them; `None` where the device
+    /// chooses.
+    pub fn run_by(&self, technique: &'static str) -> Option<&'static str> {
+        let containments = ["array_has_all", "@>", "array_has("];
+        let is_containment = containments.iter().any(|of| self.sql.contains(of));
+        match technique {
+            "auto" => None,
+            "rarest" if !is_containment => Some("prefix"),
+            technique => Some(technique),
         }
     }
 }
