@@ -237,7 +237,8 @@ mod tests {
     }
 
     fn texts(a: [Option<&str>; 2], b: [Option<&str>; 2]) -> Answer {
-        let column = |values: [Option<&str>; 2]| Arc::new(StringArray::from_iter(values));
+        let column =
+            |values: [Option<&str>; 2]| -> ArrayRef { Arc::new(StringArray::from_iter(values)) };
         of(vec![("a", column(a)), ("b", column(b))])
     }
 
