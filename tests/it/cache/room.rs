@@ -7,6 +7,7 @@ use datafusion::prelude::SessionContext;
 use datafusion_bowtie::BowtieRuntime;
 
 use crate::cache::{GROUPED, batch, lines, read, session, spread, stock_lines, table};
+use crate::support::answer::answer_and_counts;
 use crate::support::pool::greedy;
 use crate::support::session::{session_on, set};
 
@@ -75,6 +76,8 @@ async fn queries_take_the_memory_of_stored_columns() {
     let join = "SELECT count(*), sum(a.v), max(b.t) FROM r0 a JOIN r1 b ON a.k = b.k AND a.v * 2 > b.v AND a.v % 100 = 4";
     let expected = stock_lines(&ctx, join).await;
     set(&ctx, "bowtie.cache", "off");
+    let (_, counts) = answer_and_counts(&ctx, join).await.unwrap();
+    assert!(counts.get("evicted_bytes") > 0, "{counts:?}");
     assert_eq!(lines(&ctx, join).await, expected);
     let memory = &runtime.device_memory()[0];
     assert!(

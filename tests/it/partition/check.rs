@@ -29,7 +29,14 @@ pub(crate) async fn run_partitioned(ctx: &SessionContext, sql: &str) -> (Answer,
         batches,
     };
     assert_offloaded(sql, &answer.plan, &["Bowtie"]);
-    (answer, Counts::of(&plan).get("partitions"))
+    let counts = Counts::of(&plan);
+    let partitions = counts.get("partitions");
+    assert_eq!(
+        partitions > 0,
+        counts.get("partition_time") > 0,
+        "{sql}: {counts:?}"
+    );
+    (answer, partitions)
 }
 
 /// Checks that the query is partitioned, and gives DataFusion's rows.
