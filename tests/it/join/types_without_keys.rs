@@ -71,17 +71,17 @@ async fn they_come_out() {
 async fn residual_filters_read_them() {
     let ctx = tables();
     for condition in [
-        "(r.e IS NULL) <> (s.e IS NULL)",
-        "arrow_cast(r.e, 'Utf8') < arrow_cast(s.e, 'Utf8')",
-        "(r.u IS NULL) <> (s.u IS NULL)",
-        "coalesce(r.n, r.id) > coalesce(s.n, s.id) - 9",
+        "(r.e IS NULL OR s.e IS NULL)",
+        "concat(arrow_cast(r.e, 'Utf8'), arrow_cast(s.e, 'Utf8')) LIKE '%1%'",
+        "(r.u IS NULL OR s.u IS NULL)",
+        "coalesce(r.n, s.n, r.id + s.id) > 20",
     ] {
         let sql = format!("SELECT r.id, s.id AS j FROM r JOIN s ON r.id < s.id AND {condition}");
         let stock = stock(&ctx, &sql).await;
         let stock = stock.unwrap_or_else(|e| panic!("{sql}\n{e}"));
         assert!(!stock.rows().is_empty(), "{sql}");
         let plan = check(&ctx, &sql, &Tuning::PLAIN, &stock, &["BowtieJoinExec"]).await;
-        assert!(plan.contains("theta=[left.id < right.id]"), "{sql}\n{plan}");
+        assert!(plan.contains("residual"), "{sql}\n{plan}");
     }
 }
 
