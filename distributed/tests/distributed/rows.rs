@@ -48,13 +48,14 @@ impl fmt::Debug for Row {
 
 impl PartialEq<&str> for Row {
     fn eq(&self, text: &&str) -> bool {
-        self.to_string() == *text
+        let shown = self.to_string();
+        shown == *text
     }
 }
 
 impl PartialEq<String> for Row {
     fn eq(&self, text: &String) -> bool {
-        self.to_string() == *text
+        *self == text.as_str()
     }
 }
 
