@@ -76,14 +76,23 @@ async fn queries_take_the_memory_of_stored_columns() {
     let join = "SELECT count(*), sum(a.v), max(b.t) FROM r0 a JOIN r1 b ON a.k = b.k AND a.v * 2 > b.v AND a.v % 100 = 4";
     let expected = stock_lines(&ctx, join).await;
     set(&ctx, "bowtie.cache", "off");
-    let (_, counts) = answer_and_counts(&ctx, join).await.unwrap();
-    assert!(counts.get("evicted_bytes") > 0, "{counts:?}");
     assert_eq!(lines(&ctx, join).await, expected);
     let memory = &runtime.device_memory()[0];
     assert!(
         memory.in_use < kept && memory.peak <= MEMORY,
         "{memory:?}, {kept} were kept"
     );
+    // More rows than fit what is left.
+    for n in 0..4 {
+        set(&ctx, "bowtie.cache", "3MB");
+        lines(&ctx, &over(n)).await;
+    }
+    set(&ctx, "bowtie.cache", "off");
+    ctx.register_table("long", table(vec![vec![spread(&batch(0, 90_000))]]))
+        .unwrap();
+    let join = "SELECT count(*), max(b.t) FROM long a JOIN long b ON a.v = b.v AND a.k <= b.k";
+    let (_, counts) = answer_and_counts(&ctx, join).await.unwrap();
+    assert!(counts.get("evicted_bytes") > 0, "{counts:?}");
 }
 
 /// Concurrent sessions whose columns do not fit together, with queries that need memory too.

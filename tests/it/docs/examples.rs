@@ -1,7 +1,8 @@
 //! The SQL of pages runs. A block's rows are the same by DataFusion and offloaded, and those that the page shows: in a table below the block, or
 //! in comments behind a statement. Blocks with `…` are patterns, and do not run.
 
-use arrow::util::pretty::pretty_format_batches;
+use arrow::util::display::FormatOptions;
+use arrow::util::pretty::pretty_format_batches_with_options;
 use datafusion::prelude::SessionContext;
 
 use crate::support::answer::answer;
@@ -160,7 +161,9 @@ async fn run_page(page: &str, tables: &[&str]) -> (usize, usize, usize) {
             }
             if let Some(text) = &block.text {
                 shown += 1;
-                let rows = pretty_format_batches(&given.batches).unwrap();
+                let options = FormatOptions::default().with_null("NULL");
+                let rows = pretty_format_batches_with_options(&given.batches, &options);
+                let rows = rows.unwrap();
                 assert_eq!(rows.to_string(), *text, "{sql}");
             }
             let names = given.schema.fields().iter().map(|field| field.name());

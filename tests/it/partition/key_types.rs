@@ -54,7 +54,8 @@ async fn keys_of_all_types() {
         }
     }
     // DataFusion has two zeros in a dictionary.
-    left_out.assert_are(&[]);
+    let cases = ["join", "join of NULLs", "groups"];
+    left_out.assert_are(&cases.map(|case| format!("Dictionary(Int32, Float64): {case} by Bowtie")));
     assert!(partitioned > 200, "{partitioned} queries were partitioned");
 }
 

@@ -165,9 +165,10 @@ fn rows(answer: &Answer, is_computed: &impl Fn(&DataType) -> bool) -> Vec<Row> {
                 (!is_null).then(|| text.value(i).to_string())
             });
             let computed = computed.iter().map(|column| {
-                column
-                    .is_valid(i)
-                    .then(|| column.as_primitive::<Float64Type>().value(i))
+                let value = column.as_primitive::<Float64Type>().value(i);
+                // NaNs of both signs have one place.
+                let value = if value.is_nan() { f64::NAN } else { value };
+                column.is_valid(i).then_some(value)
             });
             rows.push(Row {
                 bytes: bytes

@@ -31,8 +31,8 @@ impl LeftOut {
     }
 
     /// Checks that `expected`, such as `Float16 by DataFusion`, are the cases that were left out, all of their queries.
-    pub(crate) fn assert_are(&self, expected: &[&str]) {
-        let expected: BTreeSet<String> = expected.iter().map(|case| case.to_string()).collect();
+    pub(crate) fn assert_are(&self, expected: &[String]) {
+        let expected: BTreeSet<String> = expected.iter().cloned().collect();
         assert!(
             self.left_out == expected,
             "left out, though not in the list: {:#?}\nin the list, though not left out: {:#?}",

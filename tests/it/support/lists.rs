@@ -12,6 +12,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::support::key_types::domain;
+use crate::support::tables::batch_of;
 
 /// All values of `bowtie.set_strategy`.
 pub(crate) const TECHNIQUES: [&str; 8] = [
@@ -145,7 +146,7 @@ fn table_of(elements: &ArrayRef, shape: Shape) -> RecordBatch {
         .iter()
         .map(|a| a.map(|a| format!("{}", (b'a' + a as u8) as char)))
         .collect();
-    RecordBatch::try_from_iter([
+    batch_of([
         (
             "id",
             Arc::new(Int64Array::from_iter_values(0..rows as i64)) as ArrayRef,
@@ -156,7 +157,6 @@ fn table_of(elements: &ArrayRef, shape: Shape) -> RecordBatch {
         ("x", take(elements, &x, None).unwrap()),
         ("v", Arc::new(list)),
     ])
-    .unwrap()
 }
 
 /// The table with small integers.
@@ -181,7 +181,7 @@ pub(crate) fn with_lists(batch: &RecordBatch, kind: &DataType) -> RecordBatch {
         };
         (field.name().clone(), column)
     });
-    RecordBatch::try_from_iter(columns).unwrap()
+    batch_of(columns)
 }
 
 /// `batch` with the lists of its first `of` rows alone, again and again: their elements in other orders, and some twice.
@@ -211,5 +211,5 @@ pub(crate) fn repeating(batch: &RecordBatch, of: usize) -> RecordBatch {
         };
         (field.name().clone(), column)
     });
-    RecordBatch::try_from_iter(columns).unwrap()
+    batch_of(columns)
 }

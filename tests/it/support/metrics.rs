@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::MetricValue;
 
-/// The metrics of all nodes of a plan, added up by name.
+/// The metrics of all nodes of a plan but points in time, added up by name.
 #[derive(Debug, Default)]
 pub(crate) struct Counts(BTreeMap<String, usize>);
 
@@ -19,6 +20,9 @@ impl Counts {
     fn add(&mut self, plan: &Arc<dyn ExecutionPlan>) {
         for metric in plan.metrics().unwrap_or_default().iter() {
             let value = metric.value();
+            if let MetricValue::StartTimestamp(_) | MetricValue::EndTimestamp(_) = value {
+                continue;
+            }
             *self.0.entry(value.name().to_string()).or_default() += value.as_usize();
         }
         for input in plan.children() {

@@ -30,7 +30,7 @@ const QUERIES: [&str; 99] = queries! {
 const LIMIT: usize = 100;
 
 /// Queries that find nothing in these tables, or NULL alone.
-const WITHOUT_VALUES: &[usize] = &[];
+const WITHOUT_VALUES: [usize; 7] = [8, 13, 54, 58, 64, 85, 91];
 
 /// The query without a limit at its end: which of equal rows are beyond it is nobody's promise.
 fn without_limit(sql: &str) -> &str {
