@@ -132,8 +132,17 @@ def test_explanations(forced: bt.Connection) -> None:
 
 
 def test_devices(con: bt.Connection) -> None:
-    assert bt.devices().select("device").fetchall()[0] == ("host",)
-    assert con.devices().columns == bt.devices().columns
+    host, *gpus = bt.devices().to_arrow().to_pylist()
+    assert list(host) == con.devices().columns == [
+        *("device", "name", "usable", "is_default", "memory_bytes", "free_bytes", "budget_bytes", "reserved_bytes"),
+        *("compute_capability", "driver", "kernels", "reason"),
+    ]
+    assert (host["device"], host["usable"], host["kernels"], host["reason"]) == ("host", True, "Rust", None)
+    assert 0 < host["free_bytes"] <= host["memory_bytes"]
+    # A row that says why there is no GPU, or one for each.
+    assert gpus
+    assert all(gpu["usable"] == (gpu["reason"] is None) for gpu in gpus)
+    assert [gpu["is_default"] for gpu in [host, *gpus]].count(True) == 1
     assert con.stats().count() > 0
     assert con.cached().columns[:3] == ["device", "table", "column"]
 

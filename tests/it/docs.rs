@@ -1,9 +1,12 @@
 //! The pages of the book against the code: each option, function and metric has a row in its page, and each row has one of them; an
 //! option's row has its values and its default. `messages` looks for the messages that pages quote in the
-//! sources, and `coverage` for those of the sources on the pages.
+//! sources, and `coverage` for those of the sources on the pages. `examples` runs the SQL of some pages, and `rust_blocks` has
+//! their Rust.
 
 mod coverage;
+mod examples;
 mod messages;
+mod rust_blocks;
 mod sources;
 
 use std::collections::BTreeSet;

@@ -8,7 +8,9 @@ use datafusion::catalog::streaming::StreamingTable;
 use datafusion::datasource::MemTable;
 
 use crate::support::session::{Rule, session_by};
-use crate::support::snapshot::{answer, refusal, run, session};
+use crate::support::snapshot::{
+    answer, offloaded, plan, refusal, run, session_on_test_device as session,
+};
 
 /// The one group of an aggregation without GROUP BY has no values: its states must be NULL, not merely empty.
 #[tokio::test]
@@ -20,7 +22,7 @@ async fn nothing_matches_and_nothing_is_grouped_by() {
         );
         let context = session("force").await;
         assert_eq!(
-            answer(&context, &query).await,
+            offloaded(&context, &query, &["BowtieJoinAggregateExec"]).await,
             "NULL NULL NULL NULL 0",
             "{join}"
         );
@@ -55,7 +57,8 @@ async fn an_average_of_nulls_alone() {
                 "1 NULL NULL\n2 NULL NULL",
             ),
         ] {
-            assert_eq!(answer(&context, &query).await, expected, "{query}");
+            let given = offloaded(&context, &query, &["BowtieJoinAggregateExec"]).await;
+            assert_eq!(given, expected, "{query}");
         }
     }
 }
@@ -68,7 +71,8 @@ async fn arguments_on_padded_rows() {
         "SELECT sum(CASE WHEN r.b IS NULL THEN 1 ELSE 0 END), count(*) FILTER (WHERE r.b IS NULL),
                         count(CASE WHEN r.b > 4 THEN 1 ELSE 0 END)
                  FROM (VALUES (1), (5)) l(a) LEFT JOIN (VALUES (2)) r(b) ON l.a > r.b";
-    assert_eq!(answer(&context, query).await, "1 1 2");
+    let nodes = ["BowtieAggregateExec", "BowtieJoinExec"];
+    assert_eq!(offloaded(&context, query, &nodes).await, "1 1 2");
 }
 
 /// Ranked keys of the two sides of a rewritten difference have one type.
@@ -77,11 +81,11 @@ async fn a_difference_of_far_numbers() {
     let context = session("force").await;
     let query = "SELECT count(*) FROM (VALUES (-9223372036854775808), (9223372036854775807)) l(a)
                  JOIN (VALUES (-1), (-1)) r(b) ON l.a - r.b < 5";
-    let off = session("off").await;
-    assert_eq!(answer(&context, query).await, answer(&off, query).await);
+    offloaded(&context, query, &["BowtieJoinAggregateExec"]).await;
     let query = "SELECT count(*) FROM (VALUES (-1e20), (1e20)) l(x) JOIN (VALUES (-1e20), (1e20)) r(x)
                  ON abs(CAST(l.x AS DECIMAL(30, 2)) - CAST(r.x AS DECIMAL(30, 2))) <= CAST(1 AS DECIMAL(3, 2))";
-    assert_eq!(answer(&context, query).await, "2");
+    let given = offloaded(&context, query, &["BowtieJoinAggregateExec"]).await;
+    assert_eq!(given, "2");
 }
 
 /// A fused aggregation does not read the right side where the left one is empty, so errors there do not occur.
@@ -110,25 +114,27 @@ async fn an_empty_left_side_of_a_fused_aggregation() {
 #[tokio::test]
 async fn lambdas_of_one_side() {
     for dialect in ["DuckDB"] {
-        let mut answers = vec![];
-        for offload in ["off", "force"] {
-            let context = session(offload).await;
-            for sql in [
-                format!("SET datafusion.sql_parser.dialect = '{dialect}'").as_str(),
-                "CREATE TABLE l(id INT, x INT, v INT[]) AS VALUES (1, 5, [0]), (2, 0, [7])",
-                "CREATE TABLE m(id INT) AS VALUES (1), (2)",
-            ] {
-                run(&context, sql).await.unwrap();
-            }
-            for sql in [
-                "SELECT l.id, l.x, m.id AS j FROM l LEFT JOIN m ON l.id = m.id AND array_any_match(l.v, x -> x > 1)",
-                "SELECT l.id, m.id AS j FROM l JOIN m ON array_length(array_filter(l.v, x -> x > 1)) >= m.id",
-            ] {
-                answers.push(answer(&context, sql).await);
-            }
+        let context = session("force").await;
+        for sql in [
+            format!("SET datafusion.sql_parser.dialect = '{dialect}'").as_str(),
+            "CREATE TABLE l(id INT, x INT, v INT[]) AS VALUES (1, 5, [0]), (2, 0, [7])",
+            "CREATE TABLE m(id INT) AS VALUES (1), (2)",
+        ] {
+            run(&context, sql).await.unwrap();
         }
-        assert_eq!(answers[..2], answers[2..]);
-        assert_eq!(answers[0], "1 5 NULL\n2 0 2");
+        for (sql, expected) in [
+            (
+                "SELECT l.id, l.x, m.id AS j FROM l LEFT JOIN m ON l.id = m.id AND array_any_match(l.v, x -> x > 1)",
+                "1 5 NULL\n2 0 2",
+            ),
+            (
+                "SELECT l.id, m.id AS j FROM l JOIN m ON array_length(array_filter(l.v, x -> x > 1)) >= m.id",
+                "2 1",
+            ),
+        ] {
+            let given = offloaded(&context, sql, &["BowtieJoinExec"]).await;
+            assert_eq!(given, expected, "{sql}");
+        }
     }
 }
 
@@ -145,7 +151,12 @@ async fn extremes_of_zeros() {
             let of = "1 / min(z.x), 1 / max(z.x)";
             for from in ["z", "z JOIN r ON z.a >= r.a", "r JOIN z ON z.a >= r.a"] {
                 let query = format!("SELECT {of} FROM {from}");
-                assert_eq!(answer(&context, &query).await, "-inf inf", "{query}");
+                let node = match from {
+                    "z" => "BowtieAggregateExec",
+                    _ => "BowtieJoinAggregateExec",
+                };
+                let given = offloaded(&context, &query, &[node]).await;
+                assert_eq!(given, "-inf inf", "{query}");
             }
         }
     }
@@ -161,7 +172,8 @@ async fn first_values_behind_a_filter() {
     for nulls in ["", " IGNORE NULLS"] {
         let query =
             format!("SELECT first_value(10 / x ORDER BY x) FILTER (WHERE x <> 0){nulls} FROM z");
-        assert_eq!(answer(&context, &query).await, "10", "{query}");
+        let given = offloaded(&context, &query, &["BowtieAggregateExec"]).await;
+        assert_eq!(given, "10", "{query}");
     }
 }
 
@@ -179,11 +191,16 @@ async fn counts_of_constants_and_of_failures() {
             "1 6",
         ),
     ] {
-        assert_eq!(answer(&context, query).await, expected, "{query}");
+        let given = offloaded(&context, query, &["BowtieAggregateExec"]).await;
+        assert_eq!(given, expected, "{query}");
     }
     let query = "SELECT count(a, 1 / (a - 1)) FILTER (WHERE a > 1) FROM r";
-    assert_eq!(answer(&context, query).await, "5");
-    let message = refusal(&context, "SELECT count(nullif(a, a), 1 / (a - 1)) FROM r").await;
+    let given = offloaded(&context, query, &["BowtieAggregateExec"]).await;
+    assert_eq!(given, "5");
+    let query = "SELECT count(nullif(a, a), 1 / (a - 1)) FROM r";
+    let planned = plan(&context, query).await;
+    assert!(planned.contains("BowtieAggregateExec"), "{planned}");
+    let message = refusal(&context, query).await;
     assert!(message.contains("Divide by zero"), "{message}");
 }
 
@@ -208,7 +225,7 @@ async fn metadata_of_both_sides() {
         let plan = context.sql(query).await.unwrap();
         let plan = plan.create_physical_plan().await.unwrap();
         assert_eq!(plan.schema().metadata()["origin"], winner, "{query}");
-        run(&context, query).await.unwrap();
+        offloaded(&context, query, &["BowtieJoinExec"]).await;
     }
 }
 
@@ -219,15 +236,25 @@ async fn inputs_without_partitions() {
     let fields = vec![Field::new("a", DataType::Int64, true)];
     let table = StreamingTable::try_new(Arc::new(Schema::new(fields)), vec![]).unwrap();
     context.register_table("nothing", Arc::new(table)).unwrap();
-    for (query, expected) in [
-        ("SELECT r.a FROM r JOIN nothing ON r.a > nothing.a", ""),
-        ("SELECT count(*), sum(a) FROM nothing", "0 NULL"),
+    for (query, node, expected) in [
+        (
+            "SELECT r.a FROM r JOIN nothing ON r.a > nothing.a",
+            "BowtieJoinExec",
+            "",
+        ),
+        (
+            "SELECT count(*), sum(a) FROM nothing",
+            "BowtieAggregateExec",
+            "0 NULL",
+        ),
         (
             "SELECT count(*) FROM r LEFT JOIN nothing ON r.a = nothing.a",
+            "BowtieJoinAggregateExec",
             "6",
         ),
     ] {
-        assert_eq!(answer(&context, query).await, expected, "{query}");
+        let given = offloaded(&context, query, &[node]).await;
+        assert_eq!(given, expected, "{query}");
     }
 }
 
@@ -474,10 +501,8 @@ async fn stages_keep_the_order_below_an_offset() {
                         .unwrap();
                     answers.push(answer(&context, &sql).await);
                 }
-                println!(
-                    "{rule:?} {}",
-                    answer(&context, &format!("EXPLAIN {sql}")).await
-                );
+                let explained = answer(&context, &format!("EXPLAIN {sql}")).await;
+                assert!(explained.contains("Bowtie"), "{rule:?}: {explained}");
                 assert_eq!(answers[0], answers[1], "{rule:?}: {sql}");
             }
         }

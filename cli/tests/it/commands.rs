@@ -236,6 +236,18 @@ fn bench_runs_both_ways() {
         text.contains("geometric mean") && !text.contains("DIFFER"),
         "{text}"
     );
+    // It compares numbers of rows. The rows themselves, of its files:
+    let file = |table: &str| format!("'tpch/tpch-0.01/{table}/001.parquet'");
+    let sql = format!(
+        "SELECT l_returnflag, count(*), sum(l_quantity), max(o_totalprice), min(l_comment)
+         FROM {} JOIN {} ON l_orderkey = o_orderkey AND l_shipdate > o_orderdate GROUP BY 1 ORDER BY 1",
+        file("lineitem"),
+        file("orders")
+    );
+    let [off, on] = ["off", "force"]
+        .map(|offload| home.printed(&["-q", "--format", "csv", "--offload", offload, "-c", &sql]));
+    assert_eq!(off.lines().count(), 4, "{off}");
+    assert_eq!(off, on);
     // The files are there, and are read into memory.
     let some = ["--in-memory", "--queries", "3", "q21"];
     let text = home.printed(&[&bench[..], &some].concat());

@@ -11,7 +11,7 @@ use crate::cluster::Executors;
 use crate::data;
 use crate::queries::{JOINS, SLOW, TPCH};
 use crate::rows::{analyzed, assert_same, ordered_rows, rows, set};
-use crate::workers::{BAND, idle, joins_by_ranges, on_device, ordered, single_node};
+use crate::workers::{BAND, idle, is_offloaded, joins_by_ranges, on_device, ordered, single_node};
 
 /// A client for small files.
 async fn session(executors: &Executors) -> SessionContext {
@@ -44,6 +44,8 @@ async fn all_queries_give_the_rows_of_a_single_node() {
         let given = given.unwrap_or_else(|_| panic!("{sql}\nhangs"));
         let given = given.unwrap_or_else(|error| panic!("{sql}\n{error}"));
         assert_same(sql, &expected, &given);
+        let plan = analyzed(&context, sql).await.unwrap();
+        assert!(is_offloaded(&plan), "{sql}\n{plan}");
     }
     ordered(&context, &single).await;
     // With Ballista's own settings: small files are not divided.
@@ -129,11 +131,8 @@ async fn sorted_files_and_files_that_may_not_be_divided() {
             .iter()
             .map(usize::to_string)
             .collect();
-        assert_eq!(
-            ordered_rows(&context, &sql).await.unwrap(),
-            expected,
-            "{sql}"
-        );
+        let given = ordered_rows(&context, &sql).await.unwrap();
+        assert_eq!(given, expected, "{sql}");
     }
     data::register_lines(&context, folder.path()).await.unwrap();
     let given = rows(&context, "SELECT count(*), sum(id) FROM lines").await;

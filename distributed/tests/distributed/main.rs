@@ -5,6 +5,7 @@ mod ballista;
 mod cluster;
 mod commands;
 mod data;
+mod guide;
 mod queries;
 mod rows;
 mod workers;

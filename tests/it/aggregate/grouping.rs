@@ -129,3 +129,18 @@ async fn declined() {
         declines(&ctx, &sql, NODE, reason).await;
     }
 }
+
+/// DataFusion numbers the sets by the bits of their keys, and the device too.
+#[tokio::test]
+async fn keys_of_grouping_sets() {
+    let ctx = session();
+    register(&ctx, "r", &mixed_table(40, 0.1, 1));
+    let sql = |keys: i64| {
+        let all: Vec<String> = (0..keys).map(|key| format!("id + {key}")).collect();
+        let all = all.join(", ");
+        format!("SELECT count(*), sum(a) FROM r GROUP BY GROUPING SETS (({all}), (id + 1), ())")
+    };
+    check(&ctx, &sql(48), tunings(0, 2)).await;
+    let reason = "its grouping sets have more than 48 keys";
+    declines(&ctx, &sql(49), NODE, reason).await;
+}

@@ -8,6 +8,7 @@ mod distinct;
 mod first_last;
 mod grouping;
 mod inputs;
+mod names;
 mod short_text;
 mod strategies;
 mod variance;

@@ -12,6 +12,7 @@
 //! | `theta::pair_program` | join type × condition that mixes the sides | tuning, and which side is larger |
 //! | `source` | DataFusion's join node × join type × NULL density | tuning |
 //! | `partners` | form of a query × condition | tuning |
+//! | `types_without_keys` | type × join type | tuning |
 //! | `disjunctions` | join type × condition with an OR across the sides | tuning |
 //! | `theta::wavelet_tree` | two inequalities on 20,000 rows a side, against counts of our own | – |
 //!
@@ -28,3 +29,4 @@ mod semi;
 mod sets;
 mod source;
 mod theta;
+mod types_without_keys;

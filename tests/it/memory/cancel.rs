@@ -15,7 +15,7 @@ use datafusion_bowtie::BowtieRuntime;
 use futures::StreamExt;
 
 use crate::support::answer::{plan_of, shown};
-use crate::support::pool::released_within;
+use crate::support::pool::{polled_for, released_within};
 use crate::support::session::{device, session_in, session_on, set};
 use crate::support::tables::register_batches;
 use crate::support::tuning::Tuning;
@@ -190,13 +190,19 @@ async fn dropping_the_stream_while_matches_are_counted() {
         ),
     ] {
         set(&ctx, "bowtie.theta_strategy", strategy);
-        let mut stream = started(&ctx, sql).await;
-        let first = tokio::time::timeout(Duration::from_millis(300), stream.next()).await;
-        if first.is_ok() {
-            println!("{strategy}: the first batch came within 300 ms");
+        let mut is_counting = false;
+        // Shorter where the first batch has come by then.
+        for wait in [300, 100, 30, 10] {
+            let mut stream = started(&ctx, sql).await;
+            let came = polled_for(Duration::from_millis(wait), &mut stream, strategy).await;
+            is_counting = !came && pool.reserved() > 0;
+            drop(stream);
+            released(&pool, strategy).await;
+            if is_counting {
+                break;
+            }
         }
-        drop(stream);
-        released(&pool, strategy).await;
+        assert!(is_counting, "{strategy}: no stream was dropped at work");
     }
 }
 
@@ -204,14 +210,21 @@ async fn dropping_the_stream_while_matches_are_counted() {
 async fn aborting_during_the_build() {
     let (ctx, pool) = huge_tables(400_000);
     let sql = "SELECT r.id, s.id AS j FROM r JOIN s ON r.a > s.a";
+    let mut at_work = 0;
     for wait in [0, 1, 3, 10, 30] {
         let mut stream = started(&ctx, sql).await;
         let task = tokio::spawn(async move { stream.next().await.map(|batch| batch.is_ok()) });
         tokio::time::sleep(Duration::from_millis(wait)).await;
+        let is_reserved = pool.reserved() > 0;
         task.abort();
-        let _ = task.await;
+        match task.await {
+            Err(error) => at_work += usize::from(error.is_cancelled() && is_reserved),
+            // The first batch came before.
+            Ok(first) => assert_eq!(first, Some(true), "after {wait} ms"),
+        }
         released(&pool, &format!("after {wait} ms")).await;
     }
+    assert!(at_work > 0, "no task was aborted at work");
 }
 
 /// The output of long ranges never waits; it yields the thread all the same, so that a timeout can end the query.
@@ -241,8 +254,8 @@ async fn dropping_an_aggregation() {
         "SELECT a, b, count(*) FROM r GROUP BY CUBE (a, b)",
     ] {
         let mut stream = started(&ctx, sql).await;
-        let wait = tokio::time::timeout(Duration::from_millis(400), stream.next());
-        let _ = wait.await;
+        polled_for(Duration::from_millis(400), &mut stream, sql).await;
+        assert!(pool.reserved() > 0, "{sql}");
         drop(stream);
         released(&pool, sql).await;
     }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::physical_plan::collect;
 use datafusion::prelude::SessionContext;
 
 use crate::support::answer::{Answer, assert_offloaded, plan_of, shown, stock};
 use crate::support::compare::similar_rows;
+use crate::support::metrics::Counts;
 use crate::support::session::{session, set};
 use crate::support::tuning::Tuning;
 
@@ -15,14 +16,6 @@ pub(crate) const SHORT: Tuning = Tuning {
     chunk_rows: "7",
     ..Tuning::PLAIN
 };
-
-/// The sum of a metric over the nodes of a plan.
-fn counted(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
-    let own = plan.metrics().and_then(|metrics| metrics.sum_by_name(name));
-    let own = own.map_or(0, |value| value.as_usize());
-    let below = plan.children().into_iter();
-    own + below.map(|below| counted(below, name)).sum::<usize>()
-}
 
 /// The forced answer under the options as they are, and the number of partitions.
 pub(crate) async fn run_partitioned(ctx: &SessionContext, sql: &str) -> (Answer, usize) {
@@ -36,7 +29,14 @@ pub(crate) async fn run_partitioned(ctx: &SessionContext, sql: &str) -> (Answer,
         batches,
     };
     assert_offloaded(sql, &answer.plan, &["Bowtie"]);
-    (answer, counted(&plan, "partitions"))
+    let counts = Counts::of(&plan);
+    let partitions = counts.get("partitions");
+    assert_eq!(
+        partitions > 0,
+        counts.get("partition_time") > 0,
+        "{sql}: {counts:?}"
+    );
+    (answer, partitions)
 }
 
 /// Checks that the query is partitioned, and gives DataFusion's rows.

@@ -6,12 +6,12 @@ use std::time::Duration;
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SessionContext;
-use futures::StreamExt;
 
 use crate::partition::check::run_partitioned;
 use crate::support::answer::{plan_of, stock};
 use crate::support::compare::similar_rows;
-use crate::support::pool::released_within;
+use crate::support::metrics::Counts;
+use crate::support::pool::{polled_for, released_within};
 use crate::support::session::{session, session_in, session_without_files, set};
 use crate::support::tuning::Tuning;
 
@@ -90,13 +90,19 @@ async fn cancelled() {
         "SELECT r.v, s.w FROM r JOIN s ON r.k = s.k",
         "SELECT k, t, count(*) FROM s GROUP BY k, t",
     ] {
-        for wait in [1, 20, 60, 200] {
+        let (mut most_reserved, mut partitions) = (0, 0);
+        // The last one is dropped at its first batch.
+        for wait in [1, 20, 60, 200, 60_000] {
             let plan = plan_of(&ctx, sql).await.unwrap();
-            let mut stream = execute_stream(plan, ctx.task_ctx()).unwrap();
-            let _ = tokio::time::timeout(Duration::from_millis(wait), stream.next()).await;
-            drop(stream);
+            let mut stream = execute_stream(Arc::clone(&plan), ctx.task_ctx()).unwrap();
             let what = format!("{sql} after {wait} ms");
+            polled_for(Duration::from_millis(wait), &mut stream, &what).await;
+            most_reserved = most_reserved.max(pool.reserved());
+            partitions = partitions.max(Counts::of(&plan).get("partitions"));
+            drop((stream, plan));
             released_within(Duration::from_secs(10), &pool, &what).await;
         }
+        assert!(most_reserved > 0, "nothing was reserved: {sql}");
+        assert!(partitions > 0, "nothing was partitioned: {sql}");
     }
 }

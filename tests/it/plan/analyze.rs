@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use datafusion::arrow::array::AsArray;
 use datafusion::prelude::SessionContext;
 
+use crate::support;
+use crate::support::answer::answer_and_counts;
+use crate::support::session::{device, set};
 use crate::support::snapshot::{run, session, stock_session};
+use crate::support::tables::{mixed_table, register};
 
 type Metrics = BTreeMap<String, String>;
 
@@ -159,4 +163,33 @@ async fn of_a_join_that_a_limit_stops() {
     let sql = format!("{JOIN} LIMIT 4");
     let download = metrics(&context, &sql, "BowtieDownloadExec").await;
     assert_eq!(download["output_rows"], "4");
+}
+
+/// Times and output are counted, and what a GPU does.
+#[tokio::test]
+async fn of_work() {
+    let ctx = support::session::session();
+    register(&ctx, "r", &mixed_table(900, 0.1, 1));
+    register(&ctx, "s", &mixed_table(800, 0.1, 2));
+    set(&ctx, "bowtie.offload", "force");
+    let sql = "SELECT r.t, s.c FROM r JOIN s ON r.a < s.a AND r.b > s.b";
+    let (answer, counts) = answer_and_counts(&ctx, sql).await.unwrap();
+    assert!(answer.plan.contains("BowtieJoinExec"), "{}", answer.plan);
+    let mut names = vec![
+        "upload_time",
+        "prepare_time",
+        "output_time",
+        "elapsed_compute",
+        "output_bytes",
+        "output_batches",
+        "peak_device_bytes",
+        "uploaded_bytes",
+        "downloaded_bytes",
+    ];
+    if device() != "host" {
+        names.extend(["launches", "sent_bytes", "received_bytes", "wait_time"]);
+    }
+    for name in names {
+        assert!(counts.get(name) > 0, "{name}: {counts:?}");
+    }
 }

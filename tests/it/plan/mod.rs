@@ -15,5 +15,6 @@ mod profile;
 mod rule;
 #[cfg(feature = "tracing")]
 mod spans;
+mod stats_function;
 mod strategy;
 mod tree;

@@ -7,6 +7,10 @@ use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceC
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::SessionContext;
 
+#[cfg(feature = "parquet")]
+use crate::support::session::set;
+#[cfg(feature = "parquet")]
+use crate::support::snapshot::run;
 use crate::support::snapshot::{physical, plan, session, stock_session};
 
 const QUERIES: [&str; 6] = [
@@ -116,4 +120,55 @@ fn rebuild(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
             ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
         )
         .unwrap()
+}
+
+/// The probe side of a hash join expects the dynamic filter that its join makes.
+#[cfg(feature = "parquet")]
+#[tokio::test]
+async fn a_join_that_makes_a_dynamic_filter_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let force = session("force").await;
+    let rule = rule(&force);
+    for table in ["r", "s"] {
+        let path = folder.path().join(format!("{table}.parquet"));
+        let path = path.display();
+        for sql in [
+            format!("COPY {table} TO '{path}' STORED AS PARQUET"),
+            format!("CREATE EXTERNAL TABLE f{table} STORED AS PARQUET LOCATION '{path}'"),
+        ] {
+            run(&force, &sql).await.unwrap();
+        }
+    }
+    for (has_filter, stays) in [("true", true), ("false", false)] {
+        let option = "datafusion.optimizer.enable_dynamic_filter_pushdown";
+        for sql in [
+            "SET bowtie.offload = 'off'".to_string(),
+            format!("SET {option} = {has_filter}"),
+        ] {
+            run(&force, &sql).await.unwrap();
+        }
+        let sql = "SELECT fr.a, fs.b FROM fr JOIN fs ON fr.k = fs.k";
+        let planned = physical(&force, sql).await.unwrap();
+        assert!(
+            text(&planned).contains("HashJoinExec"),
+            "{}",
+            text(&planned)
+        );
+        assert_eq!(
+            text(&planned).contains("DynamicFilter"),
+            stays,
+            "{}",
+            text(&planned)
+        );
+        set(&force, "bowtie.offload", "force");
+        let after = rule
+            .optimize(planned, force.state().config_options())
+            .unwrap();
+        assert_eq!(
+            !text(&after).contains("BowtieJoinExec"),
+            stays,
+            "{}",
+            text(&after)
+        );
+    }
 }

@@ -12,6 +12,7 @@ use datafusion::prelude::*;
 
 use crate::support::codec;
 use crate::support::compare::same_rows;
+use crate::support::metrics::Counts;
 use crate::support::session::set;
 use crate::support::tuning::Tuning;
 
@@ -61,6 +62,14 @@ async fn answer_of(ctx: &SessionContext, plan: Arc<dyn ExecutionPlan>) -> Result
         schema,
         batches,
     })
+}
+
+/// The same, and what the nodes of its plan counted.
+pub(crate) async fn answer_and_counts(ctx: &SessionContext, sql: &str) -> Result<(Answer, Counts)> {
+    let plan = plan_of(ctx, sql).await?;
+    let plan = codec::as_executed(ctx, plan)?;
+    let answer = answer_of(ctx, Arc::clone(&plan)).await?;
+    Ok((answer, Counts::of(&plan)))
 }
 
 /// The answer of DataFusion alone.

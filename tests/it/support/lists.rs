@@ -12,6 +12,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::support::key_types::domain;
+use crate::support::tables::batch_of;
 
 /// All values of `bowtie.set_strategy`.
 pub(crate) const TECHNIQUES: [&str; 8] = [
@@ -32,7 +33,7 @@ pub(crate) struct Predicate {
     pub trap: bool,
 }
 
-const fn of(sql: &'static str) -> Predicate {
+pub(crate) const fn of(sql: &'static str) -> Predicate {
     Predicate { sql, trap: false }
 }
 
@@ -71,6 +72,18 @@ impl Predicate {
         match self.trap {
             true => format!("{} AND r.v IS NOT NULL AND s.v IS NOT NULL", self.sql),
             false => self.sql.to_string(),
+        }
+    }
+
+    /// The technique that runs where `technique` is asked for, if the sets are few and short enough for all of them; `None` where the device
+    /// chooses.
+    pub fn run_by(&self, technique: &'static str) -> Option<&'static str> {
+        let containments = ["array_has_all", "@>", "array_has("];
+        let is_containment = containments.iter().any(|of| self.sql.contains(of));
+        match technique {
+            "auto" => None,
+            "rarest" if !is_containment => Some("prefix"),
+            technique => Some(technique),
         }
     }
 }
@@ -133,7 +146,7 @@ fn table_of(elements: &ArrayRef, shape: Shape) -> RecordBatch {
         .iter()
         .map(|a| a.map(|a| format!("{}", (b'a' + a as u8) as char)))
         .collect();
-    RecordBatch::try_from_iter([
+    batch_of([
         (
             "id",
             Arc::new(Int64Array::from_iter_values(0..rows as i64)) as ArrayRef,
@@ -144,7 +157,6 @@ fn table_of(elements: &ArrayRef, shape: Shape) -> RecordBatch {
         ("x", take(elements, &x, None).unwrap()),
         ("v", Arc::new(list)),
     ])
-    .unwrap()
 }
 
 /// The table with small integers.
@@ -169,7 +181,7 @@ pub(crate) fn with_lists(batch: &RecordBatch, kind: &DataType) -> RecordBatch {
         };
         (field.name().clone(), column)
     });
-    RecordBatch::try_from_iter(columns).unwrap()
+    batch_of(columns)
 }
 
 /// `batch` with the lists of its first `of` rows alone, again and again: their elements in other orders, and some twice.
@@ -199,5 +211,5 @@ pub(crate) fn repeating(batch: &RecordBatch, of: usize) -> RecordBatch {
         };
         (field.name().clone(), column)
     });
-    RecordBatch::try_from_iter(columns).unwrap()
+    batch_of(columns)
 }

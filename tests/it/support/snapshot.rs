@@ -10,6 +10,10 @@ use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::*;
 use datafusion_bowtie::BowtieSessionExt;
 
+use crate::support::answer;
+use crate::support::compare::same_rows;
+use crate::support::session::{device, set};
+
 /// Two partitions, so that plans tell whether an input is repartitioned or merged.
 fn config() -> SessionConfig {
     SessionConfig::new()
@@ -36,6 +40,13 @@ pub(crate) async fn session(offload: &str) -> SessionContext {
     run(&context, &format!("SET bowtie.offload = '{offload}'"))
         .await
         .unwrap();
+    context
+}
+
+/// The same on the device that the tests run on.
+pub(crate) async fn session_on_test_device(offload: &str) -> SessionContext {
+    let context = session(offload).await;
+    set(&context, "bowtie.device", &device());
     context
 }
 
@@ -66,6 +77,30 @@ pub(crate) async fn run(context: &SessionContext, sql: &str) -> Result<Vec<Recor
 /// The rows of an answer: a line each, values between spaces, sorted.
 pub(crate) async fn answer(context: &SessionContext, sql: &str) -> String {
     let mut lines = lines(&run(context, sql).await.unwrap());
+    lines.sort_unstable();
+    lines.join("\n")
+}
+
+/// The rows of a query whose forced plan has each of `nodes`, as text. They are those of DataFusion alone.
+pub(crate) async fn offloaded(context: &SessionContext, sql: &str, nodes: &[&str]) -> String {
+    set(context, "bowtie.offload", "off");
+    let stock = answer::answer(context, sql).await;
+    let stock = stock.unwrap_or_else(|error| panic!("{sql}\n{error}"));
+    assert!(!stock.plan.contains("Bowtie"), "{sql}\n{}", stock.plan);
+    set(context, "bowtie.offload", "force");
+    let given = answer::answer(context, sql).await;
+    let given = given.unwrap_or_else(|error| panic!("{sql}\n{error}"));
+    for node in nodes {
+        assert!(
+            given.plan.contains(node),
+            "no {node}: {sql}\n{}",
+            given.plan
+        );
+    }
+    if let Err(difference) = same_rows(&stock, &given) {
+        panic!("{sql}\n{}\n{difference}", given.plan);
+    }
+    let mut lines = lines(&given.batches);
     lines.sort_unstable();
     lines.join("\n")
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, PrimitiveArray, RecordBatch, StringArray, UInt32Array};
+use arrow::array::{
+    Array, ArrayRef, Int64Array, PrimitiveArray, RecordBatch, StringArray, UInt32Array,
+};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Float64Type, Int32Type, SchemaRef};
 use datafusion::datasource::MemTable;
@@ -27,6 +29,17 @@ fn ids(rows: usize) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(0..rows as i64))
 }
 
+/// A batch whose columns may be NULL if they have a NULL, be it among the values of a dictionary.
+pub(crate) fn batch_of<N: AsRef<str>>(
+    columns: impl IntoIterator<Item = (N, ArrayRef)>,
+) -> RecordBatch {
+    let columns = columns.into_iter().map(|(name, column)| {
+        let is_nullable = column.logical_null_count() > 0;
+        (name, column, is_nullable)
+    });
+    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+}
+
 /// `id`, and two columns `k` and `l` of `data_type`.
 pub(crate) fn keyed_table(data_type: &DataType, rows: usize, nulls: f64, seed: u64) -> RecordBatch {
     let rng = &mut StdRng::seed_from_u64(seed);
@@ -35,7 +48,7 @@ pub(crate) fn keyed_table(data_type: &DataType, rows: usize, nulls: f64, seed: u
         drawn(rng, &values, rows, nulls),
         drawn(rng, &values, rows, nulls),
     );
-    RecordBatch::try_from_iter([("id", ids(rows)), ("k", k), ("l", l)]).unwrap()
+    batch_of([("id", ids(rows)), ("k", k), ("l", l)])
 }
 
 /// `id`; integers `a`, `b`, `g`, `lo`, `hi`; float `c` without NaN; text `t`. All but `id` may be NULL.

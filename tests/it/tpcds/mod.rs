@@ -29,6 +29,9 @@ const QUERIES: [&str; 99] = queries! {
 /// Rows of the limits at the ends of the queries.
 const LIMIT: usize = 100;
 
+/// Queries that find nothing in these tables, or NULL alone.
+const WITHOUT_VALUES: [usize; 7] = [8, 13, 54, 58, 64, 85, 91];
+
 /// The query without a limit at its end: which of equal rows are beyond it is nobody's promise.
 fn without_limit(sql: &str) -> &str {
     let end = sql.trim_end();
@@ -89,5 +92,5 @@ async fn all_queries() {
         }
     }
     assert!(left.is_empty(), "{}", left.join("\n"));
-    assert!(QUERIES.len() - empty.len() >= 85, "without rows: {empty:?}");
+    assert_eq!(empty, WITHOUT_VALUES);
 }

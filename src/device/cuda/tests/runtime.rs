@@ -23,6 +23,13 @@ fn rates_of_the_card() {
     };
     let rates = gpu.stream.card_rates().unwrap();
     println!("{rates:?}");
-    assert!(rates.is_none_or(|rates| rates.bounded().is_plausible()));
     assert_eq!(gpu.budget().in_use(), 0);
+    match rates {
+        Some(rates) => {
+            let is_time = |time: &f64| time.is_finite() && *time > 0.0;
+            assert!(rates.times().iter().all(is_time), "{rates:?}");
+        }
+        // Other programs, or an emulator.
+        None => println!("skipped: the card is too busy or too slow to measure"),
+    }
 }

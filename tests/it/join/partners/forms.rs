@@ -266,3 +266,22 @@ async fn partners_below_other_nodes() {
         check_limited(&ctx, &sql, Limited::Finally, &tunings(11, 4)).await;
     }
 }
+
+#[tokio::test]
+async fn numbers_in_qualify() {
+    let ctx = session();
+    tables(&ctx, &DataType::Int64, (60, 90), 0.1);
+    for (at, condition) in CONDITIONS.into_iter().enumerate() {
+        let tunings = tunings(3 * at, 2);
+        for (from, key, limited) in [
+            (NUMBERED, "t.r", Limited::Finally),
+            ("t", "t.id", Limited::First),
+        ] {
+            let sql = format!(
+                "SELECT t.id, t.ts, q.ts AS qts FROM {from} LEFT JOIN q ON {condition} \
+                 QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY q.ts DESC) <= 2"
+            );
+            check_limited(&ctx, &sql, limited, &tunings).await;
+        }
+    }
+}

@@ -159,3 +159,26 @@ async fn empty_sides() {
         }
     }
 }
+
+/// The functions have a second name each.
+#[tokio::test]
+async fn second_names() {
+    let ctx = tables(0.1);
+    for (n, measure) in ["overlap", "jaccard", "dice", "cosine", "containment"]
+        .into_iter()
+        .enumerate()
+    {
+        let least = if measure == "overlap" { "2" } else { "0.4" };
+        let sql = |function: &str| {
+            format!(
+                "SELECT r.id, s.id AS j, {function}(r.v, s.v) AS x FROM r JOIN s ON {function}(r.v, s.v) >= {least}"
+            )
+        };
+        let stock = stock(&ctx, &sql(&format!("array_{measure}"))).await;
+        let stock = stock.unwrap();
+        assert!(!stock.rows().is_empty(), "{measure}");
+        let sql = sql(&format!("list_{measure}"));
+        let plan = check(&ctx, &sql, &Tuning::nth(n), &stock, &["BowtieJoinExec"]).await;
+        assert!(plan.contains("strategy=set"), "{sql}\n{plan}");
+    }
+}
