@@ -3,9 +3,9 @@
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::*;
 use datafusion_bowtie::{
-    BowtieConfigExt, BowtieOptions, BowtieSessionExt, BroadcastRows, Bytes, ChunkRows,
-    DeviceChoice, EquiJoinStrategy, GroupStrategy, MaterializationChoice, MinSpeedup, Offload,
-    ThetaStrategy,
+    BowtieConfigExt, BowtieContextExt, BowtieOptions, BowtieSessionExt, BroadcastRows, Bytes,
+    ChunkRows, DeviceChoice, EquiJoinStrategy, GroupStrategy, MaterializationChoice, MinSpeedup,
+    Offload, ThetaStrategy,
 };
 
 use crate::support::snapshot::{answer, empty_session, nodes, refusal, run, session};
@@ -104,6 +104,25 @@ const GOOD: [(&str, &str, &str); 49] = [
     ("min_speedup", " 100 ", "100"),
     ("device", "cpu", "host"),
 ];
+
+#[tokio::test]
+async fn options_are_reset_to_their_defaults() {
+    let default = empty_session();
+    for (option, value, expected) in GOOD {
+        let context = empty_session();
+        let set = format!("SET bowtie.{option} = '{value}'");
+        context.sql(&set).await.unwrap();
+        assert_eq!(shown(&context, option), expected);
+        context.reset_bowtie_option(option).unwrap();
+        assert_eq!(shown(&context, option), shown(&default, option), "{set}");
+    }
+    let error = default.reset_bowtie_option("ofload").unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("there is no option bowtie.ofload"),
+        "{error}"
+    );
+}
 
 #[tokio::test]
 async fn good_values_are_accepted() {
