@@ -259,7 +259,6 @@ option_values!(
     DeviceChoice,
     MinSpeedup,
     Bytes,
-    CacheSize,
     ChunkRows,
     BroadcastRows,
     ThetaStrategy,
@@ -268,6 +267,14 @@ option_values!(
     SetStrategy,
     GroupStrategy
 );
+
+/// Of two options.
+impl OptionValue for CacheSize {
+    fn take(&mut self, name: &str, value: &str) -> Result<()> {
+        *self = Self::of_option(name, value)?;
+        Ok(())
+    }
+}
 
 impl OptionValue for bool {
     fn take(&mut self, name: &str, value: &str) -> Result<()> {

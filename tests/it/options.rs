@@ -154,38 +154,42 @@ const BAD: [(&str, &str, &str); 32] = [
     (
         "device_memory",
         "",
-        "use auto, or a size of at least 1MB such as 512MB, 8GB or 1.5GiB",
+        "use auto, or a size from 1MB to 1048576TB such as 512MB, 8GB or 1.5GiB",
     ),
     (
         "device_memory",
         "all",
-        "use auto, or a size of at least 1MB",
+        "use auto, or a size from 1MB to 1048576TB",
     ),
-    ("device_memory", "0", "use auto, or a size of at least 1MB"),
+    (
+        "device_memory",
+        "0",
+        "use auto, or a size from 1MB to 1048576TB",
+    ),
     (
         "device_memory",
         "1023KB",
-        "use auto, or a size of at least 1MB",
+        "use auto, or a size from 1MB to 1048576TB",
     ),
     (
         "device_memory",
         "-8GB",
-        "use auto, or a size of at least 1MB",
+        "use auto, or a size from 1MB to 1048576TB",
     ),
     (
         "device_memory",
         "8PB",
-        "use auto, or a size of at least 1MB",
+        "use auto, or a size from 1MB to 1048576TB",
     ),
     (
         "device_memory",
         "1.2.3GB",
-        "use auto, or a size of at least 1MB",
+        "use auto, or a size from 1MB to 1048576TB",
     ),
     (
         "device_memory",
         "99999999TB",
-        "use auto, or a size of at least 1MB",
+        "use auto, or a size from 1MB to 1048576TB",
     ),
     ("chunk_rows", "0", "use auto, or a number of rows from 1 to"),
     (
