@@ -17,6 +17,13 @@ pub(crate) enum Input {
     Command(String),
 }
 
+impl Input {
+    /// Errors count lines from the statement's first one.
+    fn of_statement(text: &str) -> Self {
+        Self::Statement(text.trim_start().to_string())
+    }
+}
+
 /// A text as its statements and commands. Each is returned as soon as its last line was read.
 pub(crate) struct Statements<R> {
     lines: R,
@@ -44,12 +51,12 @@ impl<R: BufRead> Statements<R> {
     pub(crate) fn next(&mut self, dialect: &dyn Dialect) -> io::Result<Option<Input>> {
         loop {
             if let Some(statement) = self.complete.pop_front() {
-                return Ok(Some(Input::Statement(statement)));
+                return Ok(Some(Input::of_statement(&statement)));
             }
             let mut line = String::new();
             if self.lines.read_line(&mut line)? == 0 {
                 let last = std::mem::take(&mut self.begun);
-                return Ok((!last.is_empty()).then_some(Input::Statement(last)));
+                return Ok((!last.is_empty()).then(|| Input::of_statement(&last)));
             }
             // The line that names the shell of a script.
             if std::mem::take(&mut self.is_first_line) && line.starts_with("#!") {
@@ -112,7 +119,7 @@ mod tests {
         let mut found = vec![];
         while let Some(next) = statements.next(&GenericDialect).unwrap() {
             found.push(match next {
-                Input::Statement(sql) => sql.trim().to_string(),
+                Input::Statement(sql) => sql.trim_end().to_string(),
                 Input::Command(line) => line,
             });
         }

@@ -134,7 +134,7 @@ struct Asking {
 
 impl PartialEq for Asking {
     fn eq(&self, other: &Self) -> bool {
-        self.filter == other.filter
+        self.filter.eq(&other.filter)
     }
 }
 

@@ -79,6 +79,9 @@ impl CliSessionContext for Watched {
             let empty = LogicalPlanBuilder::empty(false).build()?;
             return Ok(DataFrame::new(self.context.state(), empty));
         }
+        if self.running.is_none() && self.progress.is_hidden() {
+            return self.context.execute_logical_plan(plan).await;
+        }
         // It runs the query of CREATE TABLE … AS immediately.
         if matches!(plan, LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(_))) {
             let state = self.watching(self.context.state(), false);

@@ -87,7 +87,7 @@ impl PartnersFunction {
         if sum.is_ok_and(|sum| comparison_coercion(common, &sum).is_some()) {
             return Ok(());
         }
-        let given = shown(value);
+        let given = Self::shown(value);
         Err(self.error(match common {
             DataType::Timestamp(..) => {
                 format!(
@@ -109,7 +109,7 @@ impl PartnersFunction {
             Ok(ScalarValue::Int64(Some(by))) if by >= 0 && value.data_type().is_integer() => Ok(by),
             _ => Err(self.error(format!(
                 "a distance of integers is a whole number from 0 on, not {}",
-                shown(value)
+                Self::shown(value)
             ))),
         }
     }
@@ -138,11 +138,11 @@ impl PartnersFunction {
         };
         Ok(abs(as_number(right) - as_number(left)))
     }
-}
 
-/// A value as people write it: an interval by its units, a large float by its exponent.
-pub(super) fn shown(value: &ScalarValue) -> String {
-    let array = value.to_array().ok();
-    let text = array.and_then(|array| array_value_to_string(&array, 0).ok());
-    text.unwrap_or_else(|| value.to_string())
+    /// A value as people write it: an interval by its units, a large float by its exponent.
+    pub(super) fn shown(value: &ScalarValue) -> String {
+        let array = value.to_array().ok();
+        let text = array.and_then(|array| array_value_to_string(&array, 0).ok());
+        text.unwrap_or_else(|| value.to_string())
+    }
 }

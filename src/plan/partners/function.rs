@@ -16,7 +16,6 @@ use datafusion::logical_expr::{
 };
 
 use crate::plan::cache::state_of::state_of;
-use crate::plan::partners::distances::shown;
 use crate::plan::partners::intervals::{Ends, NearestIntervals};
 use crate::plan::partners::numbered::{FirstPartners, columns_of};
 use crate::plan::query_text::query_plan;
@@ -79,7 +78,7 @@ impl PartnersFunction {
             Some(Expr::Literal(value, _)) if value.is_null() => Ok(None),
             Some(Expr::Literal(value, _)) => match value.try_as_str() {
                 Some(Some(text)) => Ok(Some(text.to_string())),
-                _ => Err(self.error(format!("{name} is a string, not {}", shown(value)))),
+                _ => Err(self.error(format!("{name} is a string, not {}", Self::shown(value)))),
             },
             Some(other) => Err(self.error(format!("{name} is a constant string, not {other}"))),
         }
@@ -124,7 +123,7 @@ impl PartnersFunction {
                 _ => Err(self.error(format!(
                     "k is a whole number from 1 to {}, not {}",
                     u32::MAX,
-                    shown(value)
+                    Self::shown(value)
                 ))),
             },
             Some(other) => Err(self.error(format!("k is a constant number, not {other}"))),

@@ -15,7 +15,6 @@ use datafusion::logical_expr::{
 
 use crate::functions::set_function::{element_type, set_call};
 use crate::ir::set_predicate::SetValue;
-use crate::plan::partners::distances::shown;
 use crate::plan::partners::function::{PartnersFunction, output};
 use crate::plan::partners::numbered::FirstPartners;
 
@@ -145,11 +144,11 @@ impl PartnersFunction {
             }
             (SetValue::Overlap, _) => Err(self.error(format!(
                 "at_least is a number of common elements from 1 on, not {}",
-                shown(least)
+                Self::shown(least)
             ))),
             (SetValue::Degree(_), _) => Err(self.error(format!(
                 "at_least is a similarity above 0, and 1 at most, not {}",
-                shown(least)
+                Self::shown(least)
             ))),
         }
     }
