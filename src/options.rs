@@ -63,6 +63,14 @@ macro_rules! options {
                 }
             }
 
+            fn reset(&mut self, key: &str) -> Result<()> {
+                match current_name(key) {
+                    $(stringify!($name) => self.$name = $default,)*
+                    _ => return unknown(key),
+                }
+                Ok(())
+            }
+
             fn visit<V: Visit>(&self, v: &mut V, _: &str, _: &'static str) {
                 $(v.some(stringify!($name), &self.$name, concat!($($doc),*).trim());)*
             }
@@ -85,7 +93,7 @@ options! {
     cache / with_cache: CacheSize = CacheSize::Auto,
     /// Columns of tables that stay in host memory, in the form in which the device stores them, where it has no room. off: none; auto: as many as fit a quarter of the machine's memory, none on the CPU backend or where DataFusion's memory pool is bounded; a size such as 32GB: at most as many, reserved in the memory pool, of a bounded one a quarter at most.
     host_cache / with_host_cache: CacheSize = CacheSize::Auto,
-    /// Most rows of a chunk; auto: as many as fit the device's memory.
+    /// Most rows of a chunk; auto: as many as fit the device's memory. Small values are for tests: the time of a join grows with the product of its sides' chunks.
     chunk_rows / with_chunk_rows: ChunkRows = ChunkRows::AUTO,
     /// Algorithm of theta joins. auto: chosen by the condition; range: a range of one sorted column; dominance: a range of one sorted column, and tests of the other comparisons by zone maps, or, where intervals overlap, two range joins; tiles: all pairs are tested.
     theta_strategy / with_theta_strategy: ThetaStrategy = ThetaStrategy::AUTO,
@@ -101,10 +109,10 @@ options! {
     broadcast_rows / with_broadcast_rows: BroadcastRows = BroadcastRows::DEFAULT,
 }
 
-/// Names that options had before, which `SET` still takes, and those of today.
+/// Names that options had before, which `SET` and `RESET` still take, and those of today.
 const FORMER_NAMES: [(&str, &str); 1] = [("join_strategy", "equi_join_strategy")];
 
-/// The name of today of the option that `SET` calls `key`.
+/// The name of today of the option that a statement calls `key`.
 fn current_name(key: &str) -> &str {
     let former = FORMER_NAMES.iter().find(|(name, _)| *name == key);
     former.map_or(key, |(_, name)| name)
@@ -251,7 +259,6 @@ option_values!(
     DeviceChoice,
     MinSpeedup,
     Bytes,
-    CacheSize,
     ChunkRows,
     BroadcastRows,
     ThetaStrategy,
@@ -260,6 +267,14 @@ option_values!(
     SetStrategy,
     GroupStrategy
 );
+
+/// Of two options.
+impl OptionValue for CacheSize {
+    fn take(&mut self, name: &str, value: &str) -> Result<()> {
+        *self = Self::of_option(name, value)?;
+        Ok(())
+    }
+}
 
 impl OptionValue for bool {
     fn take(&mut self, name: &str, value: &str) -> Result<()> {

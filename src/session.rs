@@ -6,6 +6,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::catalog::{TableFunction, TableFunctionImpl};
+use datafusion::common::config::ConfigField;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::QueryPlanner;
@@ -58,9 +59,37 @@ pub trait BowtieContextExt: Sized {
     /// # Errors
     /// As `with_bowtie`.
     fn enable_bowtie_runtime(self, runtime: Arc<BowtieRuntime>) -> Result<Self>;
+
+    /// Sets an option, by its name without `bowtie.`, back to its default. `RESET` of DataFusion 55 does not reach options of extensions.
+    ///
+    /// ```
+    /// use datafusion::prelude::*;
+    /// use datafusion_bowtie::BowtieContextExt;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> datafusion::error::Result<()> {
+    /// let ctx = SessionContext::new().enable_bowtie()?;
+    /// ctx.sql("SET bowtie.offload = 'force'").await?;
+    /// ctx.reset_bowtie_option("offload")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no such option.
+    fn reset_bowtie_option(&self, name: &str) -> Result<()>;
 }
 
 impl BowtieContextExt for SessionContext {
+    fn reset_bowtie_option(&self, name: &str) -> Result<()> {
+        let state = self.state_ref();
+        let mut state = state.write();
+        let extensions = &mut state.config_mut().options_mut().extensions;
+        match extensions.get_mut::<BowtieOptions>() {
+            Some(options) => ConfigField::reset(options, name),
+            None => ConfigField::reset(&mut BowtieOptions::default(), name),
+        }
+    }
+
     fn enable_bowtie_runtime(self, runtime: Arc<BowtieRuntime>) -> Result<Self> {
         let state = self.state_ref();
         // Held, so that nothing that others register meanwhile is lost.

@@ -12,12 +12,14 @@ use crate::size::parse_size;
 
 /// SQL on files, with fast range, interval and set joins on CPUs and NVIDIA GPUs.
 ///
-/// Without a command and without -c or -f it reads statements from the terminal, or from standard input.
+/// Without a command and without -c or -f it reads statements from the terminal, or from standard input. Before explain and profile, -r, -f and
+/// -c run statements that come first.
 /// Files can be named in FROM: SELECT count(*) FROM 'events.parquet'.
 #[derive(Debug, Parser)]
 #[command(
     name = "bowtie-sql",
     version,
+    subcommand_precedence_over_arg = true,
     after_help = "Every option of bowtie can also be set by an environment variable, such as BOWTIE_OFFLOAD=force, and in SQL: \
                   SET bowtie.offload = 'force'. DATAFUSION_… variables set DataFusion's options."
 )]

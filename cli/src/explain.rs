@@ -7,6 +7,7 @@ use std::sync::Arc;
 use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::LogicalPlan;
+use datafusion_cli::exec::exec_from_commands;
 use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::{MaxRows, PrintOptions};
 
@@ -41,7 +42,7 @@ pub(crate) async fn prepared(arguments: &Arguments, of: &Explain) -> Result<Quer
     };
     let sql = sql.trim().trim_end_matches(';').to_string();
     let session = session::open(&arguments.session, of.query == "-").await?;
-    let quiet = PrintOptions {
+    let mut quiet = PrintOptions {
         format: PrintFormat::Automatic,
         quiet: true,
         maxrows: MaxRows::Limited(40),
@@ -51,8 +52,13 @@ pub(crate) async fn prepared(arguments: &Arguments, of: &Explain) -> Result<Quer
     let context = Watched {
         context: session.context,
         progress: Progress::hidden(),
+        running: None,
     };
-    run_files(&context, &of.init, &quiet).await?;
+    let files = arguments.rc.iter().flatten();
+    let files = files.chain(&arguments.file).cloned().collect::<Vec<_>>();
+    run_files(&context, &files, &mut quiet).await?;
+    exec_from_commands(&context, arguments.statements.clone(), &quiet).await?;
+    run_files(&context, &of.init, &mut quiet).await?;
     if sql.is_empty() {
         return Err(DataFusionError::Plan(
             "there is no query: give it as an argument, or - to read it".into(),

@@ -3,6 +3,7 @@
 //! ```text
 //! main ─► arguments   what was asked for
 //!      ─► shell       statements of -c, -f, or typed        ─► watch   the progress line of a long query
+//!         statements  those of a text                       ─► stop    Ctrl-C
 //!      ─► doctor, explain, profile, bench                   one command each
 //!         session     the SessionContext of all of them
 //! ```
@@ -18,38 +19,53 @@ mod progress;
 mod session;
 mod shell;
 mod size;
+mod statements;
+mod stop;
 mod watch;
 mod watched_exec;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser as _;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 
 use crate::arguments::{Arguments, Command};
 
 #[global_allocator]
 static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+/// How long the end waits for threads that a query which was stopped still keeps.
+const AT_EXIT: Duration = Duration::from_secs(1);
+
+fn main() -> ExitCode {
     env_logger::init();
     #[cfg(feature = "nvtx")]
     nvtx::start();
-    match run(Arguments::parse()).await {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("Error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    let arguments = Arguments::parse();
+    let threads = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let outcome = threads.map_err(DataFusionError::from).and_then(|threads| {
+        let outcome = threads.block_on(run(arguments));
+        threads.shutdown_timeout(AT_EXIT);
+        outcome
+    });
+    outcome.unwrap_or_else(|error| {
+        eprintln!("Error: {error}");
+        ExitCode::FAILURE
+    })
 }
 
 async fn run(arguments: Arguments) -> Result<ExitCode> {
     if let Some(folder) = &arguments.data_path {
         std::env::set_current_dir(folder)?;
     }
+    let has_statements = !(arguments.statements.is_empty() && arguments.file.is_empty());
     match &arguments.command {
+        Some(Command::Doctor | Command::Bench(_)) if has_statements => Err(DataFusionError::Plan(
+            "doctor and bench run no statements: leave -c and -f out".into(),
+        )),
         None => shell::run(&arguments).await,
         Some(Command::Doctor) => doctor::run(&arguments),
         Some(Command::Explain(of)) => explain::run(&arguments, of).await,

@@ -1,4 +1,4 @@
-//! [`Watched`]: a session whose queries show their progress.
+//! [`Watched`]: a session whose queries show their progress, and end at Ctrl-C.
 
 use std::sync::Arc;
 
@@ -8,27 +8,43 @@ use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
 use datafusion::execution::{SessionStateBuilder, TaskContext};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{DdlStatement, LogicalPlan, LogicalPlanBuilder, Statement};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
+use datafusion_bowtie::BowtieContextExt as _;
 use datafusion_cli::cli_context::CliSessionContext;
 use object_store::ObjectStore;
 use url::Url;
 
 use crate::progress::Progress;
+use crate::stop::{Running, Stop, stoppable};
 use crate::watched_exec::WatchedExec;
 
-/// A session whose queries show their progress.
+/// A session whose queries show their progress, and end at Ctrl-C.
 pub(crate) struct Watched {
     pub(crate) context: SessionContext,
     pub(crate) progress: Progress,
+    /// The statement that Ctrl-C ends; `None` where it ends the process.
+    pub(crate) running: Option<Running>,
 }
 
 impl Watched {
     /// The SQL dialect of the session.
     pub(crate) fn dialect(&self) -> Dialect {
         self.context.state().config_options().sql_parser.dialect
+    }
+
+    /// A state whose plans are watched. `is_shown`: the plan is shown after its run, without the nodes that watch.
+    fn watching(&self, state: SessionState, is_shown: bool) -> SessionState {
+        let rule = Watch {
+            progress: (!is_shown && !self.progress.is_hidden()).then(|| self.progress.clone()),
+            stop: self.running.as_ref().map(Running::stop),
+            is_shown,
+        };
+        SessionStateBuilder::new_from_existing(state)
+            .with_physical_optimizer_rule(Arc::new(rule))
+            .build()
     }
 }
 
@@ -55,27 +71,41 @@ impl CliSessionContext for Watched {
     }
 
     async fn execute_logical_plan(&self, plan: LogicalPlan) -> Result<DataFrame, DataFusionError> {
-        let query = self.context.execute_logical_plan(plan).await?;
-        // What shows a plan shows it without the node that watches.
-        let shows = matches!(
-            query.logical_plan(),
-            LogicalPlan::Explain(_) | LogicalPlan::Analyze(_)
-        );
-        if self.progress.is_hidden() || shows {
-            return Ok(query);
+        // DataFusion's own RESET does not reach options of extensions.
+        if let LogicalPlan::Statement(Statement::ResetVariable(reset)) = &plan
+            && let Some(name) = reset.variable.strip_prefix("bowtie.")
+        {
+            self.context.reset_bowtie_option(name)?;
+            let empty = LogicalPlanBuilder::empty(false).build()?;
+            return Ok(DataFrame::new(self.context.state(), empty));
         }
+        if self.running.is_none() && self.progress.is_hidden() {
+            return self.context.execute_logical_plan(plan).await;
+        }
+        // It runs the query of CREATE TABLE … AS immediately.
+        if matches!(plan, LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(_))) {
+            let state = self.watching(self.context.state(), false);
+            let watching = SessionContext::new_with_state(state);
+            return watching.execute_logical_plan(plan).await;
+        }
+        let query = self.context.execute_logical_plan(plan).await?;
+        let is_shown = match query.logical_plan() {
+            LogicalPlan::Explain(_) => return Ok(query),
+            LogicalPlan::Analyze(_) => true,
+            _ => false,
+        };
         let (state, plan) = query.into_parts();
-        let rule = Watch(self.progress.clone());
-        let state = SessionStateBuilder::new_from_existing(state)
-            .with_physical_optimizer_rule(Arc::new(rule))
-            .build();
-        Ok(DataFrame::new(state, plan))
+        Ok(DataFrame::new(self.watching(state, is_shown), plan))
     }
 }
 
-/// Puts the node that watches above a plan.
+/// Puts the node that watches above a plan, and lets its joins end at Ctrl-C.
 #[derive(Debug)]
-struct Watch(Progress);
+struct Watch {
+    progress: Option<Progress>,
+    stop: Option<Arc<Stop>>,
+    is_shown: bool,
+}
 
 impl PhysicalOptimizerRule for Watch {
     fn optimize(
@@ -83,7 +113,14 @@ impl PhysicalOptimizerRule for Watch {
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(WatchedExec::new(plan, self.0.clone())))
+        let plan = match &self.stop {
+            Some(stop) => stoppable(plan, stop, !self.is_shown)?,
+            None => plan,
+        };
+        Ok(match &self.progress {
+            Some(progress) => Arc::new(WatchedExec::new(plan, progress.clone())),
+            None => plan,
+        })
     }
 
     fn name(&self) -> &str {

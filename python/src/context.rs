@@ -8,9 +8,9 @@ use datafusion::common::{ParamValues, config_datafusion_err, plan_err};
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, Statement};
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
-use datafusion_bowtie::BowtieSessionExt;
+use datafusion_bowtie::{BowtieContextExt, BowtieSessionExt};
 use datafusion_bowtie_distributed::stores::LazyStores;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -292,6 +292,14 @@ async fn plan(
     let mut plan = context.state().create_logical_plan(query).await?;
     if let Some(parameters) = parameters {
         plan = plan.with_param_values(parameters)?;
+    }
+    // DataFusion's own RESET does not reach options of extensions.
+    if let LogicalPlan::Statement(Statement::ResetVariable(reset)) = &plan
+        && let Some(name) = reset.variable.strip_prefix("bowtie.")
+    {
+        context.reset_bowtie_option(name)?;
+        let empty = LogicalPlanBuilder::empty(false).build()?;
+        return Ok(DataFrame::new(context.state(), empty));
     }
     let writes = matches!(plan, LogicalPlan::Dml(_) | LogicalPlan::Copy(_));
     let frame = context.execute_logical_plan(plan).await?;

@@ -43,6 +43,14 @@ def test_names_with_a_prefix_or_without(con: bt.Connection) -> None:
     assert con.get("datafusion.execution.time_zone") == "it's"
 
 
+def test_options_are_reset(con: bt.Connection) -> None:
+    con.set("offload", "off")
+    assert con.sql("RESET bowtie.offload").fetchall() == []
+    assert con.get("offload") == "auto"
+    with pytest.raises(bt.ConfigurationError, match="there is no option bowtie.ofload"):
+        con.sql("RESET bowtie.ofload")
+
+
 def test_connections_have_options_and_tables_of_their_own(con: bt.Connection) -> None:
     other = bt.connect(device="host", offload="off")
     con.sql("CREATE TABLE t AS SELECT 1 AS a")

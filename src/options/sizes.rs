@@ -24,6 +24,9 @@ impl Bytes {
 
     /// With less memory no chunk of a useful size fits.
     const LEAST: u64 = 1 << 20;
+
+    /// Sums of a few such sizes do not overflow.
+    const MOST: u64 = 1 << 60;
 }
 
 impl FromStr for Bytes {
@@ -36,13 +39,13 @@ impl FromStr for Bytes {
         match size(value) {
             Some(bytes) => Ok(Self(Some(bytes))),
             None => config_err!(
-                "bowtie.device_memory cannot be '{value}': use auto, or a size of at least 1MB such as 512MB, 8GB or 1.5GiB"
+                "bowtie.device_memory cannot be '{value}': use auto, or a size from 1MB to 1048576TB such as 512MB, 8GB or 1.5GiB"
             ),
         }
     }
 }
 
-/// The bytes of a size of at least [`Bytes::LEAST`] with a unit, which is a power of 1024, as in DataFusion's own memory limits.
+/// The bytes of a size from [`Bytes::LEAST`] to [`Bytes::MOST`] with a unit, which is a power of 1024, as in DataFusion's own memory limits.
 fn size(value: &str) -> Option<u64> {
     let text = value.trim().to_ascii_uppercase();
     let digits = text
@@ -58,7 +61,7 @@ fn size(value: &str) -> Option<u64> {
         _ => return None,
     };
     let bytes = number.parse::<f64>().ok()? * factor as f64;
-    let is_size = bytes.is_finite() && (Bytes::LEAST as f64..=(1u64 << 60) as f64).contains(&bytes);
+    let is_size = bytes.is_finite() && (Bytes::LEAST as f64..=Bytes::MOST as f64).contains(&bytes);
     is_size.then_some(bytes as u64)
 }
 
@@ -98,10 +101,12 @@ impl CacheSize {
     }
 }
 
-impl FromStr for CacheSize {
-    type Err = DataFusionError;
-
-    fn from_str(value: &str) -> Result<Self> {
+impl CacheSize {
+    /// The value of the option `bowtie.{name}`.
+    ///
+    /// # Errors
+    /// If it cannot have the value.
+    pub(super) fn of_option(name: &str, value: &str) -> Result<Self> {
         match value.trim().to_ascii_lowercase().as_str() {
             "off" => return Ok(Self::Off),
             "auto" => return Ok(Self::Auto),
@@ -110,9 +115,17 @@ impl FromStr for CacheSize {
         match size(value) {
             Some(bytes) => Ok(Self::Bytes(bytes)),
             None => config_err!(
-                "bowtie.cache or bowtie.host_cache cannot be '{value}': use off, auto, or a size of at least 1MB such as 512MB, 8GB or 1.5GiB"
+                "bowtie.{name} cannot be '{value}': use off, auto, or a size from 1MB to 1048576TB such as 512MB, 8GB or 1.5GiB"
             ),
         }
+    }
+}
+
+impl FromStr for CacheSize {
+    type Err = DataFusionError;
+
+    fn from_str(value: &str) -> Result<Self> {
+        Self::of_option("cache", value)
     }
 }
 

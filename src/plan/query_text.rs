@@ -27,14 +27,20 @@ pub(crate) fn query_plan(function: &str, state: &SessionState, text: &str) -> Re
         false => text.to_string(),
     };
     let dialect = state.config_options().sql_parser.dialect;
-    let statement = state
-        .sql_to_statement(&query, &dialect)
-        .map_err(|error| unplanned(function, error))?;
+    let refused = |error: DataFusionError| {
+        let error = unplanned(function, error);
+        match may_need_quotes(text) {
+            true => error.context(format!(
+                "if this names a table, {function} needs it in double quotes: '\"{text}\"'"
+            )),
+            false => error,
+        }
+    };
+    let statement = state.sql_to_statement(&query, &dialect).map_err(refused)?;
     if !is_query(&statement) {
         return Err(no_query(function));
     }
-    let plan = at_once(|| state.statement_to_plan(statement.clone()))
-        .map_err(|error| unplanned(function, error))?;
+    let plan = at_once(|| state.statement_to_plan(statement.clone())).map_err(refused)?;
     // Queries may have other statements in them, such as SELECT … INTO.
     let reads = SQLOptions::new()
         .with_allow_ddl(false)
@@ -46,7 +52,25 @@ pub(crate) fn query_plan(function: &str, state: &SessionState, text: &str) -> Re
 
 /// The error of a query that cannot be planned.
 pub(crate) fn unplanned(function: &str, error: DataFusionError) -> DataFusionError {
-    error.context(format!("{function} cannot plan its query"))
+    let is_twice = error.to_string().contains("require unique");
+    let error = error.context(format!("{function} cannot plan its query"));
+    match is_twice {
+        true => {
+            error.context("two columns of a query need two names, such as SELECT id, id AS other")
+        }
+        false => error,
+    }
+}
+
+/// Whether a text that is no query may be the name of a table that is not one plain word in lower case.
+fn may_need_quotes(text: &str) -> bool {
+    let of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | ' ' | '.');
+    let first = text.split_whitespace().next().unwrap_or_default();
+    let begins_query = ["select", "with", "values", "from", "table"]
+        .iter()
+        .any(|word| first.eq_ignore_ascii_case(word));
+    let is_plain = |c: char| c.is_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.');
+    !begins_query && text.chars().all(of_name) && !text.chars().all(is_plain)
 }
 
 fn no_query(function: &str) -> DataFusionError {

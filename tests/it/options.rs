@@ -3,9 +3,9 @@
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::*;
 use datafusion_bowtie::{
-    BowtieConfigExt, BowtieOptions, BowtieSessionExt, BroadcastRows, Bytes, ChunkRows,
-    DeviceChoice, EquiJoinStrategy, GroupStrategy, MaterializationChoice, MinSpeedup, Offload,
-    ThetaStrategy,
+    BowtieConfigExt, BowtieContextExt, BowtieOptions, BowtieSessionExt, BroadcastRows, Bytes,
+    ChunkRows, DeviceChoice, EquiJoinStrategy, GroupStrategy, MaterializationChoice, MinSpeedup,
+    Offload, ThetaStrategy,
 };
 
 use crate::support::snapshot::{answer, empty_session, nodes, refusal, run, session};
@@ -106,6 +106,25 @@ const GOOD: [(&str, &str, &str); 49] = [
 ];
 
 #[tokio::test]
+async fn options_are_reset_to_their_defaults() {
+    let default = empty_session();
+    for (option, value, expected) in GOOD {
+        let context = empty_session();
+        let set = format!("SET bowtie.{option} = '{value}'");
+        context.sql(&set).await.unwrap();
+        assert_eq!(shown(&context, option), expected);
+        context.reset_bowtie_option(option).unwrap();
+        assert_eq!(shown(&context, option), shown(&default, option), "{set}");
+    }
+    let error = default.reset_bowtie_option("ofload").unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("there is no option bowtie.ofload"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
 async fn good_values_are_accepted() {
     for (option, value, expected) in GOOD {
         let context = empty_session();
@@ -135,38 +154,42 @@ const BAD: [(&str, &str, &str); 32] = [
     (
         "device_memory",
         "",
-        "use auto, or a size of at least 1MB such as 512MB, 8GB or 1.5GiB",
+        "use auto, or a size from 1MB to 1048576TB such as 512MB, 8GB or 1.5GiB",
     ),
     (
         "device_memory",
         "all",
-        "use auto, or a size of at least 1MB",
+        "use auto, or a size from 1MB to 1048576TB",
     ),
-    ("device_memory", "0", "use auto, or a size of at least 1MB"),
+    (
+        "device_memory",
+        "0",
+        "use auto, or a size from 1MB to 1048576TB",
+    ),
     (
         "device_memory",
         "1023KB",
-        "use auto, or a size of at least 1MB",
+        "use auto, or a size from 1MB to 1048576TB",
     ),
     (
         "device_memory",
         "-8GB",
-        "use auto, or a size of at least 1MB",
+        "use auto, or a size from 1MB to 1048576TB",
     ),
     (
         "device_memory",
         "8PB",
-        "use auto, or a size of at least 1MB",
+        "use auto, or a size from 1MB to 1048576TB",
     ),
     (
         "device_memory",
         "1.2.3GB",
-        "use auto, or a size of at least 1MB",
+        "use auto, or a size from 1MB to 1048576TB",
     ),
     (
         "device_memory",
         "99999999TB",
-        "use auto, or a size of at least 1MB",
+        "use auto, or a size from 1MB to 1048576TB",
     ),
     ("chunk_rows", "0", "use auto, or a number of rows from 1 to"),
     (

@@ -41,16 +41,11 @@ fn statements_come_from_files_and_from_standard_input() {
     let script = home.file("q.sql", &format!("SELECT 1 AS one;\n{PRICED};\n"));
     let rows = home.printed(&["-q", "--format", "csv", "-f", &script]);
     assert_eq!(rows, "one\n1\nsku,ts,price\na,5,1\na,15,2\nb,7,3\n");
-    let piped = home
-        .command(&["-q", "--format", "csv"])
-        .stdin(std::fs::File::open(home.path().join("q.sql")).unwrap())
-        .output()
-        .unwrap();
-    let piped = String::from_utf8(piped.stdout).unwrap();
-    assert!(
-        piped.contains("sku,ts,price\na,5,1\na,15,2\nb,7,3\n"),
-        "{piped}"
+    let piped = home.piped(
+        &["-q", "--format", "csv"],
+        &format!("SELECT 1 AS one;\n{PRICED};\n"),
     );
+    assert_eq!(piped, (Some(0), rows, String::new()));
     // The first statement that fails ends it.
     let failing = home.file(
         "failing.sql",
@@ -61,6 +56,82 @@ fn statements_come_from_files_and_from_standard_input() {
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "one\n1\n");
     let missing = home.refused(&["-f", "none.sql"]);
     assert!(missing.contains("cannot read none.sql"), "{missing}");
+}
+
+#[test]
+fn standard_input_runs_statement_by_statement() {
+    let home = Home::new();
+    let csv = |text: &str| home.piped(&["-q", "--format", "csv"], text);
+    // Several in a line, a `;` in quotes, and one at the end without a `;`.
+    let (code, rows, error) = csv("select 1 as one; select ';' as two;\nselect 3 as three\n");
+    assert_eq!(rows, "one\n1\ntwo\n;\nthree\n3\n");
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    // The first one that fails ends it, whether it cannot be read or cannot run.
+    for (wrong, because) in [
+        ("selekt", "selekt"),
+        ("select 1/0", "Divide by zero"),
+        ("\\nonsense", "\\nonsense is no command"),
+    ] {
+        let text = format!("select 1 as one;\n{wrong};\nselect 2 as two;\n");
+        let (code, rows, error) = csv(&text.replace("nonsense;", "nonsense"));
+        assert_eq!((code, rows.as_str()), (Some(1), "one\n1\n"), "{error}");
+        assert!(error.contains(because), "{error}");
+    }
+    // Commands stand on lines of their own.
+    home.file("two.sql", "select 2 as two;\n\\q\nselect 4 as four;\n");
+    let text = "\\pset format csv\n\\i two.sql\nselect 3 as three;\n\\q\nselect 5 as five;\n";
+    let (code, rows, error) = home.piped(&["-q"], text);
+    assert_eq!(
+        (code, rows.as_str()),
+        (Some(0), "Output format is Csv.\ntwo\n2\nthree\n3\n"),
+        "{error}"
+    );
+    // No line of the shell's own is among the rows.
+    let (code, rows, _) = home.piped(&["--format", "csv"], "");
+    assert_eq!((code, rows.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn commands_stand_behind_files_and_statements() {
+    let home = Home::new();
+    let table = home.file("t.sql", "create table t as select 7 as seven;\n");
+    for first in [
+        ["-r", &table],
+        ["-f", &table],
+        ["-c", "create table t as select 7 as seven"],
+    ] {
+        let explain = [&first[..], &["explain", "select seven from t"]].concat();
+        let text = home.printed(&explain);
+        assert!(text.contains("DataSourceExec"), "{first:?}: {text}");
+    }
+    let rows = home.printed(&["-q", "--format", "csv", "-c", "select 1", "select 2"]);
+    assert_eq!(rows, "Int64(1)\n1\nInt64(2)\n2\n");
+    let error = home.refused(&["-c", "select 1", "doctor"]);
+    assert!(
+        error.contains("doctor and bench run no statements"),
+        "{error}"
+    );
+}
+
+#[test]
+fn options_are_reset() {
+    let home = Home::new();
+    let statements = "set bowtie.offload = 'force'; reset bowtie.offload; show bowtie.offload;";
+    let rows = home.printed(&[
+        "-q",
+        "--format",
+        "csv",
+        "--offload",
+        "off",
+        "-c",
+        statements,
+    ]);
+    assert_eq!(rows, "name,value\nbowtie.offload,auto\n");
+    let error = home.refused(&["-c", "reset bowtie.ofload"]);
+    assert!(
+        error.contains("there is no option bowtie.ofload"),
+        "{error}"
+    );
 }
 
 #[test]

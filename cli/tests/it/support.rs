@@ -1,6 +1,7 @@
 //! Runs the binary without what the machine's user has set.
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -53,6 +54,26 @@ impl Home {
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
+    }
+
+    /// Its exit code, what it prints and what it complains about, with a text from a pipe.
+    pub(crate) fn piped(&self, arguments: &[&str], text: &str) -> (Option<i32>, String, String) {
+        let mut command = self.command(arguments);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        // It may have ended before all is read.
+        input.write_all(text.as_bytes()).ok();
+        drop(input);
+        let output = child.wait_with_output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
     }
 
     /// What it prints; it must succeed.

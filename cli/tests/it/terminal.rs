@@ -204,6 +204,41 @@ fn a_long_query_shows_its_progress_and_stops_at_ctrl_c() {
     terminal.wait_for("memory", |text| text.contains("| host   | 0 "));
 }
 
+/// DataFusion's join, whose threads test a filter for minutes without a row.
+const SLOW_FILTER: &str = "SELECT count(*) FROM generate_series(1, 200000) a(x) JOIN generate_series(1, 200000) b(y) ON concat(CAST(x AS VARCHAR), CAST(y AS VARCHAR)) LIKE '%123%9%x'";
+
+/// Types a statement that takes minutes, and Ctrl-C. The next one has its answer, and the shell ends at the end of the input.
+fn stops_at_ctrl_c(statement: &str) {
+    let home = Home::new();
+    let mut terminal = Terminal::open(&home, &["--offload", "off"]);
+    terminal.wait_for_prompt(1);
+    terminal.press(&format!("{statement};\r"));
+    std::thread::sleep(Duration::from_secs(2));
+    terminal.press("\u{3}");
+    let begun = Instant::now();
+    terminal.wait_for_prompt(2);
+    terminal.press("SELECT count(*) AS n FROM generate_series(1, 1000);\r");
+    terminal.wait_for("answer", |text| text.contains("| 1000"));
+    terminal.wait_for_prompt(3);
+    terminal.press("\u{4}");
+    assert!(terminal.child.wait().unwrap().success());
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(10), "{statement}: {took:?}");
+}
+
+#[test]
+fn joins_of_datafusion_stop_at_ctrl_c() {
+    stops_at_ctrl_c(SLOW_FILTER);
+    // In one thread, which waits for Ctrl-C, too.
+    stops_at_ctrl_c(&format!(
+        "SET datafusion.execution.target_partitions = 1; {SLOW_FILTER}"
+    ));
+    stops_at_ctrl_c(&format!("CREATE TABLE t AS {SLOW_FILTER}"));
+    stops_at_ctrl_c(
+        "SELECT count(a.x + b.y) FROM generate_series(1, 300000) a(x) CROSS JOIN generate_series(1, 300000) b(y)",
+    );
+}
+
 #[test]
 fn quiet_sessions_show_no_progress() {
     let home = Home::new();

@@ -1,11 +1,12 @@
 //! Distances of values, and the bounds that a greatest distance sets, as expressions.
 
 use arrow::datatypes::{DataType, TimeUnit};
+use arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::functions::expr_fn::abs;
-use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
-use datafusion::logical_expr::{Expr, cast, lit, when};
+use datafusion::logical_expr::type_coercion::binary::{BinaryTypeCoercer, comparison_coercion};
+use datafusion::logical_expr::{Expr, Operator, cast, lit, when};
 
 use crate::plan::partners::function::PartnersFunction;
 
@@ -69,9 +70,37 @@ impl PartnersFunction {
                     }
                 }
             }
-            _ if is_earlier => Ok(on() - tolerance.clone()),
-            _ => Ok(on() + tolerance.clone()),
+            _ => {
+                self.check_distance(value, common)?;
+                Ok(match is_earlier {
+                    true => on() - tolerance.clone(),
+                    false => on() + tolerance.clone(),
+                })
+            }
         }
+    }
+
+    /// Checks that a greatest distance can be added to values of a type.
+    fn check_distance(self, value: &ScalarValue, common: &DataType) -> Result<()> {
+        let of_value = value.data_type();
+        let sum = BinaryTypeCoercer::new(common, &Operator::Plus, &of_value).get_result_type();
+        if sum.is_ok_and(|sum| comparison_coercion(common, &sum).is_some()) {
+            return Ok(());
+        }
+        let given = Self::shown(value);
+        Err(self.error(match common {
+            DataType::Timestamp(..) => {
+                format!(
+                    "a distance of times is an INTERVAL, such as INTERVAL '10 seconds', not {given}"
+                )
+            }
+            t if t.is_floating() || t.is_decimal() => {
+                format!("a distance of numbers is a number, not {given}")
+            }
+            other => format!(
+                "values of type {other} have no distance: CAST them to numbers or timestamps"
+            ),
+        }))
     }
 
     /// A distance of integers.
@@ -79,7 +108,8 @@ impl PartnersFunction {
         match value.cast_to(&DataType::Int64) {
             Ok(ScalarValue::Int64(Some(by))) if by >= 0 && value.data_type().is_integer() => Ok(by),
             _ => Err(self.error(format!(
-                "a distance of integers is a whole number from 0 on, not {value}"
+                "a distance of integers is a whole number from 0 on, not {}",
+                Self::shown(value)
             ))),
         }
     }
@@ -93,7 +123,7 @@ impl PartnersFunction {
             DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 => DataType::Int64,
             _ => {
                 return Err(self.error(format!(
-                    "the nearest rows need numbers or times, not {common}: CAST them"
+                    "the nearest rows need integers up to BIGINT, floats, decimals, dates or timestamps, not {common}: CAST them"
                 )));
             }
         })
@@ -107,5 +137,12 @@ impl PartnersFunction {
             false => cast(side.clone(), number.clone()),
         };
         Ok(abs(as_number(right) - as_number(left)))
+    }
+
+    /// A value as people write it: an interval by its units, a large float by its exponent.
+    pub(super) fn shown(value: &ScalarValue) -> String {
+        let array = value.to_array().ok();
+        let text = array.and_then(|array| array_value_to_string(&array, 0).ok());
+        text.unwrap_or_else(|| value.to_string())
     }
 }

@@ -78,7 +78,7 @@ impl PartnersFunction {
             Some(Expr::Literal(value, _)) if value.is_null() => Ok(None),
             Some(Expr::Literal(value, _)) => match value.try_as_str() {
                 Some(Some(text)) => Ok(Some(text.to_string())),
-                _ => Err(self.error(format!("{name} is a string, not {value}"))),
+                _ => Err(self.error(format!("{name} is a string, not {}", Self::shown(value)))),
             },
             Some(other) => Err(self.error(format!("{name} is a constant string, not {other}"))),
         }
@@ -120,7 +120,11 @@ impl PartnersFunction {
                 Ok(ScalarValue::UInt32(Some(k))) if k > 0 && value.data_type().is_integer() => {
                     Ok(u64::from(k))
                 }
-                _ => Err(self.error(format!("k is a number from 1 on, not {value}"))),
+                _ => Err(self.error(format!(
+                    "k is a whole number from 1 to {}, not {}",
+                    u32::MAX,
+                    Self::shown(value)
+                ))),
             },
             Some(other) => Err(self.error(format!("k is a constant number, not {other}"))),
         }
@@ -234,10 +238,15 @@ impl TableFunctionImpl for PartnersFunction {
         let partner = || right_on.clone();
         let earliest = bound(true)?.map(|bound| partner().gt_eq(bound));
         let latest = bound(false)?.map(|bound| partner().lt_eq(bound));
-        let bounds = match direction {
-            Direction::Backward => [Some(partner().lt_eq(left_on.clone())), earliest],
-            Direction::Forward => [Some(partner().gt_eq(left_on.clone())), latest],
-            Direction::Nearest => [earliest, latest],
+        let bounds = match (direction, &distance, tolerance) {
+            (Direction::Backward, ..) => [Some(partner().lt_eq(left_on.clone())), earliest],
+            (Direction::Forward, ..) => [Some(partner().gt_eq(left_on.clone())), latest],
+            // Two NaN, or two infinities, are between bounds, and have no distance.
+            (Direction::Nearest, Some(distance), Some(most)) if common.is_floating() => {
+                let most = cast(most.clone(), DataType::Float64);
+                [Some(distance.clone().lt_eq(most)), None]
+            }
+            (Direction::Nearest, ..) => [earliest, latest],
         };
         let mut condition: Vec<Expr> = bounds.into_iter().flatten().collect();
         let keys = by
@@ -267,7 +276,7 @@ impl TableFunctionImpl for PartnersFunction {
             order,
             kind: JoinType::Left,
             skip: 0,
-            fetch: k,
+            last: lit(k),
         };
         let of_left = left.schema().as_ref().clone();
         let (plan, partners) = wanted.of(left, inside.build()?, names)?;

@@ -109,7 +109,7 @@ impl NearestIntervals<'_> {
                 ],
                 kind: JoinType::Inner,
                 skip: 0,
-                fetch: self.k,
+                last: lit(self.k),
             };
             wanted.of(distinct.clone(), right.clone(), names)
         };

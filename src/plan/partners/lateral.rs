@@ -9,13 +9,17 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
+use datafusion::common::alias::AliasGenerator;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, JoinType, ScalarValue};
 use datafusion::error::Result;
+use datafusion::functions::core::expr_fn::{greatest, least};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{
-    Expr, FetchType, Join, LogicalPlan, LogicalPlanBuilder, Projection, SkipType,
+    Expr, FetchType, Join, LogicalPlan, LogicalPlanBuilder, Projection, SkipType, SortExpr, cast,
+    lit,
 };
 use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
@@ -113,7 +117,10 @@ fn scalar_subqueries(
             match first_rows(&input, &subquery.subquery, JoinType::Left, config)? {
                 Some(mut first)
                     if first.columns.len() == 1
-                        && limit_of(&subquery.subquery)? == Some((0, 1)) =>
+                        && matches!(
+                            limit_of(&subquery.subquery)?,
+                            Some((0, Fetch::Rows(1)) | (_, Fetch::Rows(0)))
+                        ) =>
                 {
                     input = Arc::new(first.plan);
                     is_rewritten = true;
@@ -139,14 +146,56 @@ struct FirstRows {
     columns: Vec<Expr>,
 }
 
-/// Rows skipped and kept by a limit of constants; `None` if `plan` is something else.
-fn limit_of(plan: &LogicalPlan) -> Result<Option<(usize, usize)>> {
+/// How many rows a limit keeps.
+enum Fetch {
+    Rows(usize),
+    /// As many as a parameter of a prepared statement says, whose value is not there yet: a UInt64.
+    Parameter(Expr),
+}
+
+/// Rows skipped and kept by a limit of constants, or of a parameter; `None` if `plan` is something else.
+fn limit_of(plan: &LogicalPlan) -> Result<Option<(usize, Fetch)>> {
     let LogicalPlan::Limit(limit) = plan else {
         return Ok(None);
     };
-    Ok(match (limit.get_skip_type()?, limit.get_fetch_type()?) {
-        (SkipType::Literal(skip), FetchType::Literal(Some(fetch))) => Some((skip, fetch)),
+    let kept = match (limit.get_skip_type()?, limit.get_fetch_type()?) {
+        (SkipType::Literal(skip), FetchType::Literal(Some(fetch))) => {
+            Some((skip, Fetch::Rows(fetch)))
+        }
+        (SkipType::Literal(0), FetchType::UnsupportedExpr) => {
+            let fetch = limit.fetch.as_deref().filter(|fetch| is_parameter(fetch));
+            fetch.map(|fetch| {
+                // NULL is no limit. Of `least` it is left out, in which the parameter stands once: what stands twice is computed apart, and
+                // its value would not be known as a constant then.
+                let fetch = cast(fetch.clone(), DataType::UInt64);
+                (0, Fetch::Parameter(least(vec![fetch, lit(u64::MAX)])))
+            })
+        }
         _ => None,
+    };
+    Ok(kept)
+}
+
+fn is_parameter(expr: &Expr) -> bool {
+    match expr {
+        Expr::Placeholder(_) => true,
+        Expr::Cast(cast) => is_parameter(&cast.expr),
+        _ => false,
+    }
+}
+
+/// What a limit of no rows leaves: each row outside with NULLs, or no row of an inner join.
+fn no_rows(outside: &LogicalPlan, subquery: &LogicalPlan, kind: JoinType) -> Result<FirstRows> {
+    let outside = LogicalPlanBuilder::from(outside.clone());
+    let plan = match kind {
+        JoinType::Left => outside,
+        _ => outside.filter(lit(false))?,
+    };
+    let columns = subquery.schema().fields().iter();
+    let columns = columns.map(|field| ScalarValue::try_new_null(field.data_type()).map(lit));
+    Ok(FirstRows {
+        plan: plan.build()?,
+        columns: columns.collect::<Result<_>>()?,
     })
 }
 
@@ -160,8 +209,11 @@ fn first_rows(
     let (Some((skip, fetch)), LogicalPlan::Limit(limit)) = (limit_of(subquery)?, subquery) else {
         return Ok(None);
     };
+    if matches!(fetch, Fetch::Rows(0)) {
+        return no_rows(outside, subquery, kind).map(Some);
+    }
     // The one row of NULLs of a row outside without any is no row to skip.
-    if fetch == 0 || (skip > 0 && kind == JoinType::Left) {
+    if skip > 0 && kind == JoinType::Left {
         return Ok(None);
     }
     // Columns that only the order needs are projected away above it.
@@ -177,30 +229,50 @@ fn first_rows(
     if sort.fetch.is_some() || !is_correlated_by_filters(&sort.input)? {
         return Ok(None);
     }
+    let named = Named::of(&sort.input, config.alias_generator())?;
     let mut pull_up = PullUpCorrelatedExpr::new();
-    let inside = sort.input.as_ref().clone().rewrite(&mut pull_up).data()?;
+    let inside = named.plan.clone().rewrite(&mut pull_up).data()?;
     if !pull_up.can_pull_up || pull_up.pull_up_having_expr.is_some() {
         return Ok(None);
     }
-    let Some(condition) = conjunction(pull_up.join_filters) else {
+    let Some(mut condition) = conjunction(pull_up.join_filters) else {
         return Ok(None);
     };
+    let order = sort.expr.iter().map(|key| {
+        let expr = named.renamed(&key.expr)?;
+        Ok(SortExpr {
+            expr,
+            ..key.clone()
+        })
+    });
+    let order = order.collect::<Result<Vec<_>>>()?;
     let schema = Arc::clone(inside.schema());
     let of_outside = outside.schema();
-    let is_inside = |column: &Column| schema.has_column(column);
-    let of_one_side = |column: &&Column| is_inside(column) != of_outside.has_column(column);
-    let in_order = sort.expr.iter().flat_map(|key| key.expr.column_refs());
-    let mut columns = condition.column_refs().into_iter().chain(in_order);
-    if !columns.all(|column| of_one_side(&column)) {
+    let are_of_one_side = {
+        let of_one_side =
+            |column: &Column| schema.has_column(column) != of_outside.has_column(column);
+        let in_order = order.iter().flat_map(|key| key.expr.column_refs());
+        let mut columns = condition.column_refs().into_iter().chain(in_order);
+        columns.all(of_one_side)
+    };
+    if !are_of_one_side {
         return Ok(None);
     }
 
+    let last = match fetch {
+        Fetch::Rows(rows) => lit((skip as u64).saturating_add(rows as u64)),
+        Fetch::Parameter(rows) => {
+            // With 0 no row has a partner, and of a left join one row of NULLs.
+            condition = condition.and(rows.clone().gt(lit(0_u64)));
+            greatest(vec![rows, lit(1_u64)])
+        }
+    };
     let wanted = FirstPartners {
         condition,
-        order: sort.expr.clone(),
+        order,
         kind,
         skip: skip as u64,
-        fetch: fetch as u64,
+        last,
     };
     let outside = outside.as_ref().clone();
     let (plan, inside) = wanted.of(outside, inside, config.alias_generator())?;
@@ -208,7 +280,7 @@ fn first_rows(
     // What the projections make of the columns inside.
     let of_subquery = sort.input.schema().columns();
     let of_subquery = of_subquery.iter().map(|column| {
-        let at = schema.maybe_index_of_column(column)?;
+        let at = schema.maybe_index_of_column(named.name(column))?;
         inside.get(at).cloned()
     });
     let Some(mut columns) = of_subquery.collect::<Option<Vec<Expr>>>() else {
@@ -229,6 +301,61 @@ fn first_rows(
         }
     }
     Ok(Some(FirstRows { plan, columns }))
+}
+
+/// An ordered query, in which no computed column has the name of a column below it: those that its WHERE compares with columns outside are pulled up
+/// beside it, and one name would be that of both.
+struct Named {
+    plan: LogicalPlan,
+    /// Columns that have another name in `plan`.
+    names: Vec<(Column, Column)>,
+}
+
+impl Named {
+    fn of(plan: &LogicalPlan, aliases: &AliasGenerator) -> Result<Self> {
+        let mut names = vec![];
+        let LogicalPlan::Projection(projection) = plan else {
+            let plan = plan.clone();
+            return Ok(Self { plan, names });
+        };
+        let below = projection.input.schema();
+        let is_below = |name: &str| below.fields().iter().any(|field| field.name() == name);
+        let columns = projection.expr.iter().zip(projection.schema.columns());
+        let columns = columns.map(|(expr, column)| {
+            if matches!(expr, Expr::Column(_)) || !is_below(&column.name) {
+                return expr.clone();
+            }
+            let name = aliases.next("__bowtie_value");
+            names.push((column, Column::new_unqualified(name.clone())));
+            expr.clone().unalias().alias(name)
+        });
+        let columns = columns.collect();
+        let plan = Projection::try_new(columns, Arc::clone(&projection.input))?;
+        Ok(Self {
+            plan: LogicalPlan::Projection(plan),
+            names,
+        })
+    }
+
+    /// The name in the plan of a column of the query.
+    fn name<'a>(&'a self, column: &'a Column) -> &'a Column {
+        let mut names = self.names.iter();
+        let renamed = names.find(|(of_query, _)| of_query == column);
+        renamed.map_or(column, |(_, name)| name)
+    }
+
+    fn renamed(&self, expr: &Expr) -> Result<Expr> {
+        let renamed = expr.clone().transform(|expr| {
+            Ok(match &expr {
+                Expr::Column(column) => {
+                    let name = self.name(column).clone();
+                    Transformed::yes(Expr::Column(name))
+                }
+                _ => Transformed::no(expr),
+            })
+        });
+        renamed.data()
+    }
 }
 
 /// Whether some filters hold all references to columns outside, with nothing but projections above them, and names if these are of a table: below

@@ -18,7 +18,8 @@ pub(super) struct FirstPartners {
     pub(super) kind: JoinType,
     /// The first partners that are left out; 0 of a left join.
     pub(super) skip: u64,
-    pub(super) fetch: u64,
+    /// The number of the last partner that is kept, counted from 1, as a UInt64 without columns.
+    pub(super) last: Expr,
 }
 
 impl FirstPartners {
@@ -69,8 +70,7 @@ impl FirstPartners {
             .order_by(order.collect::<Result<_>>()?)
             .build()?;
         let place_name = Column::new_unqualified(&place);
-        let last = lit(self.skip.saturating_add(self.fetch));
-        let kept = Expr::Column(place_name.clone()).lt_eq(last);
+        let kept = Expr::Column(place_name.clone()).lt_eq(self.last);
         let kept = match self.skip {
             0 => kept,
             skip => kept.and(Expr::Column(place_name).gt(lit(skip))),

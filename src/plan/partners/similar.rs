@@ -73,7 +73,7 @@ impl PartnersFunction {
             order: vec![SortExpr::new(set_call(value, lists()), false, false)],
             kind: JoinType::Left,
             skip: 0,
-            fetch: k,
+            last: lit(k),
         };
         let (of_left, of_right) = (left.schema().clone(), right.schema().clone());
         let place = match right_list {
@@ -95,9 +95,16 @@ impl PartnersFunction {
         let data_type = list.get_type(schema)?;
         match element_type(&data_type) {
             Some(_) => Ok(()),
-            None => Err(self.error(format!(
-                "{list} is {data_type}, no list: make sets of text by tokens() or shingles() in a query"
-            ))),
+            None => {
+                // The table has an internal name.
+                let name = match list {
+                    Expr::Column(column) => column.name().to_string(),
+                    other => other.to_string(),
+                };
+                Err(self.error(format!(
+                    "{name} is {data_type}, no list: make sets of text by tokens() or shingles() in a query"
+                )))
+            }
         }
     }
 
@@ -136,10 +143,12 @@ impl PartnersFunction {
                 Ok(ScalarValue::Float64(Some(degree)))
             }
             (SetValue::Overlap, _) => Err(self.error(format!(
-                "at_least is a number of common elements from 1 on, not {least}"
+                "at_least is a number of common elements from 1 on, not {}",
+                Self::shown(least)
             ))),
             (SetValue::Degree(_), _) => Err(self.error(format!(
-                "at_least is a similarity above 0, and 1 at most, not {least}"
+                "at_least is a similarity above 0, and 1 at most, not {}",
+                Self::shown(least)
             ))),
         }
     }

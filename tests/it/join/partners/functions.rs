@@ -222,11 +222,51 @@ async fn wrong_arguments_are_named() {
         ),
         (
             "bowtie_nearest('t', 'q', 'ts', 'k', 0)",
-            "k is a number from 1 on, not 0",
+            "k is a whole number from 1 to 4294967295, not 0",
         ),
         (
             "bowtie_nearest('t', 'q', 's')",
-            "the nearest rows need numbers or times, not Utf8: CAST them",
+            "the nearest rows need integers up to BIGINT, floats, decimals, dates or timestamps, not Utf8: CAST them",
+        ),
+        (
+            "bowtie_nearest('t', 'q', 'ts', 'k', 4294967296)",
+            "k is a whole number from 1 to 4294967295, not 4294967296",
+        ),
+        (
+            "bowtie_nearest('SELECT arrow_cast(id, ''UInt64'') AS v FROM t', 'SELECT arrow_cast(id, ''UInt64'') AS v FROM q', 'v')",
+            "dates or timestamps, not UInt64: CAST them",
+        ),
+        (
+            "bowtie_asof('t', 'q', 'ts', 'k', NULL, INTERVAL '3 seconds')",
+            "a distance of integers is a whole number from 0 on, not 3.000000000 secs",
+        ),
+        (
+            "bowtie_asof('t', 'q', 'ts', 'k', NULL, CAST('1e300' AS DOUBLE))",
+            "not 1e300",
+        ),
+        (
+            "bowtie_asof('SELECT DATE ''2026-01-01'' AS d', 'SELECT DATE ''2026-01-01'' AS d', 'd', NULL, NULL, 1)",
+            "a distance of times is an INTERVAL, such as INTERVAL '10 seconds', not 1",
+        ),
+        (
+            "bowtie_asof('SELECT 1.5e0 AS v', 'SELECT 1.5e0 AS v', 'v', NULL, NULL, INTERVAL '1 day')",
+            "a distance of numbers is a number, not 1 days",
+        ),
+        (
+            "bowtie_asof('SELECT true AS v', 'SELECT true AS v', 'v', NULL, NULL, 1)",
+            "values of type Boolean have no distance",
+        ),
+        (
+            "bowtie_asof('My Table', 'q', 'ts')",
+            r#"if this names a table, bowtie_asof needs it in double quotes: '"My Table"'"#,
+        ),
+        (
+            "bowtie_asof('t', 'Quotes', 'ts')",
+            r#"needs it in double quotes: '"Quotes"'"#,
+        ),
+        (
+            "bowtie_asof('SELECT id, id FROM t', 'q', 'id')",
+            "two columns of a query need two names",
         ),
     ] {
         let error_text = match ctx.sql(&format!("SELECT * FROM {call}")).await {
@@ -234,5 +274,36 @@ async fn wrong_arguments_are_named() {
             Err(given) => given.to_string(),
         };
         assert!(error_text.contains(error), "{call}\n{error_text}");
+    }
+}
+
+/// Of floats `within` is a distance: NaN and infinities are no partners of themselves.
+#[tokio::test]
+async fn within_of_floats_is_a_distance() {
+    let values = "(1, '0.0'), (2, '-0.0'), (3, '1.5'), (4, '4.5'), (5, '4.6'), (6, '1e38'), (7, '-1e38'), (8, 'NaN'), (9, 'inf'), (10, '-inf'), (11, NULL)";
+    for data_type in ["Float64", "Float32"] {
+        let ctx = session();
+        for table in ["a", "b"] {
+            let sql = format!(
+                "CREATE TABLE {table} AS SELECT id, arrow_cast(v, '{data_type}') AS v FROM (VALUES {values}) x(id, v)"
+            );
+            ctx.sql(&sql).await.unwrap().collect().await.unwrap();
+        }
+        for within in ["0", "3", "0.1", "'1e38'", "'inf'", "-1"] {
+            let within = format!("CAST({within} AS DOUBLE)");
+            let plain = format!(
+                "SELECT a.id, b.id AS id_right FROM a LEFT JOIN b ON abs(CAST(b.v AS DOUBLE) - CAST(a.v AS DOUBLE)) <= {within}"
+            );
+            let expected = stock(&ctx, &plain).await.unwrap();
+            let sql = format!(
+                "SELECT id, id_right FROM bowtie_nearest('a', 'b', 'v', NULL, 100, {within})"
+            );
+            let given = stock(&ctx, &sql).await.unwrap();
+            same_rows(&expected, &given).unwrap_or_else(|e| panic!("{data_type} {sql}\n{e}"));
+            for tuning in tunings(0, 4) {
+                let given = forced(&ctx, &sql, &tuning).await.unwrap();
+                same_rows(&expected, &given).unwrap_or_else(|e| panic!("{data_type} {sql}\n{e}"));
+            }
+        }
     }
 }

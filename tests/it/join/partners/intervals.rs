@@ -119,8 +119,14 @@ async fn names_and_refusals() {
             "'r', 's', 'lo, hi, k'",
             "the beginning and the end of intervals",
         ),
-        ("'r', 's', 't, t'", "the nearest rows need numbers or times"),
-        ("'r', 's', 'lo, hi', 'k', 0", "k is a number from 1 on"),
+        (
+            "'r', 's', 't, t'",
+            "the nearest rows need integers up to BIGINT",
+        ),
+        (
+            "'r', 's', 'lo, hi', 'k', 0",
+            "k is a whole number from 1 to 4294967295",
+        ),
         ("'r', 's', 'lo, hi', 'k', 1, -1", "a whole number from 0 on"),
         (
             "'SELECT *, random() AS x FROM r', 's', 'lo, hi'",

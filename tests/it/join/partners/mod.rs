@@ -6,6 +6,7 @@
 mod forms;
 mod functions;
 mod intervals;
+mod limits;
 mod names;
 mod oracle;
 mod types;

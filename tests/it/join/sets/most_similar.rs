@@ -167,7 +167,10 @@ async fn wrong_arguments_are_named() {
             "'r', 's', 't'",
             "no list: make sets of text by tokens() or shingles()",
         ),
-        ("'r', 's', 'v', 0", "k is a number from 1 on, not 0"),
+        (
+            "'r', 's', 'v', 0",
+            "k is a whole number from 1 to 4294967295, not 0",
+        ),
         (
             "'r', 's', 'v', 1, 'hamming'",
             "measure is one of 'overlap', 'jaccard'",
