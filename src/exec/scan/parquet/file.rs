@@ -116,13 +116,14 @@ impl Files {
     }
 }
 
-/// Whether the rows of the row groups can be those of a file.
+/// Whether a footer says of its row groups what it says of the file: row groups without rows are not read.
 fn is_believed(metadata: &ParquetMetaData) -> bool {
     let mut groups = metadata.row_groups().iter();
     let rows = groups.try_fold(0_u64, |rows, group| {
         rows.checked_add(u64::try_from(group.num_rows()).ok()?)
     });
-    rows.is_some_and(|rows| rows <= MOST_ROWS)
+    let of_file = u64::try_from(metadata.file_metadata().num_rows()).ok();
+    rows == of_file && rows.is_some_and(|rows| rows <= MOST_ROWS)
 }
 
 /// The row groups that begin in some ranges of a file's bytes, as DataFusion's own scan tells it.
