@@ -8,6 +8,8 @@
 //!         session     the SessionContext of all of them
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod arguments;
 mod bench;
 mod doctor;

@@ -11,7 +11,7 @@
 //! are good for (`BowtieStageRule`), so workers with a GPU and workers without one serve the same query. `SET bowtie.…` of a session reaches
 //! all workers.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 #[cfg(feature = "ballista-client")]

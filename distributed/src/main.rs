@@ -1,5 +1,7 @@
 //! `bowtie-cluster`: workers, coordinators, executors, schedulers and clients with bowtie, each with one command.
 
+#![forbid(unsafe_code)]
+
 mod commands;
 
 use std::process::ExitCode;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::common::not_impl_err;
+use datafusion::common::{config_err, not_impl_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::object_store::ObjectStoreRegistry;
 use object_store::aws::AmazonS3Builder;
@@ -19,11 +19,13 @@ use url::{Position, Url};
 /// `RuntimeEnvBuilder::with_object_store_registry`.
 ///
 /// # Errors
-/// A URL of another scheme is an error of the query that names it, as are credentials that are missing.
+/// A URL of another scheme is an error of the query that names it, as are credentials that are missing, and `http://` URLs unless
+/// [`with_allow_http`](Self::with_allow_http) allows them.
 #[derive(Debug)]
 pub struct LazyStores {
     made: RwLock<HashMap<String, Arc<dyn ObjectStore>>>,
     options: Vec<(String, String)>,
+    allow_http: bool,
 }
 
 impl LazyStores {
@@ -33,7 +35,15 @@ impl LazyStores {
         Self {
             made: RwLock::new(HashMap::from([("file://".to_string(), local)])),
             options,
+            allow_http: false,
         }
+    }
+
+    /// Whether `http://` URLs are read, too; by default they are not. A process that runs the plans of others would reach by them what those cannot
+    /// reach: services of its machine and of its network. Files that come by them may be read and altered on their way.
+    pub fn with_allow_http(mut self, allow_http: bool) -> Self {
+        self.allow_http = allow_http;
+        self
     }
 
     fn make(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
@@ -52,6 +62,11 @@ impl LazyStores {
         }
         let origin = &url[..Position::BeforePath];
         Ok(match url.scheme() {
+            "http" if !self.allow_http => {
+                return config_err!(
+                    "{origin} is not read, as http:// has no encryption: use https://, or start this process with --allow-http (in a program: LazyStores::with_allow_http)"
+                );
+            }
             "s3" | "s3a" => {
                 Arc::new(with_options!(AmazonS3Builder::from_env().with_url(origin)).build()?)
             }
@@ -66,7 +81,7 @@ impl LazyStores {
                 Arc::new(with_options!(MicrosoftAzureBuilder::from_env().with_url(origin)).build()?)
             }
             "http" | "https" => {
-                let client = ClientOptions::new().with_allow_http(true);
+                let client = ClientOptions::new().with_allow_http(self.allow_http);
                 let builder = HttpBuilder::new()
                     .with_url(origin)
                     .with_client_options(client);
@@ -110,5 +125,36 @@ impl ObjectStoreRegistry for LazyStores {
         let store = self.make(url)?;
         // Another thread may have been sooner: one store for all.
         Ok(Arc::clone(self.made.write().entry(key).or_insert(store)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store(stores: &LazyStores, url: &str) -> Result<Arc<dyn ObjectStore>> {
+        stores.get_store(&url.parse().unwrap())
+    }
+
+    #[test]
+    fn plain_http_is_off_by_default() {
+        let stores = LazyStores::new(vec![]);
+        let error = store(&stores, "http://169.254.169.254/latest/meta-data");
+        let error = error.unwrap_err().to_string();
+        for part in ["http://169.254.169.254", "https://", "--allow-http"] {
+            assert!(error.contains(part), "{error}");
+        }
+        assert!(store(&stores, "https://example.org/a.parquet").is_ok());
+        let stores = LazyStores::new(vec![]).with_allow_http(true);
+        assert!(store(&stores, "http://127.0.0.1:9/a.parquet").is_ok());
+        assert!(store(&stores, "https://example.org/a.parquet").is_ok());
+    }
+
+    #[test]
+    fn other_schemes_are_named() {
+        let stores = LazyStores::new(vec![]).with_allow_http(true);
+        let error = store(&stores, "ftp://example.org/a.parquet");
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("ftp://"), "{error}");
     }
 }

@@ -41,6 +41,8 @@ impl Context {
         storage_options: HashMap<String, String>,
     ) -> PyResult<Self> {
         let stores = LazyStores::new(storage_options.into_iter().collect());
+        // Whoever connects writes the URLs, too.
+        let stores = stores.with_allow_http(true);
         let runtime = runtime_env(memory_limit, stores).map_err(to_python)?;
         let context = match scheduler {
             Some(url) => wait(py, async move { remote(&url, threads, runtime).await })?,

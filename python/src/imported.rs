@@ -1,4 +1,4 @@
-//! A table that Python hands over through the Arrow PyCapsule interface: its buffers are used as they are.
+//! A table that Python hands over through the Arrow PyCapsule interface: its buffers are checked, and used as they are.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use pyo3_arrow::input::AnyRecordBatch;
 
 use crate::error::{ExecutionError, panic_text, to_python};
 use crate::interned::interned;
+use crate::valid_buffers::check_batch;
 
 /// A table in memory, which connections register.
 #[pyclass(frozen, module = "datafusion_bowtie._lib")]
@@ -40,14 +41,7 @@ impl ImportedTable {
                 }
             })?;
         let schema = reader.schema();
-        let mut batches = py.detach(|| caught(|| read(reader)))?;
-        if immutable {
-            batches = batches
-                .into_iter()
-                .map(with_interned_columns)
-                .collect::<Result<_, _>>()
-                .map_err(unreadable)?;
-        }
+        let batches = py.detach(|| caught(|| read(reader, immutable)))?;
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
         let table = MemTable::try_new(schema, vec![batches]).map_err(to_python)?;
         Ok(Self {
@@ -68,13 +62,17 @@ fn type_name(object: &Bound<'_, PyAny>) -> String {
         .map_or_else(|_| "the object".into(), |name| name.to_string())
 }
 
-/// All batches with rows. A signal's handler that raises ends it.
-fn read(reader: Box<dyn RecordBatchReader + Send>) -> PyResult<Vec<RecordBatch>> {
+/// All batches with rows, whose buffers are valid. A signal's handler that raises ends it.
+fn read(reader: Box<dyn RecordBatchReader + Send>, immutable: bool) -> PyResult<Vec<RecordBatch>> {
     let mut batches = vec![];
     for batch in reader {
         let batch = batch.map_err(unreadable)?;
         if batch.num_rows() > 0 {
-            batches.push(batch);
+            let valid = match immutable {
+                true => with_interned_columns(&batch),
+                false => check_batch(&batch).map(|()| batch),
+            };
+            batches.push(valid.map_err(unreadable)?);
         }
         Python::try_attach(|py| py.check_signals()).unwrap_or(Ok(()))?;
     }
@@ -90,13 +88,13 @@ fn unreadable(error: ArrowError) -> PyErr {
     }
 }
 
-fn with_interned_columns(batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
+fn with_interned_columns(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    let columns = batch
-        .columns()
-        .iter()
-        .map(|column| interned(Arc::clone(column)));
-    RecordBatch::try_new_with_options(batch.schema(), columns.collect(), &rows)
+    let schema = batch.schema();
+    let columns = schema.fields().iter().zip(batch.columns());
+    let columns = columns.map(|(field, column)| interned(field.name(), column));
+    let columns = columns.collect::<Result<_, _>>()?;
+    RecordBatch::try_new_with_options(schema, columns, &rows)
 }
 
 /// A producer that breaks the protocol makes the importing code panic: an exception like others.

@@ -9,7 +9,10 @@ use std::sync::{Arc, LazyLock, Weak};
 use arrow::array::{Array, ArrayData, ArrayRef};
 use arrow::buffer::Buffer;
 use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
 use parking_lot::Mutex;
+
+use crate::valid_buffers::check;
 
 /// Where all buffers of an array are, and which part of them it has.
 ///
@@ -57,17 +60,26 @@ struct Known {
     full: usize,
 }
 
-/// The array that has the same memory, if one was imported before and still exists.
-pub fn interned(array: ArrayRef) -> ArrayRef {
-    let memory = Memory::of(&*array);
-    let mut known = KNOWN.lock();
-    if let Some(same) = known.arrays.get(&memory).and_then(Weak::upgrade) {
-        return same;
+/// The array that has the same memory, if one was imported before and still exists. Others are checked first.
+///
+/// # Errors
+/// If the array is not valid.
+pub fn interned(name: &str, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let memory = Memory::of(array.as_ref());
+    let known = |known: &Known| known.arrays.get(&memory).and_then(Weak::upgrade);
+    if let Some(same) = known(&KNOWN.lock()) {
+        return Ok(same);
     }
-    if known.arrays.len() >= known.full {
-        known.arrays.retain(|_, array| array.strong_count() > 0);
-        known.full = 1024.max(2 * known.arrays.len());
+    check(name, array.as_ref())?;
+    let mut all = KNOWN.lock();
+    // Another thread may have been sooner.
+    if let Some(same) = known(&all) {
+        return Ok(same);
     }
-    known.arrays.insert(memory, Arc::downgrade(&array));
-    array
+    if all.arrays.len() >= all.full {
+        all.arrays.retain(|_, array| array.strong_count() > 0);
+        all.full = 1024.max(2 * all.arrays.len());
+    }
+    all.arrays.insert(memory, Arc::downgrade(array));
+    Ok(Arc::clone(array))
 }

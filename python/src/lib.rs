@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  datafusion_bowtie/connection.py ─► context ─► frame ─► runtime: wait without the GIL, with signals
-//!       tables of Python  ─► imported, interned           │
+//!       tables of Python  ─► imported, interned           │   (valid_buffers checks them)
 //!       paths and URLs    ─► files                        ├─► stream, values: rows for Python
 //!       parameters        ─► parameters                   └─► reports: of plans, profiles
 //! ```
@@ -21,6 +21,7 @@ mod parameters;
 mod reports;
 mod runtime;
 mod stream;
+mod valid_buffers;
 mod values;
 
 #[global_allocator]

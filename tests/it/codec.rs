@@ -1,5 +1,7 @@
 //! Plans that are sent to another process, as `BowtieCodec` does it: the same nodes and rows, and clear errors.
 
+mod damaged;
+
 use datafusion::prelude::SessionContext;
 
 use crate::support::answer::{forced_and_sent, plan_of, stock};

@@ -21,6 +21,8 @@
 //! | `docs` | the reference pages against the code |
 //! | `support` | what tests share |
 
+#![forbid(unsafe_code)]
+
 mod aggregate;
 mod cache;
 mod clusters;

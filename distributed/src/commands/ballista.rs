@@ -1,6 +1,6 @@
 //! A scheduler, an executor and a client of Ballista.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,6 +13,8 @@ use datafusion_bowtie_distributed::client::{configuration, connect_with};
 use datafusion_bowtie_distributed::executors::{executor, scheduler_with, start_scheduler};
 use tokio::net::TcpListener;
 
+use crate::commands::exposure::Exposure;
+use crate::commands::private_folder::private;
 use crate::commands::statements::Statements;
 use crate::commands::{Done, runtime};
 
@@ -27,13 +29,18 @@ pub(crate) struct Scheduler {
     /// Seconds without a sign of life after which an executor is lost.
     #[arg(long, default_value_t = 180)]
     executor_timeout: u64,
+    #[command(flatten)]
+    exposure: Exposure,
 }
 
 impl Scheduler {
     pub(crate) async fn run(self) -> Done {
+        let (ip, port) = (self.listen.ip(), self.listen.port());
+        self.exposure.check(ip, &[port])?;
+        let runtime = runtime(self.exposure.allow_http).build_arc()?;
         let listener = TcpListener::bind(self.listen).await?;
         let address = listener.local_addr()?;
-        let mut config = scheduler_with(SchedulerConfig::default(), runtime().build_arc()?)
+        let mut config = scheduler_with(SchedulerConfig::default(), runtime)
             .with_hostname(self.host)
             .with_port(address.port());
         config.executor_timeout_seconds = self.executor_timeout;
@@ -55,7 +62,7 @@ pub(crate) struct Executor {
     scheduler_port: u16,
     /// The address to listen on.
     #[arg(long, default_value = "127.0.0.1")]
-    bind: String,
+    bind: IpAddr,
     /// The name by which others reach this machine: the address that the scheduler sees, if none is given.
     #[arg(long)]
     host: Option<String>,
@@ -65,7 +72,7 @@ pub(crate) struct Executor {
     /// The port of tasks: the next one, if none is given.
     #[arg(long)]
     task_port: Option<u16>,
-    /// The folder of shuffled rows, one for each executor; by default a new one among the temporary files of this machine.
+    /// The folder of shuffled rows, one for each executor, which no other user may read; by default a new one among the temporary files of this machine.
     #[arg(long)]
     work_dir: Option<PathBuf>,
     /// The most partitions that run at the same time; by default one for each core.
@@ -77,24 +84,32 @@ pub(crate) struct Executor {
     /// Seconds between signs of life.
     #[arg(long, default_value_t = 60)]
     heartbeat: u64,
+    #[command(flatten)]
+    exposure: Exposure,
 }
 
 impl Executor {
     pub(crate) async fn run(self) -> Done {
+        let task_port = self.task_port.unwrap_or(self.port + 1);
+        self.exposure.check(self.bind, &[self.port, task_port])?;
         // Its own folder is there until it ends.
         let (folder, _own) = match self.work_dir {
-            Some(folder) => (folder, None),
+            Some(folder) => (private(&folder)?, None),
             None => {
                 let own = own_folder()?;
                 (own.path().to_path_buf(), Some(own))
             }
         };
-        std::fs::create_dir_all(&folder)?;
+        let allow_http = self.exposure.allow_http;
         let mut config = ExecutorProcessConfig {
-            bind_host: self.bind,
+            // A port follows it.
+            bind_host: match self.bind {
+                IpAddr::V4(ip) => ip.to_string(),
+                IpAddr::V6(ip) => format!("[{ip}]"),
+            },
             external_host: self.host,
             port: self.port,
-            grpc_port: self.task_port.unwrap_or(self.port + 1),
+            grpc_port: task_port,
             scheduler_host: self.scheduler_host,
             scheduler_port: self.scheduler_port,
             scheduler_connect_timeout_seconds: 30,
@@ -108,7 +123,8 @@ impl Executor {
             config.vcores = slots;
         }
         config.override_runtime_producer = Some(Arc::new(move |_| {
-            runtime().with_temp_file_path(folder.clone()).build_arc()
+            let runtime = runtime(allow_http).with_temp_file_path(folder.clone());
+            runtime.build_arc()
         }));
         let config = executor(config, BowtieOptions::from_env()?)?;
         start_executor_process(Arc::new(config)).await?;
@@ -137,7 +153,8 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) async fn run(self) -> Done {
         let config = configuration();
-        let (runtime, options) = (runtime().build_arc()?, BowtieOptions::default());
+        // Whoever runs the client writes the URLs, too.
+        let (runtime, options) = (runtime(true).build_arc()?, BowtieOptions::default());
         let context = connect_with(&self.scheduler, config, runtime, options).await?;
         // Files can be named in FROM.
         self.statements.run(&context.enable_url_table()).await

@@ -12,6 +12,7 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use url::Url;
 
+use crate::commands::exposure::Exposure;
 use crate::commands::statements::Statements;
 use crate::commands::{Done, runtime};
 
@@ -23,11 +24,15 @@ pub(crate) struct Worker {
     /// The most bytes of host memory for all queries.
     #[arg(long)]
     memory: Option<usize>,
+    #[command(flatten)]
+    exposure: Exposure,
 }
 
 impl Worker {
     pub(crate) async fn run(self) -> Done {
-        let mut runtime = runtime();
+        let (ip, port) = (self.listen.ip(), self.listen.port());
+        self.exposure.check(ip, &[port])?;
+        let mut runtime = runtime(self.exposure.allow_http);
         if let Some(bytes) = self.memory {
             runtime = runtime.with_memory_limit(bytes, 1.0);
         }
@@ -62,7 +67,8 @@ impl Coordinator {
         let config = SessionConfig::new().with_information_schema(true);
         let session = SessionStateBuilder::new()
             .with_config(config)
-            .with_runtime_env(runtime().build_arc()?)
+            // Whoever runs the coordinator writes the URLs, too.
+            .with_runtime_env(runtime(true).build_arc()?)
             .with_default_features();
         let session = coordinator(session, self.workers, BowtieOptions::from_env()?);
         let context = SessionContext::new_with_state(session.build()).enable_url_table();

@@ -2,6 +2,8 @@
 
 mod ballista;
 mod distributed;
+mod exposure;
+mod private_folder;
 mod statements;
 
 use std::error::Error;
@@ -35,9 +37,9 @@ enum Command {
     Client(ballista::Client),
 }
 
-/// Object stores by their URLs, with the credentials of the environment. Files are listed for each query.
-fn runtime() -> RuntimeEnvBuilder {
-    let stores = LazyStores::new(vec![]);
+/// Object stores by their URLs, with the credentials of the environment; those by `http://` if `allow_http`. Files are listed for each query.
+fn runtime(allow_http: bool) -> RuntimeEnvBuilder {
+    let stores = LazyStores::new(vec![]).with_allow_http(allow_http);
     RuntimeEnvBuilder::new()
         .with_object_store_registry(Arc::new(stores))
         .with_object_list_cache_limit(0)

@@ -1,17 +1,18 @@
 //! Processes of the binary.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use url::Url;
 
 /// The binary: BOWTIE_CLUSTER, or the one that Cargo built on this machine.
 fn binary() -> OsString {
     std::env::var_os("BOWTIE_CLUSTER")
-        .unwrap_or_else(|| env!("CARGO_BIN_EXE_bowtie-cluster").into())
+        .unwrap_or_else(|| binary().into())
 }
 
 /// A process that ends with its value.
@@ -73,6 +74,39 @@ pub(crate) fn output(arguments: &[&str]) -> String {
     let error = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{arguments:?}: {error}");
     String::from_utf8(done.stdout).unwrap()
+}
+
+/// What the binary says where it refuses to start.
+pub(crate) fn refusal(arguments: &[&str]) -> String {
+    let mut command = Command::new(binary());
+    command.args(arguments).stderr(Stdio::piped());
+    let mut process = Process(command.spawn().unwrap());
+    let begun = Instant::now();
+    let ended = loop {
+        if let Some(ended) = process.0.try_wait().unwrap() {
+            break ended;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "it goes on");
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert!(!ended.success(), "{arguments:?}");
+    let mut error = String::new();
+    let stderr = process.0.stderr.as_mut().unwrap();
+    stderr.read_to_string(&mut error).unwrap();
+    error
+}
+
+/// The first line of errors of the binary that begins to listen, and its address.
+pub(crate) fn warning(arguments: &[&str]) -> (String, String) {
+    let mut command = Command::new(binary());
+    command.args(arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = Process(command.spawn().unwrap());
+    let address = process.address();
+    let mut line = String::new();
+    let stderr = process.0.stderr.as_mut().unwrap();
+    BufReader::new(stderr).read_line(&mut line).unwrap();
+    (line, address)
 }
 
 /// The device that workers run on: BOWTIE_TEST_DEVICE, or the CPU backend.

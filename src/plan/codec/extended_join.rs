@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use arrow::compute::SortOptions;
 use arrow::datatypes::{Schema, SchemaRef};
-use datafusion::common::{exec_datafusion_err, not_impl_err};
+use datafusion::common::{exec_datafusion_err, exec_err, not_impl_err};
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalSortExpr;
@@ -180,6 +180,11 @@ pub(super) fn decoded(
         }),
         ..plain
     };
+    let columns = columns_of_both(&source).fields().len();
+    let mut projected = source.projection.iter().flatten();
+    if projected.any(|column| *column >= columns) {
+        return exec_err!("a message of bowtie names a column that its join does not have");
+    }
     let original = match message.parts.len() {
         4 => {
             let nodes = part(3)?;

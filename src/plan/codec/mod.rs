@@ -17,8 +17,10 @@ mod message;
 mod region;
 mod sent_inputs;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use datafusion::common::exec_err;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
@@ -90,12 +92,28 @@ impl PhysicalExtensionCodec for BowtieCodec {
         context: &TaskContext,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Plan> {
-        let message = Message::read(buffer)?;
-        match message.kind {
-            Kind::Region => region::decoded(&message, inputs, (context, converter), &self.devices),
-            Kind::Part => Ok(Arc::new(SentInputsExec::of(inputs))),
-            Kind::Clusters => clusters::decoded(&message, inputs),
-            Kind::Input | Kind::ExtendedJoin => message.is_misplaced(),
-        }
+        caught(|| {
+            let message = Message::read(buffer)?;
+            let reader = (context, converter);
+            match message.kind {
+                Kind::Region => region::decoded(&message, inputs, reader, &self.devices),
+                Kind::Part => Ok(Arc::new(SentInputsExec::of(inputs))),
+                Kind::Clusters => clusters::decoded(&message, inputs),
+                Kind::Input | Kind::ExtendedJoin => message.is_misplaced(),
+            }
+        })
     }
+}
+
+/// The plan that `decode` gives; its panic is an error. DataFusion trusts the numbers of a message, such as those of the columns that an expression
+/// reads, and panics where a message was altered.
+fn caught(decode: impl FnOnce() -> Result<Plan>) -> Result<Plan> {
+    catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        exec_err!(
+            "a message of bowtie cannot be read: {}",
+            text.unwrap_or("it panicked")
+        )
+    })
 }

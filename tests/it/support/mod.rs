@@ -4,6 +4,7 @@ pub(crate) mod answer;
 pub(crate) mod borders;
 pub(crate) mod codec;
 pub(crate) mod compare;
+pub(crate) mod damage;
 pub(crate) mod intervals;
 pub(crate) mod join_types;
 pub(crate) mod key_types;

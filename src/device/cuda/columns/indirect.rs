@@ -133,6 +133,18 @@ fn views(array: &ArrayRef) -> (&ScalarBuffer<u128>, &[Bytes]) {
     }
 }
 
+/// Checks in debug builds that keys are those of values, and views those of bytes in their buffers: kernels take them for addresses.
+fn debug_assert_valid(array: &ArrayRef) {
+    if cfg!(debug_assertions)
+        && let Err(error) = array.to_data().validate_values()
+    {
+        panic!(
+            "an array of the type {} is not valid: {error}",
+            array.data_type()
+        );
+    }
+}
+
 /// Bytes of a view's value.
 fn length(view: u128) -> usize {
     view as u32 as usize
@@ -256,6 +268,7 @@ impl Stream {
     fn upload_dictionary(self: &Arc<Self>, parts: &[ArrayRef], rows: usize) -> Result<Indirect> {
         // One dictionary for all parts.
         let array = concat_arrays(parts)?;
+        debug_assert_valid(&array);
         let dictionary = array.as_any_dictionary();
         let keys = make_array(dictionary.keys().to_data());
         let key_type = keys.data_type().clone();
@@ -271,6 +284,7 @@ impl Stream {
     }
 
     fn upload_views(self: &Arc<Self>, parts: &[ArrayRef], rows: usize) -> Result<Indirect> {
+        parts.iter().for_each(debug_assert_valid);
         let all: Vec<_> = parts.iter().map(views).collect();
         let bytes: Vec<&[u8]> = all
             .iter()

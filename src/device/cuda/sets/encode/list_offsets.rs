@@ -167,6 +167,8 @@ impl Stream {
                 longest,
             ));
         };
+        // A kernel would take others for addresses.
+        debug_assert!(offsets.is_sorted(), "offsets of lists decrease");
         let first = offsets[0] as u32;
         let offsets = self.send_words(&offsets[..])?;
         let starts = self.alloc(rows * 4, "lists")?;
