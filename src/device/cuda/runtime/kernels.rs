@@ -65,8 +65,10 @@ pub(crate) fn machine_code(
     };
     let best = MACHINE_CODE.iter().filter(runs);
     let best = best.max_by_key(|code| code.capability.1)?;
-    let code = unpacked(family, best.code);
-    code.inspect_err(|error| log::warn!("{error}")).ok()
+    let name = family.name();
+    let code = unpacked(best.code);
+    code.inspect_err(|why| log::warn!("the machine code of {name} is damaged: {why}"))
+        .ok()
 }
 
 /// What the driver can load for any card: PTX, or the machine code of a build with `BOWTIE_CUDA_ARCHS`.
@@ -78,25 +80,21 @@ pub(crate) fn image(family: Family) -> Result<Ptx> {
     if !image.starts_with(XZ) {
         return Ok(Ptx::from_binary(image.to_vec()));
     }
-    let text = String::from_utf8(unpacked(family, image)?);
-    let text = text.map_err(|_| damaged(family, "it is no text"))?;
-    Ok(Ptx::from_src(text))
+    let text = unpacked(image).and_then(|text| String::from_utf8(text).map_err(|e| e.to_string()));
+    let name = family.name();
+    text.map(Ptx::from_src)
+        .map_err(|why| BowtieError::Internal(format!("the PTX of {name} is damaged: {why}")))
 }
 
 /// What a file compressed by xz begins with.
 const XZ: &[u8] = b"\xfd7zXZ\0";
 
-fn unpacked(family: Family, code: &[u8]) -> Result<Vec<u8>> {
+/// Decompresses code, or says why it cannot be.
+fn unpacked(code: &[u8]) -> Result<Vec<u8>, String> {
     let mut unpacked = vec![];
-    match lzma_rs::xz_decompress(&mut &*code, &mut unpacked) {
-        Ok(()) => Ok(unpacked),
-        Err(error) => Err(damaged(family, error)),
-    }
-}
-
-fn damaged(family: Family, why: impl fmt::Display) -> BowtieError {
-    let name = family.name();
-    BowtieError::Internal(format!("the code of the kernels {name} is damaged: {why}"))
+    let done = lzma_rs::xz_decompress(&mut &*code, &mut unpacked);
+    done.map_err(|error| error.to_string())?;
+    Ok(unpacked)
 }
 
 /// A kernel that was made at run time (`codegen`). All of its parameters have 64 bits.

@@ -2,7 +2,7 @@
 //!
 //! cudarc looks a function up when it is first called, and panics where the library lacks it. So all of them are looked up when the driver is first
 //! asked (`driver.rs`), and one that is missing is an error. The tests hold the list against the sources and against the
-//! [emulator](../../../../tests/emulator/README.md), which exports these functions and no others: a call of another one fails in every run on it.
+//! emulator (`tests/emulator`), which exports these functions and no others: a call of another one fails in every run on it.
 
 use cudarc::driver::{DriverError, sys};
 
