@@ -1,7 +1,7 @@
 //! Embeds the kernels, which the feature `cuda` needs, and writes a typed constant for each
 //! (`src/device/cuda/runtime/kernels.rs`), whose parameters it reads from the PTX.
 //!
-//! By default the machine code of common architectures in `kernels/machine`, and the PTX in `kernels/ptx`, which the driver
+//! By default the machine code of common architectures in `kernels/machine`, and there the PTX, which the driver
 //! translates for other cards: no CUDA toolkit is needed, to build or to run. With `BOWTIE_CUDA_ARCHS` (such as `sm_80,sm_90`) and an nvcc (`NVCC`, or on the path) the kernels are
 //! compiled for those architectures instead, and start without that translation.
 
@@ -35,12 +35,15 @@ fn main() {
     println!("cargo:rerun-if-changed=kernels");
     println!("cargo:rerun-if-changed=src/device/cuda/runtime/ptx_entries.rs");
 
+    let mut packed = packed(&root.join("kernels/machine"), &out);
+    let ptx = packed.iter().position(|packed| packed.name == "ptx");
+    let ptx = packed.remove(ptx.expect("kernels/machine has the PTX: scripts/ptx.sh makes it"));
     let families: Vec<Family> = kernel_families(&root.join("kernels"))
         .into_iter()
         .map(|(name, source)| Family {
             image: match &archs {
                 Some(archs) => compile(&root, &out, &name, &source, archs),
-                None => copy(&root, &out, &name),
+                None => ptx.file(&name),
             },
             // Machine code has the parameters of the PTX, which is of the same sources.
             entries: ptx_of(&root, &name),
@@ -49,11 +52,11 @@ fn main() {
         .collect();
     let machine = match &archs {
         Some(_) => vec![],
-        None => machine_code(&root.join("kernels/machine"), &out),
+        None => packed,
     };
     let build = archs.map_or_else(
         || {
-            let architectures = machine.iter().map(|machine| machine.architecture.as_str());
+            let architectures = machine.iter().map(|machine| machine.name.as_str());
             format!(
                 "SASS for {}; PTX",
                 architectures.collect::<Vec<_>>().join(", ")
@@ -73,40 +76,59 @@ struct Family {
     entries: Vec<PtxEntry>,
 }
 
-/// The packed machine code for one architecture.
-struct MachineCode {
-    /// Such as `sm_90`.
-    architecture: String,
-    /// Families that are there; each is a file `<architecture>_<family>` in OUT_DIR.
+/// The compressed code of one architecture, or the PTX.
+struct Packed {
+    /// Such as `sm_90`, or `ptx`.
+    name: String,
+    /// The first version of the driver's interface that takes it, such as 12030.
+    first_driver: u32,
+    /// Families that are there; each is a file in OUT_DIR.
     families: Vec<String>,
 }
 
+impl Packed {
+    /// The name of a family's file in OUT_DIR.
+    fn file(&self, family: &str) -> String {
+        assert!(
+            self.families.iter().any(|known| known == family),
+            "kernels/machine/{} lacks {family}: scripts/ptx.sh makes it",
+            self.name
+        );
+        format!("{}_{family}", self.name)
+    }
+}
+
 /// Unpacks what `scripts/machine_code.py` packs, to files of compressed code in `out`.
-fn machine_code(packed: &Path, out: &Path) -> Vec<MachineCode> {
-    let files = fs::read_dir(packed).expect("the repository has a directory kernels/machine");
+fn packed(directory: &Path, out: &Path) -> Vec<Packed> {
+    let files = fs::read_dir(directory).expect("the repository has a directory kernels/machine");
     let mut files: Vec<PathBuf> = files
         .map(|file| file.expect("it can be read").path())
         .collect();
     files.sort();
     let unpack = |path: PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
-        let architecture = name.expect("its name is ASCII").to_owned();
+        let name = name.expect("its name is ASCII").to_owned();
         let data = fs::read(&path).expect("it can be read");
         let end = data.windows(2).position(|two| two == b"\n\n");
         let end = end.unwrap_or_else(|| panic!("{} has no index", path.display()));
         let index = str::from_utf8(&data[..end]).expect("the index is ASCII");
+        let mut lines = index.lines();
+        let version = lines.next().and_then(|version| version.split_once('.'));
+        let (major, minor) = version.expect("the index begins with a version of CUDA");
+        let number = |digits: &str| digits.parse::<u32>().expect("a number");
         let mut from = end + 2;
-        let families = index.lines().map(|line| {
+        let families = lines.map(|line| {
             let (family, bytes) = line.split_once(' ').expect("`family bytes`");
             let to = from + bytes.parse::<usize>().expect("a number of bytes");
-            let file = out.join(format!("{architecture}_{family}"));
+            let file = out.join(format!("{name}_{family}"));
             fs::write(file, &data[from..to]).expect("the build directory can be written");
             from = to;
             family.to_owned()
         });
-        MachineCode {
+        Packed {
             families: families.collect(),
-            architecture,
+            first_driver: number(major) * 1000 + number(minor) * 10,
+            name,
         }
     };
     files.into_iter().map(unpack).collect()
@@ -126,7 +148,7 @@ fn ptx_of(root: &Path, family: &str) -> Vec<PtxEntry> {
 /// not used are dead code, which the compiler names.
 fn constants(
     families: &[Family],
-    machine: &[MachineCode],
+    machine: &[Packed],
     build: &str,
 ) -> Result<String, std::fmt::Error> {
     let mut variants = String::new();
@@ -167,19 +189,16 @@ fn constants(
     }
     let count = families.len();
     let mut code = String::new();
-    for MachineCode {
-        architecture,
-        families: known,
-    } in machine
-    {
-        let number = architecture.trim_start_matches("sm_");
-        let (major, minor) = number.split_at(number.len() - 1);
-        for family in known {
-            let variant = camel_case(family);
+    for packed in machine {
+        let architecture = packed.name.trim_start_matches("sm_");
+        let (major, minor) = architecture.split_at(architecture.len() - 1);
+        for family in &packed.families {
+            let (variant, file) = (camel_case(family), packed.file(family));
             writeln!(
                 code,
-                "    MachineCode {{ family: Family::{variant}, capability: ({major}, {minor}), \
-                 code: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{architecture}_{family}\")) }},"
+                "    MachineCode {{ family: Family::{variant}, capability: ({major}, {minor}), first_driver: {}, \
+                 code: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{file}\")) }},",
+                packed.first_driver
             )?;
         }
     }
@@ -205,7 +224,7 @@ impl Family {{
 {names}        }}
     }}
 
-    /// PTX text, or machine code for some architectures.
+    /// PTX text compressed by xz, or machine code for some architectures.
     pub(crate) fn image(self) -> &'static [u8] {{
         match self {{
 {images}        }}
@@ -254,15 +273,6 @@ fn kernel_families(directory: &Path) -> BTreeMap<String, PathBuf> {
         }
     }
     families
-}
-
-/// The repository's PTX of a family; returns the name of the file in `out`.
-fn copy(root: &Path, out: &Path, family: &str) -> String {
-    let name = format!("{family}.ptx");
-    fs::copy(root.join("kernels/ptx").join(&name), out.join(&name)).unwrap_or_else(|e| {
-        panic!("kernels/ptx/{name} cannot be copied ({e}): scripts/ptx.sh makes it")
-    });
-    name
 }
 
 /// Machine code of a family for the architectures, and PTX for cards that are newer; returns the name of the file in `out`.

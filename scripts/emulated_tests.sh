@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs tests on the GPU that tests/emulator emulates: those that have few rows, as it is slow. Each group has its list here, with the number of tests
 # that must pass, not skipped.
-#   scripts/emulated_tests.sh units | little | queries | random | tpch | twins
+#   scripts/emulated_tests.sh units | cards | little | queries | random | tpch | twins
 #     units     unit tests of the CUDA backend
+#     cards     those of two GPUs
 #     little    the shortest of them, on a card with little shared memory
 #     queries   whole queries
 #     random    random queries, of which there are few
@@ -21,12 +22,17 @@ without=()
 patience=900
 case "$group" in
     units)
-        executable=unit-tests minimum=26
+        executable=unit-tests minimum=30
         tests=(
-            cuda::tests::few cuda::tests::columns::transfer cuda::tests::columns::kept cuda::tests::theta::partners
+            cuda::tests::few cuda::tests::refusals a_kernel_stays_loaded cuda::tests::columns::transfer cuda::tests::columns::kept cuda::tests::theta::partners
             direct_address::clusters_of_few_places direct_address::partitions_in_no_order folds_under_a_test
             graph::components::components_are graph::components::forests
         )
+        ;;
+    cards)
+        executable=unit-tests minimum=1
+        tests=(cuda::tests::cards)
+        export EMULATED_GPUS=2
         ;;
     little)
         executable=unit-tests minimum=12

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Packs the machine code of all kernel families, a file for each architecture: kernels/machine/sm_90.
+"""Packs what a build embeds of all kernel families: a file for each architecture, kernels/machine/sm_90, and one for the PTX.
 
-    scripts/machine_code.py DIRECTORY            packs DIRECTORY/sm_*/*.cubin
+    scripts/machine_code.py DIRECTORY            packs DIRECTORY/sm_*/*.cubin and DIRECTORY/ptx/*.ptx
     scripts/machine_code.py --check DIRECTORY    fails where kernels/machine holds other code
 
-A file has a line for each family, `name bytes`, an empty line, and then the families' code, each compressed by xz. The check compares what
-is unpacked: another version of xz may compress in another way.
+Each folder has a file `driver` with the CUDA version that a driver must have to load the code. A packed file has that version in its first line,
+then a line for each family, `name bytes`, an empty line, and the families' code, each compressed by xz. The check compares what is unpacked:
+another version of xz may compress in another way.
 """
 
 import lzma
@@ -15,26 +16,28 @@ from pathlib import Path
 PACKED = Path(__file__).resolve().parent.parent / "kernels/machine"
 
 
-def pack(families):
+def pack(driver, families):
     packed = {name: lzma.compress(code, check=lzma.CHECK_CRC32, preset=9 | lzma.PRESET_EXTREME) for name, code in families.items()}
-    index = "".join(f"{name} {len(code)}\n" for name, code in packed.items())
+    index = f"{driver}\n" + "".join(f"{name} {len(code)}\n" for name, code in packed.items())
     return index.encode() + b"\n" + b"".join(packed.values())
 
 
 def unpack(data):
     index, code = data.split(b"\n\n", 1)
+    driver, *lines = index.decode().splitlines()
     families = {}
-    for line in index.decode().splitlines():
+    for line in lines:
         name, size = line.split()
         families[name] = lzma.decompress(code[: int(size)])
         code = code[int(size) :]
     if code:
         raise ValueError("bytes behind the last family")
-    return families
+    return driver, families
 
 
 def made(directory):
-    return {path.stem: path.read_bytes() for path in sorted(directory.glob("*.cubin"))}
+    families = {path.stem: path.read_bytes() for path in sorted(directory.glob("*.*"))}
+    return (directory / "driver").read_text().strip(), families
 
 
 def main(arguments):
@@ -53,7 +56,7 @@ def main(arguments):
     for path in PACKED.iterdir():
         path.unlink()
     for path in architectures:
-        (PACKED / path.name).write_bytes(pack(made(path)))
+        (PACKED / path.name).write_bytes(pack(*made(path)))
     return 0
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes kernels/ptx from kernels/*.cu with the pinned compiler, and of that kernels/machine: machine code for common architectures.
+# Makes kernels/ptx from kernels/*.cu with the pinned compiler, and from that kernels/machine: what a build embeds, the PTX itself and machine
+# code for common architectures, compressed.
 #   scripts/ptx.sh            writes both
 #   scripts/ptx.sh --check    fails when they are not what the kernels compile to
 set -euo pipefail
@@ -8,8 +9,9 @@ cd "$(dirname "$0")/.."
 nvcc=$(scripts/install-cuda.sh)
 include=$(dirname "$nvcc")/../include
 target=kernels/ptx
-# Later cards of a generation run the code of an earlier one: 8.7 that of 8.6, and 10.3 that of 10.0.
-architectures="80 86 89 90 100 120"
+# Architectures, and the toolkit whose ptxas makes their code: a driver loads code of its own CUDA version and of older ones, so the oldest one
+# that knows the architecture. Later cards of a generation run the code of an earlier one: 8.6 and 8.9 that of 8.0, and 10.3 that of 10.0.
+architectures="75:12.3 80:12.3 90:12.3 100:13.0 120:13.0"
 made=$(mktemp -d)
 machine=$(mktemp -d)
 trap 'rm -rf "$made" "$machine"' EXIT
@@ -26,16 +28,27 @@ for source in $(find kernels -name "*.cu" | sort); do
         -e 's/^\.version .*/.version 8.3/' -e 's/(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}_/\100000000_/g' "$made/$family.ptx"
 done
 
-# Machine code of each family. So the label is old enough to be of use, and new enough for the instructions.
-ptxas=$(dirname "$nvcc")/ptxas
-for arch in $architectures; do
+# Machine code of each family, by its label for all of the toolkits. A file `driver` says which CUDA version a driver must have to load it.
+bin=$(dirname "$nvcc")
+for pair in $architectures; do
+    arch=${pair%:*}
+    cuda=${pair#*:}
+    case $cuda in
+        12.3) ptxas=$bin/../../cuda_nvcc/bin/ptxas ;;
+        13.0) ptxas=$bin/ptxas ;;
+    esac
     mkdir "$machine/sm_$arch"
+    echo "$cuda" > "$machine/sm_$arch/driver"
     for ptx in "$made"/*.ptx; do
         needs=$(sed -n 's/^\.target sm_\([0-9]*\).*/\1/p' "$ptx")
         # A family that older cards do not know is never loaded there.
-        [ "$needs" -gt "$arch" ] || printf '%s\0' "-arch=sm_$arch" -o "$machine/sm_$arch/$(basename "$ptx" .ptx).cubin" "$ptx"
+        [ "$needs" -gt "$arch" ] || printf '%s\0' "$ptxas" "-arch=sm_$arch" -o "$machine/sm_$arch/$(basename "$ptx" .ptx).cubin" "$ptx"
     done
-done | xargs -0 -n 4 -P "$(nproc)" "$ptxas"
+done | xargs -0 -n 5 -P "$(nproc)" env --
+mkdir "$machine/ptx"
+cp "$made"/*.ptx "$machine/ptx/"
+# The version of the label.
+echo 12.3 > "$machine/ptx/driver"
 
 if [ "${1:-}" = --check ]; then
     diff -rq "$made" "$target" && scripts/machine_code.py --check "$machine" || {

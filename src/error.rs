@@ -250,6 +250,13 @@ impl fmt::Display for BowtieError {
                 let of = operator
                     .map(|name| format!(" of {name}"))
                     .unwrap_or_default();
+                // Memory that no budget counts, of the driver: it tells no figures.
+                if *limit == 0 {
+                    return write!(
+                        f,
+                        "bowtie: device memory exhausted: {what}{of} needs memory, and the GPU or the host has no more free; {remedy}"
+                    );
+                }
                 let [requested, in_use, limit] =
                     [requested, in_use, limit].map(|bytes| human_readable_size(to_usize(*bytes)));
                 write!(
@@ -441,6 +448,26 @@ mod tests {
             let told = other.to_string();
             assert_eq!(of(other), None, "{told}");
         }
+    }
+
+    #[test]
+    fn a_refusal_without_figures_shows_none() {
+        let refused = BowtieError::OutOfDeviceMemory {
+            what: "the driver's part",
+            operator: Some("BowtieJoinExec"),
+            requested: 0,
+            in_use: 0,
+            limit: 0,
+            limit_of: LimitOf::Driver,
+        };
+        let told = refused.to_string();
+        assert!(
+            told.starts_with(
+                "bowtie: device memory exhausted: the driver's part of BowtieJoinExec needs memory, and the GPU"
+            ),
+            "{told}"
+        );
+        assert!(!told.contains("0.0"), "{told}");
     }
 
     #[test]

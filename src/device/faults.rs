@@ -15,7 +15,7 @@ use crate::error::{BowtieError, Result};
 pub enum Fault {
     /// A budget refuses a reservation.
     Reservation,
-    /// A GPU's driver refuses memory that was reserved, or a word of pinned memory.
+    /// A GPU's driver refuses memory that was reserved.
     Allocation,
     /// A copy to the device. On the host, which shares the columns, taking them.
     Upload,
@@ -25,17 +25,29 @@ pub enum Fault {
     Copy,
     /// A GPU's launch. On the host, the beginning of a step, or of a piece of its work.
     Launch,
+    /// A GPU's driver refuses the memory of a kernel. Kernels stay loaded, so this is asked wherever one is used.
+    Load,
+    /// A GPU's driver pins no host memory: a word, or the ring of a copy. Rings stay, so this is asked at each copy by one.
+    Pin,
+    /// A GPU's driver refuses a stream.
+    Stream,
+    /// A GPU's driver refuses an event.
+    Event,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 10] = [
         Self::Reservation,
         Self::Allocation,
         Self::Upload,
         Self::Download,
         Self::Copy,
         Self::Launch,
+        Self::Load,
+        Self::Pin,
+        Self::Stream,
+        Self::Event,
     ];
 }
 

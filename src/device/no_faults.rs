@@ -11,6 +11,10 @@ pub(crate) enum Fault {
     Download,
     Copy,
     Launch,
+    Load,
+    Pin,
+    Stream,
+    Event,
 }
 
 /// No faults.

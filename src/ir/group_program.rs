@@ -27,7 +27,7 @@ pub(crate) struct GroupProgram {
 }
 
 /// A group key: codes of at most 32 bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct KeyCodes {
     /// Has the row's code.
     pub register: u8,
@@ -45,7 +45,7 @@ impl KeyCodes {
 }
 
 /// An aggregate of the values of a register that are not NULL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Accumulator {
     /// Count, Sum, Min or Max.
     pub fold: Fold,

@@ -8,7 +8,7 @@ use arrow::datatypes::DataType;
 
 /// The interpretation of a register. Integers are sign- or zero-extended to 64 bits, a 32-bit float is in the lower half, a
 /// Boolean is 0 or 1. The numbers are those of the kernels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum Kind {
     I8,
@@ -87,7 +87,7 @@ impl Kind {
 /// The operation of an instruction on registers `a`, `b` and `c`. Unless stated otherwise, a fault in an operand makes
 /// the result a fault, and otherwise a NULL makes it NULL. The numbers are those of the kernels, where the first two of
 /// a pair program load from the build and the probe side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum Op {
     /// A column of the left input, or of the only one. In a row program, of a column of codes if `from` is not `kind`: then `from` is unsigned
@@ -157,7 +157,7 @@ const _: () =
 pub(crate) const FAR_DAYS: i64 = 90_000_000;
 
 /// An instruction of a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Instruction {
     pub op: Op,
     /// That of the result; of a comparison, that of the operands.

@@ -1,5 +1,5 @@
-// The driver's API, as far as it is used: one GPU, whose work is done as late as may be, so that what is not waited for is not
-// there.
+// The driver's API, as far as it is used, of the oldest driver that is promised: the functions that src/device/cuda/runtime/symbols.rs lists
+// and no others, as a unit test there checks. The work of its GPUs is done as late as may be, so that what is not waited for is not there.
 #include "machine.hpp"
 #include "memory.hpp"
 #include <algorithm>
@@ -68,11 +68,20 @@ struct Counts {
 Counts counts;
 
 /// Calls that are counted, to fail one of them: `EMULATED_GPU_REFUSE=n` refuses the n-th allocation and the next one, as who is refused asks
-/// once more; from the n-th launch, copy or event on, `EMULATED_GPU_FAIL=n` fails them all, as after a fault.
-u64 number_of(const char *name) {
+/// once more; from the n-th launch, copy or event on, `EMULATED_GPU_FAIL=n` fails them all, as after a fault, or those of the card that
+/// `EMULATED_GPU_FAIL_CARD` names.
+u64 number_of(const char *name, u64 otherwise = 0) {
     const char *text = getenv(name);
-    return text ? strtoull(text, nullptr, 10) : 0;
+    return text ? strtoull(text, nullptr, 10) : otherwise;
 }
+/// Each card has a context. All have the same memory.
+constexpr int MOST_CARDS = 8;
+int contexts[MOST_CARDS];
+int cards() {
+    static const int n = std::clamp<int>(number_of("EMULATED_GPUS", 1), 1, MOST_CARDS);
+    return n;
+}
+thread_local void *current = nullptr;
 bool refuses() {
     static const u64 refused = number_of("EMULATED_GPU_REFUSE");
     static std::atomic<u64> count{0};
@@ -81,17 +90,16 @@ bool refuses() {
 }
 bool fails() {
     static const u64 failed = number_of("EMULATED_GPU_FAIL");
+    static const u64 card = number_of("EMULATED_GPU_FAIL_CARD", MOST_CARDS);
     static std::atomic<u64> count{0};
-    return failed && ++count >= failed;
+    if (!failed || (card < MOST_CARDS && current != &contexts[card])) return false;
+    return ++count >= failed;
 }
 
 void check_device(u64 at, u64 bytes, const char *what) {
     if (bytes && (!allocated(at, 1) || !allocated(at + bytes - 1, 1)))
         die(std::string(what) + " of " + std::to_string(bytes) + " bytes where nothing is allocated");
 }
-
-thread_local void *current = nullptr;
-int context;
 
 enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 101, NO_BINARY_FOR_GPU = 209, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700 };
 
@@ -102,11 +110,11 @@ using Lock = std::lock_guard<std::recursive_mutex>;
 extern "C" {
 
 int cuInit(unsigned) { return SUCCESS; }
-int cuDriverGetVersion(int *v) { return *v = 13000, SUCCESS; }
-int cuDeviceGetCount(int *n) { return *n = 1, SUCCESS; }
+int cuDriverGetVersion(int *v) { return *v = number_of("EMULATED_DRIVER_VERSION", 12030), SUCCESS; }
+int cuDeviceGetCount(int *n) { return *n = cards(), SUCCESS; }
 int cuDeviceGet(int *d, int ordinal) {
-    if (ordinal != 0) return NO_DEVICE;
-    return *d = 0, SUCCESS;
+    if (ordinal < 0 || ordinal >= cards()) return NO_DEVICE;
+    return *d = ordinal, SUCCESS;
 }
 int cuDeviceGetName(char *name, int most, int) { return snprintf(name, most, "emulated GPU"), SUCCESS; }
 int cuDeviceTotalMem_v2(size_t *bytes, int) { return *bytes = device_bytes(), SUCCESS; }
@@ -127,7 +135,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int) {
     }
     return SUCCESS;
 }
-int cuDevicePrimaryCtxRetain(void **c, int) { return *c = &context, SUCCESS; }
+int cuDevicePrimaryCtxRetain(void **c, int device) { return *c = &contexts[device], SUCCESS; }
 int cuDevicePrimaryCtxRelease_v2(int) { return SUCCESS; }
 int cuCtxSetCurrent(void *c) { return current = c, SUCCESS; }
 int cuCtxGetCurrent(void **c) { return *c = current, SUCCESS; }
@@ -155,7 +163,6 @@ int cuStreamCreate(void **s, unsigned) {
     *s = stream;
     return SUCCESS;
 }
-int cuStreamCreateWithPriority(void **s, unsigned flags, int) { return cuStreamCreate(s, flags); }
 int cuStreamDestroy_v2(void *s) {
     Lock lock(everything);
     // Its work is still done; events may name it.
@@ -170,7 +177,6 @@ int cuStreamSynchronize(void *s) {
     drain(stream, stream->given);
     return SUCCESS;
 }
-int cuStreamIsCapturing(void *, int *status) { return *status = 0, SUCCESS; }
 int cuEventCreate(void **e, unsigned) { return *e = new Event, SUCCESS; }
 int cuEventDestroy_v2(void *e) {
     Lock lock(everything);
@@ -185,6 +191,7 @@ int cuEventRecord(void *e, void *s) {
     *(Event *)e = {stream, stream->given};
     return SUCCESS;
 }
+int cuStreamQuery(void *s) { return cuStreamSynchronize(s); }
 int cuStreamWaitEvent(void *s, void *e, unsigned) {
     if (fails()) return ILLEGAL_ADDRESS;
     Lock lock(everything);
@@ -200,12 +207,11 @@ int cuEventSynchronize(void *e) {
     return SUCCESS;
 }
 int cuEventQuery(void *e) { return cuEventSynchronize(e); }
-int cuEventElapsedTime_v2(float *ms, void *, void *) { return *ms = 1.0f, SUCCESS; }
 int cuEventElapsedTime(float *ms, void *, void *) { return *ms = 1.0f, SUCCESS; }
 
-int cuMemPoolCreate(void **pool, const void *) { return *pool = &context, SUCCESS; }
-int cuMemPoolDestroy(void *) { return SUCCESS; }
+int cuMemPoolCreate(void **pool, const void *) { return *pool = contexts, SUCCESS; }
 int cuMemPoolSetAttribute(void *, int, void *) { return SUCCESS; }
+int cuMemPoolTrimTo(void *, size_t) { return SUCCESS; }
 int cuMemAllocFromPoolAsync(u64 *at, size_t bytes, void *, void *) {
     if (refuses()) return OUT_OF_MEMORY;
     Lock lock(everything);
@@ -216,17 +222,9 @@ int cuMemAllocFromPoolAsync(u64 *at, size_t bytes, void *, void *) {
     }
     return *at ? SUCCESS : OUT_OF_MEMORY;
 }
-int cuMemAllocAsync(u64 *at, size_t bytes, void *s) { return cuMemAllocFromPoolAsync(at, bytes, nullptr, s); }
-int cuMemAlloc_v2(u64 *at, size_t bytes) { return cuMemAllocFromPoolAsync(at, bytes, nullptr, nullptr); }
 int cuMemFreeAsync(u64 at, void *s) {
     Lock lock(everything);
     give((Stream *)s, [at] { free_global(at); });
-    return SUCCESS;
-}
-int cuMemFree_v2(u64 at) {
-    Lock lock(everything);
-    drain_all();
-    free_global(at);
     return SUCCESS;
 }
 int cuMemHostAlloc(void **at, size_t bytes, unsigned) {
@@ -273,12 +271,6 @@ int cuMemcpyDtoDAsync_v2(u64 to, u64 from, size_t bytes, void *s) {
     });
     return SUCCESS;
 }
-int cuMemcpyHtoD_v2(u64 to, const void *from, size_t bytes) {
-    return cuMemcpyHtoDAsync_v2(to, from, bytes, nullptr), cuStreamSynchronize(nullptr);
-}
-int cuMemcpyDtoH_v2(void *to, u64 from, size_t bytes) {
-    return cuMemcpyDtoHAsync_v2(to, from, bytes, nullptr), cuStreamSynchronize(nullptr);
-}
 int cuMemsetD8Async(u64 to, unsigned char byte, size_t bytes, void *s) {
     if (fails()) return ILLEGAL_ADDRESS;
     Lock lock(everything);
@@ -297,7 +289,8 @@ int cuModuleLoadData(void **module, const void *image) {
 }
 int cuModuleUnload(void *module) {
     Lock lock(everything);
-    drain_all();
+    for (auto &[name, kernel] : ((Module *)module)->kernels)
+        if (kernel->pending) die("the module of " + name + " is unloaded before its work is done");
     delete (Module *)module;
     return SUCCESS;
 }
@@ -321,7 +314,6 @@ int cuFuncSetAttribute(void *f, int attribute, int value) {
     if (attribute == 8) ((Kernel *)f)->most_dynamic = value;
     return SUCCESS;
 }
-int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *, int, size_t) { return *blocks = 2, SUCCESS; }
 int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, void *, int, size_t, unsigned) {
     return *blocks = 2, SUCCESS;
 }
@@ -373,10 +365,12 @@ int cuLaunchKernelEx(const LaunchConfig *config, void *f, void **arguments, void
     for (size_t p = 0; p < kernel->parameters.size(); p++)
         memcpy(parameters.data() + kernel->parameters[p].offset, arguments[p], kernel->parameters[p].bytes);
     Lock lock(everything);
+    kernel->pending++;
     give((Stream *)config->stream, [=, parameters = std::move(parameters)] {
         u32 grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
         auto begun = std::chrono::steady_clock::now();
         run(*kernel, grid, block, blocks_of_cluster, shared, parameters.data());
+        kernel->pending--;
         auto &count = counts.kernels[kernel->name];
         count.first++;
         count.second += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
@@ -387,10 +381,5 @@ int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
                    void *s, void **arguments, void **extra) {
     LaunchConfig config{{gx, gy, gz}, {bx, by, bz}, shared, s, nullptr, 0};
     return cuLaunchKernelEx(&config, f, arguments, extra);
-}
-int cuLaunchHostFunc(void *s, void (*f)(void *), void *with) {
-    Lock lock(everything);
-    give((Stream *)s, [=] { f(with); });
-    return SUCCESS;
 }
 }

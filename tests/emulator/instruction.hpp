@@ -95,6 +95,8 @@ struct Kernel {
     /// Most dynamic shared memory that was allowed.
     u32 most_dynamic = 48 << 10;
     u32 most_threads = 1024;
+    /// Launches that are not done.
+    u64 pending = 0;
 };
 
 struct Module {

@@ -12,7 +12,7 @@ use url::Url;
 /// The binary: BOWTIE_CLUSTER, or the one that Cargo built on this machine.
 fn binary() -> OsString {
     std::env::var_os("BOWTIE_CLUSTER")
-        .unwrap_or_else(|| binary().into())
+        .unwrap_or_else(|| env!("CARGO_BIN_EXE_bowtie-cluster").into())
 }
 
 /// A process that ends with its value.

@@ -1,11 +1,16 @@
 //! The kernels that the driver compiled for a card's row programs: at most [`KEPT`], the least recently used ones are
 //! dropped.
+//!
+//! A kernel's module is unloaded with the last [`CudaFunction`] of it. The cache has one. Each stream that launched the kernel has another one
+//! until that work was waited for; a stream that ends before leaves it here, with the event behind its work.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Place;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use cudarc::driver::sys::{CUfunction_attribute_enum, CUresult};
-use cudarc::driver::{CudaContext, DriverError};
+use cudarc::driver::{CudaContext, CudaFunction, DriverError};
 use cudarc::nvrtc::Ptx;
 use parking_lot::Mutex;
 
@@ -16,6 +21,7 @@ use crate::device::cuda::codegen::kernel::{Generated, KERNEL};
 use crate::device::cuda::codegen::layout::Layout;
 use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::runtime::driver::{failed, is_out_of_memory};
+use crate::device::cuda::runtime::event::Event;
 use crate::device::cuda::runtime::kernels::GeneratedKernel;
 use crate::device::cuda::runtime::ptx_entries::{PtxParameter, entries};
 use crate::device::trace::{self, Lane};
@@ -23,14 +29,14 @@ use crate::error::{BowtieError, Result};
 use crate::ir::program::{Instruction, Kind};
 use crate::ir::row_program::RowProgram;
 
-/// The most kernels that are kept. A kernel takes some tens of KiB of the card's memory.
-const KEPT: usize = 64;
+/// The most kernels that are kept. A kernel takes some tens of KiB of the card's memory, and 5 to 30 ms to compile.
+const KEPT: usize = 1024;
 
 /// The most programs without a kernel whose rows are counted.
 const SEEN: usize = 1024;
 
 /// Identifies a kernel: the program without its constants, which columns have NULLs, and what becomes of the rows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     instructions: Vec<Instruction>,
     outputs: Vec<DataType>,
@@ -39,7 +45,7 @@ pub(crate) struct Key {
 }
 
 /// What a kernel does with the registers of its program.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
     /// Stores its outputs.
     Map,
@@ -80,7 +86,6 @@ pub(crate) struct Kernel {
     /// For a kernel whose blocks loop over tiles.
     pub persistent: Option<PersistentGrid>,
     pub nullable: Vec<bool>,
-    context: Arc<CudaContext>,
 }
 
 impl Kernel {
@@ -91,26 +96,39 @@ impl Kernel {
     }
 }
 
-impl Drop for Kernel {
-    fn drop(&mut self) {
-        // Dropping the kernel unloads its module, but it may be running. The next wait reports an error.
-        let _ = self.context.synchronize();
-    }
-}
-
-/// A program and its kernel.
-#[derive(Debug)]
+/// A program's kernel.
+#[derive(Debug, Default)]
 struct Entry {
-    key: Key,
     /// The rows that it was asked to evaluate so far.
     rows: Mutex<u64>,
     /// `None`: not compiled yet. `Some(None)`: the interpreter has to run it.
     kernel: Mutex<Option<Option<Arc<Kernel>>>>,
 }
 
-/// The programs of a card, the most recently used one last.
+impl Entry {
+    /// Kernels take memory of the card, other entries hardly any. An entry whose kernel is locked counts as one with a kernel.
+    fn has_kernel(&self) -> bool {
+        let kernel = self.kernel.try_lock();
+        kernel.is_none_or(|kernel| matches!(*kernel, Some(Some(_))))
+    }
+}
+
+/// The programs of a card.
 #[derive(Debug, Default)]
-pub(crate) struct Compiled(Mutex<Vec<Arc<Entry>>>);
+pub(crate) struct Compiled {
+    programs: Mutex<Programs>,
+    retired: Mutex<Vec<Retired>>,
+}
+
+#[derive(Debug, Default)]
+struct Programs {
+    /// Each with the number of its last use.
+    entries: HashMap<Key, (u64, Arc<Entry>)>,
+    uses: u64,
+}
+
+/// Kernels that a stream launched, and the event behind its work.
+type Retired = (Event, Vec<CudaFunction>);
 
 impl Compiled {
     /// The kernel of a program that is to evaluate `rows` rows. It compiles the kernels that `generated` yields until
@@ -150,7 +168,7 @@ impl Compiled {
                 // Memory may suffice another time.
                 Err(e) if is_out_of_memory(e) => return Ok(None),
                 Err(e) if compiles_nothing(e) => break,
-                Err(e) => return Err(failed("compiling a program", e)),
+                Err(e) => return Err(failed(context, "compiling a program", e)),
             }
             if made.as_ref().is_some_and(|made| made.is_spread()) {
                 break;
@@ -163,47 +181,66 @@ impl Compiled {
     }
 
     fn entry(&self, key: Key) -> Arc<Entry> {
-        let mut entries = self.0.lock();
-        let known = entries.iter().position(|entry| entry.key == key);
-        let entry = match known {
-            Some(at) => entries.remove(at),
-            None => Arc::new(Entry {
-                key,
-                rows: Mutex::new(0),
-                kernel: Mutex::new(None),
-            }),
+        let mut programs = self.programs.lock();
+        programs.uses += 1;
+        let uses = programs.uses;
+        let place = match programs.entries.entry(key) {
+            Place::Occupied(mut known) => {
+                known.get_mut().0 = uses;
+                return Arc::clone(&known.get().1);
+            }
+            Place::Vacant(place) => place,
         };
-        entries.push(Arc::clone(&entry));
-        drop(entries);
-        if known.is_none() {
-            self.evict();
-        }
+        let entry = Arc::clone(&place.insert((uses, Arc::default())).1);
+        drop(programs);
+        self.evict();
         entry
     }
 
+    /// Drops the least recently used entries that are too many.
     fn evict(&self) {
-        let mut entries = self.0.lock();
+        let mut programs = self.programs.lock();
         let mut dropped = vec![];
-        while let Some(at) = one_too_many(&entries) {
-            dropped.push(entries.remove(at));
+        for (with_kernel, most) in [(true, KEPT), (false, SEEN)] {
+            let entries = programs.entries.values();
+            let entries = entries.filter(|(_, entry)| entry.has_kernel() == with_kernel);
+            let mut uses: Vec<u64> = entries.map(|(used, _)| *used).collect();
+            let Some(last) = uses.len().checked_sub(most + 1) else {
+                continue;
+            };
+            let last = *uses.select_nth_unstable(last).1;
+            let evicted = programs
+                .entries
+                .extract_if(|_, (used, entry)| *used <= last && entry.has_kernel() == with_kernel);
+            dropped.extend(evicted);
         }
-        // Dropped without the lock: their drop may have to wait for the card.
-        drop(entries);
+        // Without the lock: the driver may take a while to unload a module.
+        drop(programs);
+        drop(dropped);
+        self.unload();
     }
-}
 
-/// The entry to drop, if one must be. Kernels take memory of the card, other entries hardly any.
-fn one_too_many(entries: &[Arc<Entry>]) -> Option<usize> {
-    // An entry whose kernel is locked counts as one with a kernel.
-    let has_kernel = |entry: &Arc<Entry>| {
-        let kernel = entry.kernel.try_lock();
-        kernel.is_none_or(|kernel| matches!(*kernel, Some(Some(_))))
-    };
-    let kernels = entries.iter().filter(|entry| has_kernel(entry)).count();
-    match (kernels > KEPT, entries.len() - kernels > SEEN) {
-        (true, _) => entries.iter().position(has_kernel),
-        (_, true) => entries.iter().position(|entry| !has_kernel(entry)),
-        _ => None,
+    /// Drops all entries.
+    #[cfg(test)]
+    pub(crate) fn forget(&self) {
+        let entries = std::mem::take(&mut self.programs.lock().entries);
+        drop(entries);
+        self.unload();
+    }
+
+    /// Keeps kernels that a stream launched before it ended, until the event behind that work.
+    pub(crate) fn retire(&self, done: Event, kernels: Vec<CudaFunction>) {
+        self.retired.lock().push((done, kernels));
+        self.unload();
+    }
+
+    /// Drops retired kernels that do not run any more; after an error of the card none does.
+    fn unload(&self) {
+        let is_done = |(done, _): &mut Retired| done.is_done().unwrap_or(true);
+        let mut retired = self.retired.lock();
+        let ended: Vec<Retired> = retired.extract_if(.., is_done).collect();
+        drop(retired);
+        drop(ended);
     }
 }
 
@@ -273,7 +310,6 @@ fn compile(context: &Arc<CudaContext>, generated: Generated) -> Result<Kernel, D
         layout,
         persistent,
         nullable,
-        context: Arc::clone(context),
     })
 }
 
@@ -303,23 +339,46 @@ mod tests {
         }
     }
 
+    fn key(columns: usize) -> Key {
+        Key {
+            instructions: vec![],
+            outputs: vec![],
+            columns: vec![(Kind::Decimal, false); columns],
+            form: Form::Map,
+        }
+    }
+
     #[test]
     fn programs_without_a_kernel_are_forgotten_those_asked_for_last_kept() {
         let compiled = Compiled::default();
-        let key = |rows: usize| Key {
-            instructions: vec![],
-            outputs: vec![],
-            columns: vec![(Kind::Decimal, false); rows],
-            form: Form::Map,
-        };
         for i in 0..SEEN + 100 {
             compiled.entry(key(i));
             compiled.entry(key(0));
         }
-        let entries = compiled.0.lock();
+        let programs = compiled.programs.lock();
+        let mut entries: Vec<(&Key, u64)> = programs
+            .entries
+            .iter()
+            .map(|(key, of)| (key, of.0))
+            .collect();
+        entries.sort_unstable_by_key(|(_, used)| *used);
         assert_eq!(entries.len(), SEEN);
-        assert_eq!(entries.last().map(|last| &last.key), Some(&key(0)));
-        let columns: Vec<usize> = entries.iter().map(|e| e.key.columns.len()).collect();
+        assert_eq!(entries.last().map(|(key, _)| *key), Some(&key(0)));
+        let columns: Vec<usize> = entries.iter().map(|(key, _)| key.columns.len()).collect();
         assert!(columns[..SEEN - 1].is_sorted() && columns[0] == 101);
+    }
+
+    /// As many programs in turn as a workload may have.
+    #[test]
+    fn programs_that_are_asked_for_in_turn_are_known_again() {
+        let compiled = Compiled::default();
+        for round in 0..2 {
+            for columns in 0..SEEN {
+                let entry = compiled.entry(key(columns));
+                let mut rows = entry.rows.lock();
+                assert_eq!(*rows, round);
+                *rows += 1;
+            }
+        }
     }
 }

@@ -10,8 +10,8 @@
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
-use cudarc::driver::CudaEvent;
 
+use crate::device::cuda::runtime::event::Event;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::error::Result;
 
@@ -26,7 +26,7 @@ pub(crate) struct Values {
     /// The host arrays that the column was uploaded from, for primitives that run on the host.
     pub(crate) original: Option<Vec<ArrayRef>>,
     /// Recorded when kernels had written the values. Without an event, wait for all work of the stream.
-    pub(crate) made: Option<CudaEvent>,
+    pub(crate) made: Option<Event>,
 }
 
 impl Values {

@@ -8,13 +8,13 @@ use arrow::array::{
 };
 use arrow::buffer::{BooleanBuffer, Buffer as Bytes, MutableBuffer, NullBuffer};
 use arrow::datatypes::DataType;
-use cudarc::driver::CudaEvent;
 
 use crate::device::cuda::columns::fixed_width::{MOST_ROWS, Values};
 use crate::device::cuda::columns::indirect::is_view;
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::columns::var_width;
+use crate::device::cuda::runtime::event::Event;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::check_chunk_rows;
@@ -178,7 +178,7 @@ impl Stream {
         &self,
         memory: &Memory,
         bytes: usize,
-        made: Option<&CudaEvent>,
+        made: Option<&Event>,
     ) -> Result<Bytes> {
         // Not cleared first: one thread would do it.
         let mut buffer = MutableBuffer::with_capacity(bytes);
@@ -195,7 +195,7 @@ impl Stream {
         &self,
         memory: &Memory,
         bits: usize,
-        made: Option<&CudaEvent>,
+        made: Option<&Event>,
     ) -> Result<BooleanBuffer> {
         let bytes = self.download_bytes(memory, bitmap_bytes(bits), made)?;
         Ok(BooleanBuffer::new(bytes, 0, bits))
@@ -247,7 +247,7 @@ impl Stream {
         &self,
         valid: Option<&Memory>,
         rows: usize,
-        made: Option<&CudaEvent>,
+        made: Option<&Event>,
     ) -> Result<Option<NullBuffer>> {
         let Some(valid) = valid else {
             return Ok(None);

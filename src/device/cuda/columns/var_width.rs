@@ -10,12 +10,12 @@ use arrow::array::{Array, ArrayData, ArrayRef, AsArray, OffsetSizeTrait};
 use arrow::buffer::Buffer as Bytes;
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
-use cudarc::driver::CudaEvent;
 use rayon::prelude::*;
 
 use crate::device::cuda::columns::downloaded;
 use crate::device::cuda::columns::scan::EXCLUSIVE_U64;
 use crate::device::cuda::runtime::access::memory;
+use crate::device::cuda::runtime::event::Event;
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
@@ -45,7 +45,7 @@ pub(crate) struct Text {
     /// The host arrays that the column was uploaded from.
     pub(crate) original: Option<Vec<ArrayRef>>,
     /// Recorded when kernels had written the values. Without an event, wait for all work of the stream.
-    pub(crate) made: Option<CudaEvent>,
+    pub(crate) made: Option<Event>,
 }
 
 impl Text {

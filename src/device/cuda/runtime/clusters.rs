@@ -6,7 +6,6 @@ use cudarc::driver::sys;
 
 use crate::device::counters::Counted;
 use crate::device::cuda::runtime::arguments::Arguments;
-use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::kernels::Kernel;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::spans::{Work, submitted};
@@ -29,7 +28,7 @@ impl Stream {
     ) -> Result<()> {
         self.budget.faults().check(Fault::Launch)?;
         self.bind()?;
-        let function = self.gpu.kernel(kernel.entry)?.cu_function();
+        let function = self.loaded_kernel(kernel.entry)?.cu_function();
         let mut clusters = clusters_of(blocks);
         let config = self.config(shape, &mut clusters);
         trace::count(Counted::Launches, 1);
@@ -48,7 +47,7 @@ impl Stream {
                 .result()
             })
         });
-        launched.map_err(|e| failed(&format!("launching kernel {kernel:?}"), e))
+        launched.map_err(|e| self.failed(&format!("launching kernel {kernel:?}"), e))
     }
 
     /// The number of clusters of `blocks` blocks of a kernel that run at once.
@@ -59,7 +58,7 @@ impl Stream {
         blocks: u32,
     ) -> Result<u32> {
         self.bind()?;
-        let function = self.gpu.kernel(kernel.entry)?.cu_function();
+        let function = self.loaded_kernel(kernel.entry)?.cu_function();
         let mut clusters = clusters_of(blocks);
         let config = self.config(shape, &mut clusters);
         let mut at_once = 0;
@@ -67,7 +66,7 @@ impl Stream {
         // written.
         unsafe { sys::cuOccupancyMaxActiveClusters(&mut at_once, function, &config) }
             .result()
-            .map_err(|e| failed(&format!("asking for clusters of {kernel:?}"), e))?;
+            .map_err(|e| self.failed(&format!("asking for clusters of {kernel:?}"), e))?;
         Ok(at_once.max(0) as u32)
     }
 

@@ -5,20 +5,22 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::CUfunction_attribute_enum;
-use cudarc::driver::{
-    CudaContext, CudaEvent, CudaFunction, CudaModule, CudaStream, DriverError, result, sys,
-};
+use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaStream, DriverError, result, sys};
 use cudarc::nvrtc::Ptx;
 use parking_lot::Mutex;
 
 use crate::device::budget::Budget;
 use crate::device::counters::Counted;
 use crate::device::cuda::codegen::kernel_cache::Compiled;
-use crate::device::cuda::runtime::driver::{self, LEAST_CAPABILITY, failed, text};
-use crate::device::cuda::runtime::kernels::{ENTRIES, Entry, FAMILIES, Family, machine_code};
-use crate::device::cuda::runtime::staging::ring::Ring;
+use crate::device::cuda::runtime::driver::{
+    self, LEAST_CAPABILITY, failed, is_out_of_memory, text,
+};
+use crate::device::cuda::runtime::event::Event;
+use crate::device::cuda::runtime::kernels::{
+    ENTRIES, Entry, FAMILIES, Family, image, machine_code,
+};
+use crate::device::cuda::runtime::staging::ring::LazyRing;
 use crate::device::cuda::runtime::staging::word::Words;
-use crate::device::cuda::runtime::sticky_error;
 use crate::device::machine_rates::MemoryRates;
 use crate::device::trace::{self, Lane};
 use crate::error::{BowtieError, Result};
@@ -45,8 +47,8 @@ pub(crate) struct Gpu {
     kernels: [OnceLock<CudaFunction>; ENTRIES],
     /// Row programs that were compiled.
     pub(crate) compiled: Compiled,
-    pub(crate) upload_ring: Mutex<Option<Arc<Ring>>>,
-    pub(crate) download_ring: Mutex<Option<Arc<Ring>>>,
+    pub(crate) upload_ring: LazyRing,
+    pub(crate) download_ring: LazyRing,
     pub(crate) pinned_words: Words,
     /// Rates of the memory, once they were measured.
     pub(crate) memory_rates: OnceLock<MemoryRates>,
@@ -68,13 +70,13 @@ unsafe impl Send for Pool {}
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    /// A pool of GPU `ordinal` that keeps up to `kept` unused bytes.
-    fn new(ordinal: u32, kept: u64) -> Result<Self> {
+    /// A pool of the card of `context` that keeps up to `kept` unused bytes.
+    fn new(context: &CudaContext, kept: u64) -> Result<Self> {
         // SAFETY: plain words and a pointer, for all of which zero is a value: the defaults.
         let mut properties: sys::CUmemPoolProps = unsafe { std::mem::zeroed() };
         properties.allocType = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
         properties.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
-        properties.location.id = ordinal as i32;
+        properties.location.id = context.ordinal() as i32;
         let mut pool = std::ptr::null_mut();
         let no: i32 = 0;
         // SAFETY: the driver was initialised; the properties are read, the handle is written; the attributes' values are one
@@ -100,7 +102,7 @@ impl Pool {
                     .result()
                 })
         }
-        .map_err(|e| failed("setting up the memory pool", e))?;
+        .map_err(|e| failed(context, "setting up the memory pool", e))?;
         Ok(Self(pool))
     }
 }
@@ -143,14 +145,19 @@ impl Gpu {
     pub(crate) fn free_bytes(&self) -> Result<u64> {
         self.context
             .bind_to_thread()
-            .map_err(|e| failed("entering a context", e))?;
-        let (free, _) = result::mem_get_info().map_err(|e| failed("asking for free memory", e))?;
+            .map_err(|e| self.failed("entering a context", e))?;
+        let (free, _) =
+            result::mem_get_info().map_err(|e| self.failed("asking for free memory", e))?;
         Ok(free as u64)
     }
 
     fn new(ordinal: u32) -> Result<Self> {
-        let context =
-            CudaContext::new(ordinal as usize).map_err(|e| failed("opening a context", e))?;
+        // Nothing is lost yet: the next query may find the card ready.
+        let context = CudaContext::new(ordinal as usize).map_err(|e| {
+            let what = "opening a context failed on the GPU";
+            BowtieError::Device(format!("{what}: {}", text(e)))
+        })?;
+        let failed = |what, e| failed(&context, what, e);
         let (major, minor) = context
             .compute_capability()
             .map_err(|e| failed("asking for the compute capability", e))?;
@@ -160,13 +167,12 @@ impl Gpu {
                 "the GPU cuda:{ordinal} has compute capability {major}.{minor}, and the kernels need {least}.{of_it} (Turing) or newer"
             )));
         }
-        sticky_error::know(context.cu_ctx() as usize, ordinal);
         let (free_bytes, total_bytes) =
             result::mem_get_info().map_err(|e| failed("asking for free memory", e))?;
         // SAFETY: each allocation is used on its own stream; copies on a ring's stream are ordered by events or waited
         // for.
         unsafe { context.disable_event_tracking() };
-        let pool = Pool::new(ordinal, total_bytes as u64 / KEPT_SHARE)?;
+        let pool = Pool::new(&context, total_bytes as u64 / KEPT_SHARE)?;
         let multiprocessors = context
             .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
             .map_err(|e| failed("asking for the number of multiprocessors", e))?;
@@ -189,8 +195,8 @@ impl Gpu {
             modules: [const { Mutex::new(None) }; FAMILIES],
             kernels: [const { OnceLock::new() }; ENTRIES],
             compiled: Compiled::default(),
-            upload_ring: Mutex::new(None),
-            download_ring: Mutex::new(None),
+            upload_ring: LazyRing::default(),
+            download_ring: LazyRing::default(),
             pinned_words: Words::default(),
             memory_rates: OnceLock::new(),
             refuses_clusters: AtomicBool::new(false),
@@ -212,15 +218,28 @@ impl Gpu {
         Ok(pointer)
     }
 
+    /// Gives the memory that the pool keeps back to the driver, which may need it for kernels.
+    pub(crate) fn trim(&self) -> Result<()> {
+        // Memory of the pool counts as used until the streams that freed it are done.
+        let done = self.context.synchronize();
+        done.and_then(|()| {
+            // SAFETY: the pool lives as long as the process.
+            unsafe { sys::cuMemPoolTrimTo(self.pool.0, 0) }.result()
+        })
+        .map_err(|e| self.failed("giving back unused memory", e))
+    }
+
+    /// The error of a call on this card that should not fail.
+    pub(crate) fn failed(&self, what: &str, error: DriverError) -> BowtieError {
+        failed(&self.context, what, error)
+    }
+
     /// An event behind all work that was launched on `stream` so far.
-    pub(crate) fn mark(&self, stream: &CudaStream) -> Result<CudaEvent> {
-        let event = self
-            .context
-            .new_event(None)
-            .map_err(|e| failed("making an event", e))?;
+    pub(crate) fn mark(&self, stream: &CudaStream) -> Result<Event> {
+        let event = Event::new(&self.context).map_err(|e| self.failed("making an event", e))?;
         event
             .record(stream)
-            .map_err(|e| failed("recording an event", e))?;
+            .map_err(|e| self.failed("recording an event", e))?;
         Ok(event)
     }
 
@@ -228,7 +247,7 @@ impl Gpu {
     pub(crate) fn stream(&self) -> Result<Arc<CudaStream>> {
         self.context
             .new_stream()
-            .map_err(|e| failed("opening a stream", e))
+            .map_err(|e| self.failed("opening a stream", e))
     }
 
     /// A kernel; its family is loaded at its first use.
@@ -248,7 +267,7 @@ impl Gpu {
         let kernel = self
             .module(family)?
             .load_function(name)
-            .map_err(|e| failed(&format!("finding kernel {name}"), e))?;
+            .map_err(|e| self.failed(&format!("finding kernel {name}"), e))?;
         use CUfunction_attribute_enum::*;
         if takes_most_shared_memory(family) {
             let prepared = kernel
@@ -257,7 +276,7 @@ impl Gpu {
                     let most = self.shared_bytes as i32 - taken;
                     kernel.set_attribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most)
                 });
-            prepared.map_err(|e| failed(&format!("preparing kernel {name}"), e))?;
+            prepared.map_err(|e| self.failed(&format!("preparing kernel {name}"), e))?;
         }
         if family == Family::GroupCluster {
             // Only some cards run clusters of 16 blocks. Where this is refused, `clusters_at_once` answers none.
@@ -280,33 +299,18 @@ impl Gpu {
 
     /// A family by the machine code of this library, or translated by the driver.
     fn loaded(&self, family: Family) -> Result<Arc<CudaModule>> {
-        let code = machine_code(
-            family,
-            self.capability,
-            driver::driver_version().unwrap_or(0),
-        );
-        let loaded = code.and_then(|code| {
-            let loaded = self.context.load_module(Ptx::from_binary(code));
-            loaded
-                .inspect_err(|error| {
-                    log::debug!("PTX of {} is translated: {}", family.name(), text(*error));
-                })
-                .ok()
-        });
-        match loaded {
-            Some(loaded) => Ok(loaded),
-            None => self.translated(family),
+        let loading = |e| self.failed(&format!("loading kernel family {}", family.name()), e);
+        if let Some(code) = machine_code(family, self.capability, driver::driver_version()?) {
+            match self.context.load_module(Ptx::from_binary(code)) {
+                Ok(module) => return Ok(module),
+                // The translation of its PTX would need as much.
+                Err(error) if is_out_of_memory(error) => return Err(loading(error)),
+                Err(error) => {
+                    log::debug!("PTX of {} is translated: {}", family.name(), text(error));
+                }
+            }
         }
-    }
-
-    /// A family by its PTX, which the driver translates, or by the machine code of a build with `BOWTIE_CUDA_ARCHS`.
-    fn translated(&self, family: Family) -> Result<Arc<CudaModule>> {
-        let image = match std::str::from_utf8(family.image()) {
-            Ok(text) => Ptx::from_src(text),
-            Err(_) => Ptx::from_binary(family.image().to_vec()),
-        };
-        self.context
-            .load_module(image)
-            .map_err(|e| failed(&format!("loading kernel family {}", family.name()), e))
+        // PTX, which the driver translates, or the machine code of a build with BOWTIE_CUDA_ARCHS.
+        self.context.load_module(image(family)?).map_err(loading)
     }
 }

@@ -13,8 +13,10 @@ use std::fmt::{self, Debug, Formatter};
 use std::marker::PhantomData;
 
 use cudarc::driver::CudaFunction;
+use cudarc::nvrtc::Ptx;
 
 use crate::device::cuda::runtime::arguments::{ByValue, U32, U64};
+use crate::error::{BowtieError, Result};
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
@@ -40,11 +42,10 @@ pub(crate) struct MachineCode {
     family: Family,
     /// The compute capability, major and minor.
     capability: (i32, i32),
+    /// The first version of the driver's interface that loads it: that of the assembler which made it.
+    first_driver: i32,
     code: &'static [u8],
 }
-
-/// The first version of the driver's interface that loads the code in [`MACHINE_CODE`]: that of the compiler which made it.
-const FIRST_DRIVER: i32 = 13_000;
 
 /// Integrated processors of a generation, which do not run the code of its other cards.
 const INTEGRATED: [(i32, i32); 2] = [(8, 7), (10, 1)];
@@ -55,22 +56,45 @@ pub(crate) fn machine_code(
     (major, minor): (i32, i32),
     driver: i32,
 ) -> Option<Vec<u8>> {
-    if driver < FIRST_DRIVER || INTEGRATED.contains(&(major, minor)) {
+    if INTEGRATED.contains(&(major, minor)) {
         return None;
     }
     let runs = |code: &&MachineCode| {
-        code.family == family && code.capability.0 == major && code.capability.1 <= minor
+        let is_of_generation = code.capability.0 == major && code.capability.1 <= minor;
+        code.family == family && is_of_generation && code.first_driver <= driver
     };
     let best = MACHINE_CODE.iter().filter(runs);
     let best = best.max_by_key(|code| code.capability.1)?;
-    let mut unpacked = vec![];
-    match lzma_rs::xz_decompress(&mut &*best.code, &mut unpacked) {
-        Ok(()) => Some(unpacked),
-        Err(error) => {
-            log::warn!("the machine code of {} is damaged: {error}", family.name());
-            None
-        }
+    let name = family.name();
+    let code = unpacked(best.code);
+    code.inspect_err(|why| log::warn!("the machine code of {name} is damaged: {why}"))
+        .ok()
+}
+
+/// What the driver can load for any card: PTX, or the machine code of a build with `BOWTIE_CUDA_ARCHS`.
+///
+/// # Errors
+/// [`BowtieError::Internal`] where the library is damaged.
+pub(crate) fn image(family: Family) -> Result<Ptx> {
+    let image = family.image();
+    if !image.starts_with(XZ) {
+        return Ok(Ptx::from_binary(image.to_vec()));
     }
+    let text = unpacked(image).and_then(|text| String::from_utf8(text).map_err(|e| e.to_string()));
+    let name = family.name();
+    text.map(Ptx::from_src)
+        .map_err(|why| BowtieError::Internal(format!("the PTX of {name} is damaged: {why}")))
+}
+
+/// What a file compressed by xz begins with.
+const XZ: &[u8] = b"\xfd7zXZ\0";
+
+/// Decompresses code, or says why it cannot be.
+fn unpacked(code: &[u8]) -> Result<Vec<u8>, String> {
+    let mut unpacked = vec![];
+    let done = lzma_rs::xz_decompress(&mut &*code, &mut unpacked);
+    done.map_err(|error| error.to_string())?;
+    Ok(unpacked)
 }
 
 /// A kernel that was made at run time (`codegen`). All of its parameters have 64 bits.

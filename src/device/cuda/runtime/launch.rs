@@ -6,7 +6,6 @@ use cudarc::driver::{CudaFunction, result};
 
 use crate::device::counters::Counted;
 use crate::device::cuda::runtime::arguments::{Argument, Arguments, U64};
-use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::kernels::{GeneratedKernel, Kernel};
 use crate::device::cuda::runtime::spans::{Work, submitted};
 use crate::device::cuda::runtime::stream::Stream;
@@ -65,12 +64,12 @@ impl Stream {
         }
         self.budget.faults().check(Fault::Launch)?;
         self.bind()?;
-        let function = self.gpu.kernel(kernel.entry)?;
+        let function = self.loaded_kernel(kernel.entry)?;
         // SAFETY: the caller's promise; the number of arguments and their widths are those of the kernel's PTX.
         args.with_addresses(|args| unsafe {
             self.launch_function(function, shape, &|| kernel.entry.name.into(), args)
         })
-        .map_err(|e| failed(&format!("launching kernel {kernel:?}"), e))
+        .map_err(|e| self.failed(&format!("launching kernel {kernel:?}"), e))
     }
 
     /// Launches a kernel that was made at run time.
@@ -90,10 +89,12 @@ impl Stream {
         self.budget.faults().check(Fault::Launch)?;
         self.bind()?;
         let mut args: Vec<*mut c_void> = args.iter().map(Argument::address).collect();
-        // SAFETY: the caller's promise; there is an argument of 64 bits for each parameter.
         let name = || "compiled expression".into();
-        unsafe { self.launch_function(&kernel.function, shape, &name, &mut args) }
-            .map_err(|e| failed("launching a compiled expression", e))
+        // SAFETY: the caller's promise; there is an argument of 64 bits for each parameter.
+        let launched = unsafe { self.launch_function(&kernel.function, shape, &name, &mut args) };
+        // Behind the launch: until here the caller keeps it.
+        self.keep_loaded(&kernel.function);
+        launched.map_err(|e| self.failed("launching a compiled expression", e))
     }
 
     /// # Safety
@@ -150,10 +151,10 @@ impl Stream {
     ) -> Result<Shape> {
         let mut shape = Shape::blocks_of(items, per_block, 256);
         self.bind()?;
-        let function = self.gpu.kernel(kernel.entry)?;
+        let function = self.loaded_kernel(kernel.entry)?;
         let blocks = function
             .occupancy_max_active_blocks_per_multiprocessor(shape.threads, 0, None)
-            .map_err(|e| failed(&format!("asking for blocks of {kernel:?}"), e))?;
+            .map_err(|e| self.failed(&format!("asking for blocks of {kernel:?}"), e))?;
         shape.blocks = shape.blocks.min(blocks.max(1) * self.gpu.multiprocessors);
         Ok(shape)
     }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUresult;
-use cudarc::driver::{CudaEvent, CudaStream, DriverError, result};
+use cudarc::driver::{CudaStream, DriverError, result};
 use parking_lot::Mutex;
 
 use crate::device::budget::Lease;
 use crate::device::cuda::runtime::arguments::U64;
-use crate::device::cuda::runtime::driver::{failed, is_out_of_memory};
+use crate::device::cuda::runtime::driver::is_out_of_memory;
+use crate::device::cuda::runtime::event::Event;
 use crate::device::cuda::runtime::kernels::Widening;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::stream::Stream;
@@ -31,7 +32,7 @@ pub(crate) struct Memory {
 #[derive(Debug)]
 enum UploadState {
     /// A copy, with the event behind it.
-    Copied(CudaEvent),
+    Copied(Event),
     /// Narrower values, which are uploaded themselves, and the kernel that widens them.
     Widened {
         narrow: Memory,
@@ -50,7 +51,7 @@ impl Memory {
     }
 
     /// Notes a copy into it; `copied` is the event behind the copy.
-    pub(crate) fn sent(&self, copied: CudaEvent) {
+    pub(crate) fn sent(&self, copied: Event) {
         *self.arriving.lock() = Some(Box::new(UploadState::Copied(copied)));
     }
 
@@ -67,24 +68,25 @@ impl Memory {
         }));
     }
 
-    /// Orders the stream after the upload into it, if there is one.
+    /// Orders the stream after the upload into it, if there is one. After an error it is still to be received.
     pub(crate) fn receive(&self) -> Result<()> {
-        let Some(arriving) = self.arriving.lock().take() else {
-            return Ok(());
-        };
-        match *arriving {
-            UploadState::Copied(copied) => self.stream.after(&copied),
-            UploadState::Widened {
+        let mut arriving = self.arriving.lock();
+        match arriving.as_deref() {
+            None => return Ok(()),
+            Some(UploadState::Copied(copied)) => self.stream.after(copied)?,
+            Some(UploadState::Widened {
                 narrow,
                 kernel,
                 rows,
-            } => {
+            }) => {
                 narrow.receive()?;
-                let args = ((&narrow).into(), self.into(), (rows as u32).into());
+                let args = (narrow.into(), self.into(), (*rows as u32).into());
                 // SAFETY: the promise of `sent_as`.
-                unsafe { self.stream.launch(kernel, Shape::rows(rows), &args) }
+                unsafe { self.stream.launch(*kernel, Shape::rows(*rows), &args)? }
             }
         }
+        *arriving = None;
+        Ok(())
     }
 
     /// The same for memory that is about to be freed: nothing is widened any more.
@@ -163,7 +165,7 @@ impl Part<'_> {
         let (target, stream) = (to.pointer + at as u64, &to.stream.cuda_stream);
         // SAFETY: both have `bytes` bytes there, as was just checked.
         unsafe { result::memcpy_dtod_async(target, self.pointer(), bytes, stream.cu_stream()) }
-            .map_err(|e| failed("a copy on the GPU", e))
+            .map_err(|e| to.stream.failed("a copy on the GPU", e))
     }
 
     /// Its address.
@@ -245,7 +247,7 @@ impl Stream {
             }),
             // The card has less than the budget allows: the caller retries with half of the work.
             Err(e) if is_out_of_memory(e) => Err(self.budget.refused_by_driver(bytes as u64, what)),
-            Err(e) => Err(failed("allocating memory", e)),
+            Err(e) => Err(self.failed("allocating memory", e)),
         }
     }
 
@@ -268,7 +270,7 @@ impl Stream {
         unsafe {
             result::memset_d8_async(memory.pointer, byte, padded, self.cuda_stream.cu_stream())
         }
-        .map_err(|e| failed("clearing memory", e))?;
+        .map_err(|e| self.failed("clearing memory", e))?;
         Ok(memory)
     }
 

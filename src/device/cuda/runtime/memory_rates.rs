@@ -4,9 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cudarc::driver::sys::CUevent_flags;
-
-use crate::device::cuda::runtime::driver::failed;
+use crate::device::cuda::runtime::event::Event;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::machine_rates::{MemoryRates, bounded};
 use crate::error::{IfItFits as _, Result};
@@ -70,19 +68,16 @@ impl Stream {
     /// Milliseconds of the work that `work` launches.
     fn timed(&self, work: impl FnOnce() -> Result<()>) -> Result<f64> {
         let event = || {
-            let marked = self
-                .gpu
-                .context
-                .new_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
-            marked.map_err(|e| failed("making an event", e))
+            let event = Event::timing(&self.gpu.context);
+            event.map_err(|e| self.failed("making an event", e))
         };
         let (begun, done) = (event()?, event()?);
-        let mark = |e| failed("recording an event", e);
+        let mark = |e| self.failed("recording an event", e);
         begun.record(&self.cuda_stream).map_err(mark)?;
         work()?;
         done.record(&self.cuda_stream).map_err(mark)?;
-        let elapsed = begun.elapsed_ms(&done);
-        Ok(elapsed.map_err(|e| failed("a kernel", e))?.into())
+        let elapsed = begun.milliseconds_to(&done);
+        Ok(elapsed.map_err(|e| self.failed("a kernel", e))?.into())
     }
 }
 

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cudarc::driver::{CudaContext, CudaEvent, CudaStream, DriverError, sys};
+use cudarc::driver::{CudaContext, CudaStream, DriverError};
 
+use crate::device::cuda::runtime::event::Event;
 use crate::device::trace::{self, Lane, Scope, Trace};
 use crate::device::tracing_spans;
 
@@ -36,7 +37,7 @@ pub(crate) fn from_device(bytes: usize) -> Work<'static> {
 
 /// An event of a card, and when it was reached, from the begin of the trace: by it the card's times become the host's.
 struct Base {
-    event: CudaEvent,
+    event: Event,
     at: Duration,
 }
 
@@ -78,7 +79,7 @@ pub(crate) fn submitted_for<T, E>(
     {
         let base = base.flatten();
         let times = Box::new(move || {
-            end.synchronize().ok()?;
+            end.wait().ok()?;
             let start = match base {
                 Some(base) => base.at.as_secs_f64() * 1e3 + milliseconds(&base.event, &begin)?,
                 None => 0.0,
@@ -94,13 +95,13 @@ pub(crate) fn submitted_for<T, E>(
     Ok(done)
 }
 
-fn milliseconds(from: &CudaEvent, to: &CudaEvent) -> Option<f64> {
-    from.elapsed_ms(to).ok().map(f64::from)
+fn milliseconds(from: &Event, to: &Event) -> Option<f64> {
+    from.milliseconds_to(to).ok().map(f64::from)
 }
 
 /// A new event that tells the time, behind what was submitted so far.
-fn marked(context: &Arc<CudaContext>, stream: &CudaStream) -> Result<CudaEvent, DriverError> {
-    let event = context.new_event(Some(sys::CUevent_flags::CU_EVENT_DEFAULT))?;
+fn marked(context: &Arc<CudaContext>, stream: &CudaStream) -> Result<Event, DriverError> {
+    let event = Event::timing(context)?;
     event.record(stream)?;
     Ok(event)
 }
@@ -111,7 +112,7 @@ fn base_of(trace: &Trace, stream: &CudaStream) -> Option<Arc<Base>> {
         // On a stream of its own: nothing is waited for that is in flight.
         let own = context.new_stream().ok()?;
         let event = marked(context, &own).ok()?;
-        event.synchronize().ok()?;
+        event.wait().ok()?;
         Some(Base {
             event,
             at: trace.now(),

@@ -3,44 +3,31 @@
 
 use std::collections::HashMap;
 
+use cudarc::driver::DriverError;
 use cudarc::driver::sys::CUresult;
-use cudarc::driver::{DriverError, result};
 use parking_lot::Mutex;
 
 use crate::error::{BowtieError, Result};
 
-/// The contexts that were opened, and their first sticky errors.
-#[derive(Debug, Default)]
-pub(crate) struct Cards {
-    /// The card's ordinal by the handle of its context.
-    ordinals: HashMap<usize, u32>,
-    /// The first sticky error of each card.
-    lost: HashMap<u32, String>,
-    /// A sticky error of an unknown context, which may be any card's.
-    unknown: Option<String>,
-}
-
+/// The cards with errors, by ordinal.
 static CARDS: Mutex<Option<Cards>> = Mutex::new(None);
 
-/// Registers `context` as that of card `ordinal`.
-pub(crate) fn know(context: usize, ordinal: u32) {
-    let mut cards = CARDS.lock();
-    cards
-        .get_or_insert_default()
-        .ordinals
-        .insert(context, ordinal);
+/// What became of the cards.
+#[derive(Debug, Default)]
+struct Cards(HashMap<u32, Card>);
+
+#[derive(Debug, Default)]
+struct Card {
+    /// Whether its last error was an unknown one.
+    was_unknown: bool,
+    /// The first sticky error.
+    lost: Option<String>,
 }
 
-/// Whether an error is sticky; if so, it is recorded for the context of the calling thread.
-pub(crate) fn record(error: DriverError, what: &str) -> bool {
-    let sticky = is_sticky(error);
-    if sticky {
-        // The driver reads the current context from the thread's own state, which works after the error, too.
-        let context = result::ctx::get_current().ok().flatten();
-        let context = context.map(|context| context as usize);
-        CARDS.lock().get_or_insert_default().record(context, what);
-    }
-    sticky
+/// Whether the context of card `ordinal` cannot be used any more after `error`, which is recorded then.
+pub(crate) fn record(ordinal: u32, error: DriverError, what: &str) -> bool {
+    let mut cards = CARDS.lock();
+    cards.get_or_insert_default().record(ordinal, error, what)
 }
 
 /// # Errors
@@ -53,21 +40,21 @@ pub(crate) fn check_not_lost(ordinal: u32) -> Result<()> {
 }
 
 impl Cards {
-    fn record(&mut self, context: Option<usize>, what: &str) {
-        let ordinal = context.and_then(|context| self.ordinals.get(&context));
-        match ordinal {
-            Some(ordinal) => {
-                let lost = self.lost.entry(*ordinal);
-                lost.or_insert_with(|| what.to_string());
-            }
-            None => {
-                self.unknown.get_or_insert_with(|| what.to_string());
-            }
+    fn record(&mut self, ordinal: u32, DriverError(error): DriverError, what: &str) -> bool {
+        let card = self.0.entry(ordinal).or_default();
+        // A card that fell off the bus, and a driver that was reset, answer so each time. A single one may be of the call.
+        let is_unknown = error == CUresult::CUDA_ERROR_UNKNOWN;
+        let is_second = is_unknown && card.was_unknown;
+        card.was_unknown = is_unknown;
+        let sticky = is_second || is_sticky(error);
+        if sticky {
+            card.lost.get_or_insert_with(|| what.to_string());
         }
+        sticky
     }
 
     fn check(&self, ordinal: u32) -> Result<()> {
-        match self.lost.get(&ordinal).or(self.unknown.as_ref()) {
+        match self.0.get(&ordinal).and_then(|card| card.lost.as_ref()) {
             None => Ok(()),
             Some(what) => Err(BowtieError::Device(format!(
                 "this process cannot use the GPU cuda:{ordinal} any more, since {what}: restart the process, or SET bowtie.device = 'host'"
@@ -76,11 +63,12 @@ impl Cards {
     }
 }
 
-/// Whether the context cannot be used any more, by the driver's documentation.
-fn is_sticky(error: DriverError) -> bool {
+/// Whether a context that was opened cannot be used any more, by the driver's documentation.
+fn is_sticky(error: CUresult) -> bool {
     use CUresult::*;
     matches!(
-        error.0,
+        error,
+        // A kernel failed.
         CUDA_ERROR_ILLEGAL_ADDRESS
             | CUDA_ERROR_ILLEGAL_INSTRUCTION
             | CUDA_ERROR_MISALIGNED_ADDRESS
@@ -90,8 +78,21 @@ fn is_sticky(error: DriverError) -> bool {
             | CUDA_ERROR_LAUNCH_FAILED
             | CUDA_ERROR_LAUNCH_TIMEOUT
             | CUDA_ERROR_ASSERT
+            | CUDA_ERROR_TENSOR_MEMORY_LEAK
+            // The card or its links failed.
             | CUDA_ERROR_ECC_UNCORRECTABLE
+            | CUDA_ERROR_NVLINK_UNCORRECTABLE
+            | CUDA_ERROR_CONTAINED
+            | CUDA_ERROR_EXTERNAL_DEVICE
+            // The card, its context or the service that shares it is gone.
+            | CUDA_ERROR_NO_DEVICE
+            | CUDA_ERROR_DEVICE_UNAVAILABLE
             | CUDA_ERROR_CONTEXT_IS_DESTROYED
+            | CUDA_ERROR_MPS_CLIENT_TERMINATED
+            | CUDA_ERROR_MPS_RPC_FAILURE
+            // The driver is shut down, or was started by a process that this one was forked from.
+            | CUDA_ERROR_NOT_INITIALIZED
+            | CUDA_ERROR_DEINITIALIZED
     )
 }
 
@@ -99,26 +100,58 @@ fn is_sticky(error: DriverError) -> bool {
 mod tests {
     use super::*;
 
+    const LOST: DriverError = DriverError(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+    const UNKNOWN: DriverError = DriverError(CUresult::CUDA_ERROR_UNKNOWN);
+    const PASSING: DriverError = DriverError(CUresult::CUDA_ERROR_INVALID_VALUE);
+
     #[test]
     fn a_sticky_error_gives_up_its_card_alone() {
         let mut cards = Cards::default();
-        cards.ordinals.extend([(100, 0), (200, 1)]);
-        cards.record(Some(200), "b failed");
-        cards.record(Some(200), "c failed");
+        assert!(!cards.record(1, PASSING, "a failed"));
+        cards.check(1).unwrap();
+        assert!(cards.record(1, LOST, "b failed"));
+        assert!(cards.record(1, LOST, "c failed"));
         cards.check(0).unwrap();
         let told = cards.check(1).unwrap_err().to_string();
         assert!(told.contains("cuda:1"), "{told}");
         assert!(told.contains("since b failed: restart"), "{told}");
-        // The card is unknown.
-        cards.record(None, "d failed");
+    }
+
+    #[test]
+    fn unknown_errors_are_sticky_from_the_second_in_a_row_on() {
+        let mut cards = Cards::default();
+        for error in [UNKNOWN, PASSING, UNKNOWN] {
+            assert!(!cards.record(0, error, "a failed"));
+        }
+        // That of another card.
+        assert!(!cards.record(1, UNKNOWN, "b failed"));
+        cards.check(0).unwrap();
+        assert!(cards.record(0, UNKNOWN, "c failed"));
         let told = cards.check(0).unwrap_err().to_string();
-        assert!(told.contains("since d failed"), "{told}");
+        assert!(told.contains("since c failed"), "{told}");
+        cards.check(1).unwrap();
     }
 
     #[test]
     fn only_errors_that_stay_are_sticky() {
-        assert!(!is_sticky(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)));
-        assert!(is_sticky(DriverError(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS)));
-        assert!(is_sticky(DriverError(CUresult::CUDA_ERROR_LAUNCH_FAILED)));
+        for passing in [
+            CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+            CUresult::CUDA_ERROR_INVALID_VALUE,
+            CUresult::CUDA_ERROR_NOT_READY,
+            CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU,
+            CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+            CUresult::CUDA_ERROR_UNKNOWN,
+        ] {
+            assert!(!is_sticky(passing), "{passing:?}");
+        }
+        for sticky in [
+            CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+            CUresult::CUDA_ERROR_LAUNCH_FAILED,
+            CUresult::CUDA_ERROR_NVLINK_UNCORRECTABLE,
+            CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED,
+            CUresult::CUDA_ERROR_DEINITIALIZED,
+        ] {
+            assert!(is_sticky(sticky), "{sticky:?}");
+        }
     }
 }

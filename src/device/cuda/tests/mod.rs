@@ -2,12 +2,15 @@
 //! unless BOWTIE_REQUIRE_CUDA is set. Folders have the families' names.
 
 pub(crate) mod aggregate;
+pub(crate) mod cards;
 pub(crate) mod columns;
 pub(crate) mod equi;
 pub(crate) mod expr;
 pub(crate) mod few;
 pub(crate) mod graph;
 pub(crate) mod keys;
+#[cfg(feature = "faults")]
+pub(crate) mod refusals;
 pub(crate) mod runtime;
 pub(crate) mod semi;
 pub(crate) mod sets;

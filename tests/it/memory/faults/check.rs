@@ -291,7 +291,12 @@ impl Session {
 fn names(error: &DataFusionError, fault: Fault) -> bool {
     let text = error.to_string();
     match fault {
-        Fault::Reservation | Fault::Allocation => text.contains("device memory exhausted"),
+        Fault::Reservation
+        | Fault::Allocation
+        | Fault::Load
+        | Fault::Pin
+        | Fault::Stream
+        | Fault::Event => text.contains("device memory exhausted"),
         _ => text.contains(&format!("{fault:?} failed on purpose")),
     }
 }

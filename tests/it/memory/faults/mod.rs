@@ -1,4 +1,4 @@
-//! Reservations, allocations, copies and launches that fail on purpose, each in turn: a query has DataFusion's rows all the same, or
+//! Reservations, allocations, copies, launches and what a driver makes for them fail on purpose, each in turn: a query has DataFusion's rows all the same, or
 //! an error that names what failed; nothing leaks, and the query after it has the rows.
 
 use crate::memory::faults::queries::*;

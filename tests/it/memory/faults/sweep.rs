@@ -14,7 +14,9 @@ use crate::support::session::device;
 /// Whether each query has calls of this kind.
 fn happens(fault: Fault) -> bool {
     match fault {
-        Fault::Allocation => device() != "host",
+        Fault::Allocation | Fault::Load | Fault::Pin | Fault::Stream | Fault::Event => {
+            device() != "host"
+        }
         Fault::Copy => false,
         _ => true,
     }
@@ -34,10 +36,10 @@ fn next(before: u64, times: u64) -> u64 {
     }
 }
 
-/// How many calls fail in succession. An allocation is asked for twice.
+/// How many calls fail in succession. An allocation and a kernel are asked for twice.
 fn times(fault: Fault) -> &'static [u64] {
     match fault {
-        Fault::Allocation => &[1, 2, u64::MAX],
+        Fault::Allocation | Fault::Load => &[1, 2, u64::MAX],
         _ => &[1, u64::MAX],
     }
 }
@@ -111,8 +113,9 @@ fn sweep_one(query: &Query) {
                 before = next(before, times);
             }
             assert!(tries > 0 || !happens(fault), "no {fault:?}: {query:?}");
-            if (fault, times) == (Fault::Reservation, 1) {
-                assert_eq!(rows, tries, "not retried: {query:?}");
+            let is_retried = matches!(fault, Fault::Reservation | Fault::Load | Fault::Pin);
+            if is_retried && times == 1 {
+                assert_eq!(rows, tries, "not retried: {fault:?}, {query:?}");
             }
             println!(
                 "{fault:?} x {times}: {before} calls, {tries} tries, {rows} with rows: {}",

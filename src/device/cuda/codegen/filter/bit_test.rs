@@ -8,7 +8,7 @@ use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::codegen::translate::Machine;
 
 /// What the text of the test depends on. The bitmap and the digits of key columns are parameters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct KeyTest {
     /// Whether rows pass whose bit is set, or those whose bit is not.
     pub set: bool,

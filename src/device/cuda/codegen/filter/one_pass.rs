@@ -34,7 +34,7 @@ use crate::device::cuda::codegen::translate::{Machine, loads, widths};
 use crate::ir::program::{Kind, Op};
 
 /// A column without NULLs that is moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Moved {
     /// Bytes of a value: 1, 2, 4, 8 or 16.
     pub bytes: u32,
@@ -56,14 +56,14 @@ impl Moved {
 }
 
 /// The test of a filter, and the columns that it moves.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Selection {
     pub moved: Vec<Moved>,
     pub test: Test,
 }
 
 /// What decides whether a row passes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Test {
     /// The only output of the program.
     Program,

@@ -3,7 +3,7 @@
 use crate::ir::group_program::{Accumulator, GroupProgram, KeyCodes, Word, layout};
 
 /// What the text of a kernel depends on besides the program of its rows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct GroupShape {
     pub predicates: Vec<u8>,
     pub keys: Vec<KeyCodes>,

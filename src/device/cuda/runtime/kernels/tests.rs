@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::device::cuda::runtime::arguments::Structure;
+use crate::device::cuda::runtime::driver::LEAST_DRIVER;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::ptx_entries::{PtxParameter, entries};
 
@@ -75,14 +76,45 @@ fn machine_code_is_there_for_common_cards() {
         return;
     }
     let code = |capability, driver| machine_code(Family::Keys, capability, driver);
-    for capability in [(8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (10, 3), (12, 0)] {
-        let code = code(capability, FIRST_DRIVER).unwrap();
+    // By the oldest driver that takes the PTX, on all cards that it knows.
+    for capability in [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0)] {
+        let code = code(capability, LEAST_DRIVER).unwrap();
+        assert!(code.starts_with(b"\x7fELF"), "{capability:?}");
+    }
+    for capability in [(10, 0), (10, 3), (12, 0)] {
+        assert!(code(capability, 12_080).is_none(), "{capability:?}");
+        let code = code(capability, 13_000).unwrap();
         assert!(code.starts_with(b"\x7fELF"), "{capability:?}");
     }
     // PTX is translated for others, and by drivers that are older than the code.
-    assert!(code((7, 5), FIRST_DRIVER).is_none() && code((13, 0), FIRST_DRIVER).is_none());
-    assert!(code((9, 0), FIRST_DRIVER - 1).is_none() && code((8, 7), FIRST_DRIVER).is_none());
-    assert!(code((8, 6), FIRST_DRIVER) != code((8, 0), FIRST_DRIVER));
+    assert!(code((8, 7), 13_000).is_none() && code((13, 0), 13_000).is_none());
+    assert!(code((9, 0), LEAST_DRIVER - 10).is_none());
+    // Cards of a generation run the code of its first one, and no other generation's.
+    assert!(code((8, 6), 13_000) == code((8, 0), 13_000));
+    assert!(code((7, 5), 13_000) != code((8, 0), 13_000));
+}
+
+/// What is embedded is what `kernels/ptx` shows.
+#[test]
+fn the_image_of_each_family_is_its_ptx() {
+    if MACHINE_CODE.is_empty() {
+        return;
+    }
+    let mut families: Vec<Family> = ALL.iter().map(|(entry, _)| entry.family).collect();
+    families.dedup();
+    for family in families {
+        let embedded = unpacked(family.image()).unwrap();
+        assert!(embedded == ptx(family).as_bytes(), "{}", family.name());
+    }
+}
+
+#[test]
+fn damaged_code_is_an_error() {
+    let whole = Family::Keys.image();
+    if whole.starts_with(XZ) {
+        assert!(unpacked(whole).is_ok() && unpacked(&whole[..whole.len() / 2]).is_err());
+    }
+    assert!(unpacked(&XZ[..4]).is_err());
 }
 
 /// Each family has code that names its kernels, but for cards that do not know it.
@@ -99,9 +131,14 @@ fn machine_code_has_the_kernels_of_the_ptx() {
             .take_while(|(entry, _)| entry.family == family);
         let (of_family, rest) = entries.split_at(count.count());
         entries = rest;
-        for capability in [(8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)] {
-            let Some(code) = machine_code(family, capability, FIRST_DRIVER) else {
-                assert!(name == "group_cluster" && capability < (9, 0), "{name}");
+        for capability in [(7, 5), (8, 0), (9, 0), (10, 0), (12, 0)] {
+            let Some(code) = machine_code(family, capability, 13_000) else {
+                let needs = match name {
+                    "group_cluster" => (9, 0),
+                    "group_spread" | "set_matrix_and" => (8, 0),
+                    _ => (7, 5),
+                };
+                assert!(capability < needs, "{name} lacks code for {capability:?}");
                 continue;
             };
             let words: std::collections::HashSet<&[u8]> = code.split(|byte| *byte == 0).collect();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::device::counters::Counted;
 use crate::device::cuda::runtime::arguments::U64;
-use crate::device::cuda::runtime::driver::failed;
+use crate::device::cuda::runtime::driver::refused;
 use crate::device::cuda::runtime::gpu::Gpu;
 use crate::device::cuda::runtime::staging::word::Word;
 use crate::device::cuda::runtime::stream::Stream;
@@ -25,8 +25,8 @@ pub(crate) struct PinnedWord {
 impl Stream {
     /// A word for the kernel that `launch` launches on this stream; 0 if the kernel writes nothing.
     pub(crate) fn pinned_word(&self, launch: impl FnOnce(U64) -> Result<()>) -> Result<PinnedWord> {
-        if self.budget.faults().strikes(Fault::Allocation) {
-            return Err(Word::refused());
+        if self.budget.faults().strikes(Fault::Pin) {
+            return Err(refused());
         }
         let unused = self.gpu.pinned_words.lock().pop();
         let word = match unused {
@@ -37,7 +37,7 @@ impl Stream {
         unsafe { word.pinned.write_volatile(0) };
         let launched = launch(U64::from(word.pinned as u64)).and_then(|()| {
             let marked = word.written.record(&self.cuda_stream);
-            marked.map_err(|e| failed("recording an event", e))
+            marked.map_err(|e| self.failed("recording an event", e))
         });
         if let Err(error) = launched {
             // The kernel may have been launched nevertheless.
@@ -65,12 +65,12 @@ impl PinnedWord {
             return Ok(0);
         };
         let written = trace::timed(Counted::WaitTime, Lane::Wait, "wait for a number", || {
-            word.written.synchronize()
+            word.written.wait()
         });
         if let Err(error) = written {
             // A kernel may still write it.
             std::mem::forget(word);
-            return Err(failed("a kernel", error));
+            return Err(self.gpu.failed("a kernel", error));
         }
         // SAFETY: the word is allocated and initialised, and no kernel writes it any more.
         let written = unsafe { word.pinned.read_volatile() };

@@ -5,12 +5,14 @@ use std::slice::ChunksMut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
 
-use cudarc::driver::{CudaEvent, CudaStream, DriverError, result, sys};
+use cudarc::driver::{CudaStream, DriverError, result, sys};
 use parking_lot::Mutex;
 
 use crate::device::counters::Counted;
 use crate::device::cuda::runtime::driver::failed;
+use crate::device::cuda::runtime::event::{Event, wait_for};
 use crate::device::cuda::runtime::spans::{from_device, submitted_for, to_device};
 use crate::device::cuda::runtime::staging::copy_pool::{CopyPool, Pieces};
 use crate::device::cuda::runtime::staging::narrow::Narrowing;
@@ -37,19 +39,55 @@ pub(crate) struct Ring {
     copiers: CopyPool,
 }
 
+/// The ring of one direction of a card, made at its first use.
+#[derive(Debug, Default)]
+pub(crate) struct LazyRing(Mutex<Made>);
+
+#[derive(Debug, Default)]
+struct Made {
+    ring: Option<Arc<Ring>>,
+    /// When the driver last refused it.
+    refused: Option<Instant>,
+}
+
+/// After it was refused a ring is tried again, but not more often.
+const RETRY: Duration = Duration::from_secs(5);
+
+impl LazyRing {
+    /// The ring, on a stream of its own, with copy threads of this name. `None` where it cannot be made, as in a container that may pin little
+    /// memory: copies are the driver's own then.
+    pub(crate) fn get(
+        &self,
+        stream: impl FnOnce() -> Result<Arc<CudaStream>>,
+        name: &str,
+    ) -> Option<Arc<Ring>> {
+        let mut made = self.0.lock();
+        if made.ring.is_none() && made.refused.is_none_or(|at| at.elapsed() >= RETRY) {
+            match stream().and_then(|stream| Ring::new(stream, name)) {
+                Ok(ring) => made.ring = Some(Arc::new(ring)),
+                Err(error) => {
+                    log::warn!("copies do without pinned memory, and are slower: {error}");
+                    made.refused = Some(Instant::now());
+                }
+            }
+        }
+        made.ring.clone()
+    }
+}
+
 #[derive(Debug)]
 struct Slot {
     pinned: Pinned,
     /// Recorded after the last copy of the slot.
-    copied: CudaEvent,
+    copied: Event,
 }
 
 impl Slot {
     /// The slot's memory, once no copy uses it any more. A wait for one is that of `scope`.
     fn free(&mut self, scope: Option<&Scope>) -> Result<&mut [u8]> {
-        let wait = || self.copied.synchronize();
-        let done = match self.copied.is_complete() {
-            true => wait(),
+        let wait = || self.copied.wait();
+        let done = self.copied.is_done().and_then(|is_done| match is_done {
+            true => Ok(()),
             false => trace::timed_for(
                 scope,
                 Counted::WaitTime,
@@ -57,8 +95,8 @@ impl Slot {
                 "wait for a copy",
                 wait,
             ),
-        };
-        done.map_err(|e| failed("a copy", e))?;
+        });
+        done.map_err(|e| failed(self.copied.context(), "a copy", e))?;
         Ok(self.pinned.bytes())
     }
 }
@@ -80,8 +118,8 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: allocated by malloc_host, freed once. The rings live as long as the process: this is for a failed
-        // start.
+        // SAFETY: allocated by malloc_host, freed once. The rings live as long as the process: this is for one that could
+        // not be made.
         let _ = unsafe { result::free_host(self.0.cast()) };
     }
 }
@@ -90,14 +128,13 @@ impl Ring {
     fn new(stream: Arc<CudaStream>, name: &str) -> Result<Self> {
         let slots = (0..SLOTS)
             .map(|_| {
-                let copied = stream
-                    .context()
-                    .new_event(None)
-                    .map_err(|e| failed("making an event", e))?;
+                let context = stream.context();
+                let copied =
+                    Event::new(context).map_err(|e| failed(context, "making an event", e))?;
                 // SAFETY: plain allocation in the bound context; owned by `Pinned`.
                 let memory =
                     unsafe { result::malloc_host(SLOT_BYTES, sys::CU_MEMHOSTALLOC_PORTABLE) }
-                        .map_err(|e| failed("pinning memory", e))?;
+                        .map_err(|e| failed(context, "pinning memory", e))?;
                 // SAFETY: SLOT_BYTES were just allocated.
                 unsafe { std::ptr::write_bytes(memory.cast::<u8>(), 0, SLOT_BYTES) };
                 Ok(Mutex::new(Slot {
@@ -122,21 +159,6 @@ impl Ring {
             .clamp(LEAST_BYTES, SLOT_BYTES)
     }
 
-    /// The ring in `place`, created on first use with a stream of its own.
-    pub(crate) fn of(
-        place: &Mutex<Option<Arc<Self>>>,
-        stream: impl FnOnce() -> Result<Arc<CudaStream>>,
-        name: &str,
-    ) -> Result<Arc<Self>> {
-        let mut place = place.lock();
-        if let Some(ring) = place.as_ref() {
-            return Ok(Arc::clone(ring));
-        }
-        Ok(Arc::clone(
-            place.insert(Arc::new(Self::new(stream()?, name)?)),
-        ))
-    }
-
     /// The next slot, round robin.
     fn next_slot(&self) -> &Mutex<Slot> {
         &self.slots[self.next.fetch_add(1, Ordering::Relaxed) % SLOTS]
@@ -146,7 +168,7 @@ impl Ring {
         let context = self.stream.context();
         context
             .bind_to_thread()
-            .map_err(|e| failed("binding the context", e))
+            .map_err(|e| failed(context, "binding the context", e))
     }
 
     /// After an error, waits for the copies in flight, before their slots or targets are freed.
@@ -349,21 +371,36 @@ impl Ring {
     /// Waits for all copies of the ring.
     pub(crate) fn settle(&self) {
         // The first call may return the error of an earlier call instead of waiting.
-        if self.stream.synchronize().is_err() {
-            let _ = self.stream.synchronize();
+        if wait_for(&self.stream).is_err() {
+            let _ = wait_for(&self.stream);
         }
     }
 
     /// After a failure: waits for all copies of the ring, so that the slot can be reused.
     fn abandon(&self, what: &str, error: DriverError) -> BowtieError {
         self.settle();
-        failed(what, error)
+        failed(self.stream.context(), what, error)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ring_that_is_refused_is_not_tried_again_at_once() {
+        let lazy = LazyRing::default();
+        let tried = AtomicUsize::new(0);
+        let refuse = || {
+            tried.fetch_add(1, Ordering::Relaxed);
+            Err(BowtieError::Device("no memory".into()))
+        };
+        assert!(lazy.get(refuse, "test").is_none() && lazy.get(refuse, "test").is_none());
+        assert_eq!(tried.load(Ordering::Relaxed), 1);
+        lazy.0.lock().refused = Instant::now().checked_sub(RETRY);
+        assert!(lazy.get(refuse, "test").is_none());
+        assert_eq!(tried.load(Ordering::Relaxed), 2);
+    }
 
     #[test]
     fn pieces_are_all_parts_in_order() {

@@ -1,7 +1,7 @@
 //! Staged transfers between pageable memory and a GPU: several threads fill and empty rings of pinned memory.
 //!
 //! Copies from pageable memory reach a fifth of the bus's rate. Pinning memory takes longer than copying it, so the
-//! rings are allocated once. Each thread fills a slot and starts its transfer independently (`ring.rs`): threads that
+//! rings are allocated once. Where no memory can be pinned, copies are pageable. Each thread fills a slot and starts its transfer independently (`ring.rs`): threads that
 //! synchronise after each slot would wait for one another longer than they copy.
 //!
 //! ```text
@@ -13,17 +13,17 @@
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaEvent, result};
+use cudarc::driver::result;
 
 use crate::device::counters::Counted;
 use crate::device::cuda::runtime::arguments::{Structure, U64};
-use crate::device::cuda::runtime::driver::failed;
+use crate::device::cuda::runtime::event::Event;
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::spans::{from_device, submitted, to_device};
 use crate::device::cuda::runtime::staging::narrow::Narrowing;
-use crate::device::cuda::runtime::staging::ring::Ring;
+use crate::device::cuda::runtime::staging::ring::{LazyRing, Ring};
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::faults::Fault;
 use crate::device::trace::{self, Lane};
@@ -34,6 +34,9 @@ const ARGUMENT_WORDS: usize = 64;
 
 /// Below this size the driver's own copy is faster.
 const SMALL_BYTES: usize = 128 << 10;
+
+/// The bytes that are narrowed and copied together where no memory can be pinned.
+const PAGEABLE_BYTES: usize = 8 << 20;
 
 impl Stream {
     /// Copies `bytes` into new device memory. The bytes may be reused when this returns.
@@ -65,12 +68,14 @@ impl Stream {
         what: &'static str,
     ) -> Result<Option<Memory>> {
         let bytes = parts.iter().map(|part| part.len()).sum::<usize>() / narrowing.times();
-        let ring = Ring::of(&self.gpu.upload_ring, || self.gpu.stream(), "bowtie-upload")?;
+        let Some(ring) = self.ring(&self.gpu.upload_ring, "bowtie-upload") else {
+            return self.send_pageable(parts, narrowing, what);
+        };
         // Allocated on the stream of the copies, which then wait for no kernel.
         let memory = self.alloc_on(&ring.stream, bytes, what)?;
         // After a failure no copy is in flight when the memory is dropped.
         let fits = ring.fill(parts, narrowing, memory.pointer(), self.budget.faults())?;
-        match self.gpu.mark(&ring.stream) {
+        match self.mark_on(&ring.stream) {
             Ok(copied) => {
                 memory.sent(copied);
                 Ok(fits.then_some(memory))
@@ -80,6 +85,40 @@ impl Stream {
                 Err(error)
             }
         }
+    }
+
+    /// A ring of the card; `None` where no memory can be pinned.
+    fn ring(&self, ring: &LazyRing, name: &str) -> Option<Arc<Ring>> {
+        match self.budget.faults().strikes(Fault::Pin) {
+            true => None,
+            false => ring.get(|| self.gpu.stream(), name),
+        }
+    }
+
+    /// As [`Stream::send_narrowed`], from pageable memory. All is copied when this returns.
+    fn send_pageable(
+        self: &Arc<Self>,
+        parts: &[&[u8]],
+        narrowing: Narrowing,
+        what: &'static str,
+    ) -> Result<Option<Memory>> {
+        let times = narrowing.times();
+        let bytes = parts.iter().map(|part| part.len()).sum::<usize>() / times;
+        let memory = self.alloc(bytes, what)?;
+        let mut to = memory.pointer();
+        for piece in parts.iter().flat_map(|part| part.chunks(PAGEABLE_BYTES)) {
+            if narrowing == Narrowing::None {
+                self.copy_to_gpu(to, piece)?;
+            } else {
+                let mut narrow = vec![0; piece.len() / times];
+                if !narrowing.narrow(piece, &mut narrow) {
+                    return Ok(None);
+                }
+                self.copy_to_gpu(to, &narrow)?;
+            }
+            to += (piece.len() / times) as u64;
+        }
+        Ok(Some(memory))
     }
 
     /// Copies words into new device memory, for kernels of this stream alone. A few words are passed as a kernel
@@ -113,20 +152,38 @@ impl Stream {
     fn send_small(self: &Arc<Self>, from: &[u8], what: &'static str) -> Result<Memory> {
         let memory = self.alloc(from.len(), what)?;
         if !from.is_empty() {
-            self.budget.faults().check(Fault::Upload)?;
-            trace::count(Counted::SentBytes, from.len() as u64);
-            let work = to_device(from.len());
-            submitted(&self.cuda_stream, &work, || {
-                // SAFETY: the target is long enough, and `from` is borrowed until the copy was waited for: it may be
-                // memory that the caller has pinned, of which the driver makes no copy of its own.
-                unsafe {
-                    result::memcpy_htod_async(memory.pointer(), from, self.cuda_stream.cu_stream())
-                }
-            })
-            .map_err(|e| failed("a copy to the GPU", e))?;
-            self.wait()?;
+            self.copy_to_gpu(memory.pointer(), from)?;
         }
         Ok(memory)
+    }
+
+    /// Copies to an address of this stream's memory, which has as many bytes there, and waits.
+    fn copy_to_gpu(&self, to: u64, from: &[u8]) -> Result<()> {
+        self.budget.faults().check(Fault::Upload)?;
+        self.bind()?;
+        trace::count(Counted::SentBytes, from.len() as u64);
+        let work = to_device(from.len());
+        submitted(&self.cuda_stream, &work, || {
+            // SAFETY: the target is long enough, and `from` is borrowed until the copy was waited for: it may be
+            // memory that the caller has pinned, of which the driver makes no copy of its own.
+            unsafe { result::memcpy_htod_async(to, from, self.cuda_stream.cu_stream()) }
+        })
+        .map_err(|e| self.failed("a copy to the GPU", e))?;
+        self.wait()
+    }
+
+    /// Copies from an address of this stream's memory, which has as many bytes there, and waits.
+    fn copy_from_gpu(&self, to: &mut [MaybeUninit<u8>], from: u64) -> Result<()> {
+        self.budget.faults().check(Fault::Download)?;
+        self.bind()?;
+        trace::count(Counted::ReceivedBytes, to.len() as u64);
+        let work = from_device(to.len());
+        submitted(&self.cuda_stream, &work, || {
+            // SAFETY: the source is long enough, and `to`, which is never read, is borrowed until the stream was waited for.
+            unsafe { result::memcpy_dtoh_async(to, from, self.cuda_stream.cu_stream()) }
+        })
+        .map_err(|e| self.failed("a copy from the GPU", e))?;
+        self.wait()
     }
 
     /// Copies a few bytes of `from`, from `offset` on, and waits.
@@ -143,7 +200,7 @@ impl Stream {
             // SAFETY: the source is long enough, and `to` is borrowed until the stream was waited for.
             unsafe { result::memcpy_dtoh_async(to, begin, self.cuda_stream.cu_stream()) }
         })
-        .map_err(|e| failed("a copy from the GPU", e))?;
+        .map_err(|e| self.failed("a copy from the GPU", e))?;
         self.wait()
     }
 
@@ -153,7 +210,7 @@ impl Stream {
         &self,
         to: &mut [MaybeUninit<u8>],
         from: &Memory,
-        made: Option<&CudaEvent>,
+        made: Option<&Event>,
     ) -> Result<()> {
         if to.len() > from.bytes() {
             return Err(BowtieError::Internal("a copy from past the end".into()));
@@ -161,33 +218,20 @@ impl Stream {
         if to.is_empty() {
             return Ok(());
         }
-        self.bind()?;
         let begin = from.pointer();
         if to.len() <= SMALL_BYTES && made.is_none() {
-            self.budget.faults().check(Fault::Download)?;
-            trace::count(Counted::ReceivedBytes, to.len() as u64);
-            let work = from_device(to.len());
-            submitted(&self.cuda_stream, &work, || {
-                // SAFETY: the source is long enough, and `to`, which is never read, is borrowed until the stream was waited
-                // for.
-                unsafe { result::memcpy_dtoh_async(to, begin, self.cuda_stream.cu_stream()) }
-            })
-            .map_err(|e| failed("a copy from the GPU", e))?;
-            return self.wait();
+            return self.copy_from_gpu(to, begin);
         }
+        self.bind()?;
         // Wait for kernels here, so that the holder of a slot waits only for copies.
         match made {
-            Some(made) => {
-                trace::timed(Counted::WaitTime, Lane::Wait, "wait", || made.synchronize())
-                    .map_err(|e| failed("a kernel", e))?
-            }
+            Some(made) => trace::timed(Counted::WaitTime, Lane::Wait, "wait", || made.wait())
+                .map_err(|e| self.failed("a kernel", e))?,
             None => self.wait()?,
         }
-        Ring::of(
-            &self.gpu.download_ring,
-            || self.gpu.stream(),
-            "bowtie-download",
-        )?
-        .empty(to, begin, self.budget.faults())
+        match self.ring(&self.gpu.download_ring, "bowtie-download") {
+            Some(ring) => ring.empty(to, begin, self.budget.faults()),
+            None => self.copy_from_gpu(to, begin),
+        }
     }
 }

@@ -238,6 +238,38 @@ fn programs_that_differ_in_constants_are_one_kernel() {
     }
 }
 
+/// The cache drops a kernel whose work nobody has waited for: that of a stream which goes on, and that of one which ends.
+#[test]
+fn a_kernel_stays_loaded_until_its_work_is_done() {
+    let Some((host, mut gpu)) = reference_and_gpu() else {
+        return;
+    };
+    gpu.rows_before_compiling = 0;
+    let program = RowProgram {
+        instructions: vec![
+            Instruction::of(Op::Load, Kind::I32, [0, 0, 0]),
+            Instruction::of(Op::Neg, Kind::I32, [0, 0, 0]),
+            Instruction::of(Op::Store, Kind::I32, [0, 0, 0]),
+        ],
+        columns: vec![RowSource::Column(0)],
+        outputs: vec![DataType::Int32],
+    };
+    let array: ArrayRef = Arc::new(Int32Array::from_iter_values(0..3000));
+    let expected = upload(&host, from_ref(&array));
+    let expected = host.map(3000, &program, &borrowed(&expected)).unwrap();
+    let columns = upload(&gpu, from_ref(&array));
+    let compiled = &gpu.stream.gpu.compiled;
+    let made = gpu.map(3000, &program, &borrowed(&columns)).unwrap();
+    compiled.forget();
+    let made = gpu.download(&made[0]).unwrap();
+    assert_eq!(&made, expected[0].on_host().unwrap());
+    let ends = gpu.attach(gpu.budget().child(), Arc::default()).unwrap();
+    let columns = upload(ends.as_ref(), from_ref(&array));
+    drop(ends.map(3000, &program, &borrowed(&columns)).unwrap());
+    drop((columns, ends));
+    compiled.forget();
+}
+
 #[test]
 fn every_operation_makes_what_the_host_does() {
     let Some((host, mut gpu)) = reference_and_gpu() else {
