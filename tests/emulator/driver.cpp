@@ -206,6 +206,7 @@ int cuEventElapsedTime(float *ms, void *, void *) { return *ms = 1.0f, SUCCESS; 
 int cuMemPoolCreate(void **pool, const void *) { return *pool = &context, SUCCESS; }
 int cuMemPoolDestroy(void *) { return SUCCESS; }
 int cuMemPoolSetAttribute(void *, int, void *) { return SUCCESS; }
+int cuMemPoolTrimTo(void *, size_t) { return SUCCESS; }
 int cuMemAllocFromPoolAsync(u64 *at, size_t bytes, void *, void *) {
     if (refuses()) return OUT_OF_MEMORY;
     Lock lock(everything);

@@ -16,3 +16,4 @@ pub(crate) mod spans;
 pub(crate) mod staging;
 pub(crate) mod sticky_error;
 pub(crate) mod stream;
+pub(crate) mod when_idle;

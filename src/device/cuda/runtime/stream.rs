@@ -60,3 +60,9 @@ impl Stream {
             .map_err(|e| failed("binding the context", e))
     }
 }
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.gpu.work_ended();
+    }
+}
