@@ -20,7 +20,7 @@ __device__ __forceinline__ void direct_build(const ArrayPlaces<Key>& places, con
     for (u32 k = 0; k < PROBE_ITEMS; k++) {
         met = met || old[k] != NONE;
     }
-    say_duplicate(met, status);
+    report(met, DUPLICATE_KEYS, status);
 }
 
 // rows[key - least] = row, for valid rows; sets DUPLICATE_KEYS in *status if keys have duplicates. Keys wrap around;

@@ -11,6 +11,8 @@ constexpr u32 NONE = 0xFFFFFFFFu;
 constexpr u32 DUPLICATE_KEYS = 1;
 // The output buffer was too small.
 constexpr u32 NO_ROOM = 2;
+// Build keys collide too often: a hash table has not all of them.
+constexpr u32 TOO_FAR = 4;
 
 // Output positions of a block: those of each warp are contiguous, item after item, so that lanes write to neighbouring
 // positions.

@@ -29,6 +29,10 @@ struct ArrayIndex {
 // An empty slot: a row is never 2^32 - 1.
 constexpr u64 EMPTY_SLOT = ~0ull;
 
+// A key is at most this number of slots behind its home. In a half empty table of 2^32 slots the farthest of keys that were not made to
+// collide is some hundred slots away. Keys that were made for it would take a time quadratic in their number.
+constexpr u32 MOST_STEPS = 1024;
+
 // Open addressing with linear probing. A slot has a row in its low 32 bits and 32 bits of the key above: the whole key
 // if it has 32 bits, otherwise the highest bits of the mixed key, after which the build side's key is compared.
 template <class Key>
@@ -58,7 +62,10 @@ struct SlotIndex {
     // The number of the slot of `key`, or NONE.
     __device__ __forceinline__ u32 slot_of(Key key, u64& slot) const {
         u32 at = home(key);
-        while (slot != EMPTY_SLOT && !holds(slot, key)) {
+        for (u32 steps = 0; slot != EMPTY_SLOT && !holds(slot, key); steps++) {
+            if (steps == MOST_STEPS) {
+                return NONE;
+            }
             at = (at + 1) & mask;
             slot = slots[at];
         }
@@ -187,9 +194,13 @@ __device__ __forceinline__ void join_rows(const Index& index, const Key* keys, c
     write_columns(output.build_columns, output.build_count, hits, first, [&](u32 k) { return hits.found[k]; });
 }
 
-// Reports in *status that build keys have duplicates. Most threads that detect it find it reported already.
-__device__ __forceinline__ void say_duplicate(bool duplicate, u32* status) {
-    if (duplicate && (*static_cast<const volatile u32*>(status) & DUPLICATE_KEYS) == 0) {
-        atomicOr(status, DUPLICATE_KEYS);
+__device__ __forceinline__ bool is_reported(u32 bit, const u32* status) {
+    return (*static_cast<const volatile u32*>(status) & bit) != 0;
+}
+
+// Reports a `bit` of *status if `is_so`. Most threads that detect it find it reported already.
+__device__ __forceinline__ void report(bool is_so, u32 bit, u32* status) {
+    if (is_so && !is_reported(bit, status)) {
+        atomicOr(status, bit);
     }
 }

@@ -5,10 +5,13 @@
 #include "equi/equi_index.cuh"
 
 // Inserts the tile's build rows: their first compare-and-swaps are in flight together, and each row then probes on
-// until it has a slot. Of duplicate keys a single row stays in the table.
+// until it has a slot, or took MOST_STEPS. Of duplicate keys a single row stays in the table.
 template <class Key>
 __device__ __forceinline__ void table_build(const SlotIndex<Key>& index, const Key* keys, const u32* valid, u32 n,
                                             u32* status) {
+    if (is_reported(TOO_FAR, status)) {
+        return;
+    }
     const u32 begin = warp_first(blockIdx.x) + threadIdx.x % WARP;
     Key key[PROBE_ITEMS];
     u64 old[PROBE_ITEMS];
@@ -24,21 +27,26 @@ __device__ __forceinline__ void table_build(const SlotIndex<Key>& index, const K
     for (u32 k = 0; k < PROBE_ITEMS; k++) {
         old[k] = live[k] ? atomicCAS(&index.slots[index.home(key[k])], EMPTY_SLOT, entry(k)) : EMPTY_SLOT;
     }
-    bool met = false;
+    bool met = false, far = false;
 #pragma unroll
     for (u32 k = 0; k < PROBE_ITEMS; k++) {
         u32 at = index.home(key[k]);
-        while (old[k] != EMPTY_SLOT && !index.holds(old[k], key[k])) {
+        for (u32 steps = 0; old[k] != EMPTY_SLOT && !index.holds(old[k], key[k]); steps++) {
+            if (steps == MOST_STEPS) {
+                far = true;
+                break;
+            }
             at = (at + 1) & index.mask;
             old[k] = atomicCAS(&index.slots[at], EMPTY_SLOT, entry(k));
         }
         met = met || old[k] != EMPTY_SLOT;
     }
-    say_duplicate(met, status);
+    report(met, DUPLICATE_KEYS, status);
+    report(far, TOO_FAR, status);
 }
 
 // Inserts the valid rows' keys into the table; sets DUPLICATE_KEYS in *status if keys have duplicates, of which one row
-// stays.
+// stays; TOO_FAR if a key found no slot within MOST_STEPS of its home: then the table and the other bit are of no use.
 // Bound: an atomic at random a row (12 to 31 G/s by the table's size). Launch: blocks of 256, a block for each 1024
 // rows; the number of slots is a power of two, at least twice n, and their bits are all set first (EMPTY_SLOT); `mask`
 // is slots - 1; *status is zeroed first.

@@ -13,18 +13,19 @@
 //! What a store keeps counts as available: where a reservation would exceed the limit, the store's columns that no query
 //! uses are evicted first ([`Reclaim`]).
 //!
-//! Locks: a step holds the work lock of a root from its begin to its end. While it holds the lock, it may lock its own
-//! data, and a card's staging rings and kernels. A holder of one of these never asks for the work lock. No store is asked under a
-//! budget's own locks: who asks may be its last holder, and then gives back the leases of its columns.
+//! Locks: a step is in the [gates](gates) of its budgets from its begin to its end. Meanwhile it may lock its own data, and a card's
+//! staging rings and kernels. A holder of one of these never enters a gate. No store is asked under a budget's own locks: who asks may
+//! be its last holder, and then gives back the leases of its columns.
 
 use std::fmt::Debug;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::RwLock;
 
-use crate::device::budget::shared::{Need, Shared};
+use crate::device::budget::gates::{Gates, Running, Turn};
+use crate::device::budget::shared::Shared;
 use crate::device::faults::{Fault, Faults};
 use crate::error::{BowtieError, LimitOf, Result};
 
@@ -35,16 +36,32 @@ pub(crate) struct Budget {
     limit_of: LimitOf,
     in_use: AtomicU64,
     peak: AtomicU64,
-    /// Steps that shared the device and ended.
+    /// Steps that made progress: those that shared the device and ended, and those that succeeded with exclusive use.
     steps: AtomicU64,
+    /// Threads in [`Self::wait_for_release`] of this budget.
+    waiting: AtomicUsize,
     parent: Option<Arc<Budget>>,
-    /// Whether a refused reservation takes from the store.
-    reclaims: bool,
+    purpose: Purpose,
     /// The stores below it.
     stores: RwLock<Vec<Weak<dyn Reclaim>>>,
+    gates: Gates,
     shared: Arc<Shared>,
     faults: Faults,
 }
+
+/// What the reservations of a budget are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Queries. A reservation that does not fit takes from the stores.
+    Work,
+    /// Stored columns, which take nothing from the stores.
+    Store,
+    /// A measurement, which takes nothing from the stores either, and does not raise the peaks that users see.
+    Measurement,
+}
+
+/// Below this share of a limit, what remains is scarce for whatever needs memory.
+const LEAST_LEFT_SHARE: u64 = 16;
 
 /// Reservations that are given up for others.
 pub(crate) trait Reclaim: Debug + Send + Sync {
@@ -67,9 +84,11 @@ impl Budget {
             in_use: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             steps: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
             parent: None,
-            reclaims: true,
+            purpose: Purpose::Work,
             stores: RwLock::default(),
+            gates: Gates::of_root(),
             shared: Arc::default(),
             faults: Faults::default(),
         })
@@ -82,23 +101,33 @@ impl Budget {
 
     /// A child budget of at most `limit` bytes, which a session asks for.
     pub(crate) fn child_of(self: &Arc<Self>, limit: u64) -> Arc<Self> {
-        self.child_that((limit, LimitOf::Session), true, self.faults.clone())
+        let limit = (limit, LimitOf::Session);
+        self.child_that(limit, Purpose::Work, self.faults.clone())
     }
 
     /// The budget of a runtime of at most `limit` bytes, whose calls fail where `faults` say so.
     pub(crate) fn child_with(self: &Arc<Self>, limit: u64, faults: Faults) -> Arc<Self> {
-        self.child_that((limit, LimitOf::Runtime), true, faults)
+        self.child_that((limit, LimitOf::Runtime), Purpose::Work, faults)
     }
 
     /// The budget of a store: it takes nothing from the store's own columns.
     pub(crate) fn of_store(self: &Arc<Self>) -> Arc<Self> {
-        self.child_that((self.limit, self.limit_of), false, self.faults.clone())
+        self.child_for(Purpose::Store)
+    }
+
+    /// The budget of a measurement: it takes nothing from stores, and what it reserves counts in no peak.
+    pub(crate) fn of_measurement(self: &Arc<Self>) -> Arc<Self> {
+        self.child_for(Purpose::Measurement)
+    }
+
+    fn child_for(self: &Arc<Self>, purpose: Purpose) -> Arc<Self> {
+        self.child_that((self.limit, self.limit_of), purpose, self.faults.clone())
     }
 
     fn child_that(
         self: &Arc<Self>,
         (limit, limit_of): (u64, LimitOf),
-        reclaims: bool,
+        purpose: Purpose,
         faults: Faults,
     ) -> Arc<Self> {
         let is_lower = limit < self.limit;
@@ -108,9 +137,11 @@ impl Budget {
             in_use: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             steps: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
             parent: Some(Arc::clone(self)),
-            reclaims,
+            purpose,
             stores: RwLock::default(),
+            gates: self.gates.below(is_lower),
             shared: Arc::clone(&self.shared),
             faults,
         })
@@ -139,7 +170,7 @@ impl Budget {
     /// Has the stores of the whole device give up `bytes` bytes, if they have as many.
     pub(crate) fn reclaim_of_card(&self, bytes: u64) {
         match &self.parent {
-            Some(parent) if self.reclaims => parent.reclaim_of_card(bytes),
+            Some(parent) if self.purpose == Purpose::Work => parent.reclaim_of_card(bytes),
             _ => {
                 self.reclaim(bytes);
             }
@@ -150,7 +181,7 @@ impl Budget {
     pub(crate) fn reclaim(&self, bytes: u64) -> bool {
         let stores = self.stores();
         let all: u64 = stores.iter().map(|store| store.reclaimable()).sum();
-        if !self.reclaims || all < bytes {
+        if self.purpose != Purpose::Work || all < bytes {
             return false;
         }
         let mut missing = bytes;
@@ -183,6 +214,14 @@ impl Budget {
         self.free(|store| store.reclaimable())
     }
 
+    /// Whether memory is scarce for the execution that reserves here: once it has `more` bytes, less remains for it than it holds. So it
+    /// keeps half of what others leave to it for its work. What others hold is no reason as long as much remains.
+    pub(crate) fn is_scarce(&self, more: u64) -> bool {
+        let held = self.in_use().saturating_add(more);
+        let left = self.available().saturating_sub(more);
+        left < held.max(self.limit / LEAST_LEFT_SHARE)
+    }
+
     /// Bytes that are not reserved, in this budget or a parent, and those `of` stores.
     fn free(&self, of: fn(&dyn Reclaim) -> u64) -> u64 {
         let free = self.and_above().map(|budget| budget.free_here(of));
@@ -209,7 +248,7 @@ impl Budget {
         if self.faults.strikes(Fault::Reservation) {
             return Err(self.refused(bytes, what));
         }
-        self.grow(bytes, what, self.reclaims)?;
+        self.grow(bytes, what, self.purpose)?;
         Ok(Lease {
             budget: Arc::clone(self),
             bytes,
@@ -250,97 +289,40 @@ impl Budget {
         &self.faults
     }
 
-    /// The device shared with other steps. `None` if a step has exclusive use of it for longer than `wait`.
-    pub(crate) fn share_within(&self, wait: Duration) -> Option<RwLockReadGuard<'_, ()>> {
-        self.shared.work.try_read_for(wait)
+    /// A step that shares the device with others, until it is dropped. `None` if a gate stays closed for longer than `wait`.
+    pub(crate) fn share_within(&self, wait: Duration) -> Option<Running<'_>> {
+        self.gates.share_within(wait)
     }
 
-    /// Exclusive use of the device: no other step of any session runs, and none begins. `None` if that takes longer than `wait`.
-    pub(crate) fn exclude_within(&self, wait: Duration) -> Option<RwLockWriteGuard<'_, ()>> {
-        self.shared.work.try_write_for(wait)
+    /// A place in the queue for exclusive use of what the limit of this budget bounds.
+    pub(crate) fn turn(&self) -> Turn<'_> {
+        self.gates.turn()
     }
 
-    /// Whether a step waits for memory that others give back.
-    pub(crate) fn is_waited_for(&self) -> bool {
-        self.shared.waiting.load(Ordering::Relaxed) > 0
-    }
-
-    /// The largest budget of this limit: this one, or one above.
-    fn of_limit(&self, limit: u64) -> &Self {
-        let known = self.and_above().filter(|budget| budget.limit == limit);
-        known.last().unwrap_or(self)
+    /// The budget that refused a reservation in this one, by the figures of the error: the largest one of this `limit`, and the device's
+    /// where its driver refused.
+    pub(crate) fn refuser(&self, limit: u64, limit_of: LimitOf) -> &Self {
+        let of_limit = |budget: &&Self| limit_of == LimitOf::Driver || budget.limit == limit;
+        self.and_above().filter(of_limit).last().unwrap_or(self)
     }
 
     fn and_above(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |budget| budget.parent.as_deref())
     }
 
-    /// Tells those who hold memory between their steps that a step needs some, until the need is dropped: those that count in the budget
-    /// that refused, which has this `limit`.
-    pub(crate) fn need(&self, limit: u64) -> Need {
-        Need::new(self.of_limit(limit).address(), &self.shared)
+    /// How many steps made progress, of all that count in this budget.
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
     }
 
-    /// Waits until a step needs memory that this budget counts in.
-    pub(crate) async fn needed(&self) {
-        loop {
-            let next = self.shared.needed.notified();
-            if self.is_needed() {
-                return;
-            }
-            next.await;
-        }
-    }
-
-    fn is_needed(&self) -> bool {
-        let needs = self.shared.needs.lock();
-        let mut above = self.and_above();
-        !needs.is_empty() && above.any(|budget| needs.contains(&budget.address()))
-    }
-
-    /// What tells a budget from others as long as it lives.
-    fn address(&self) -> usize {
-        std::ptr::from_ref(self).addr()
-    }
-
-    /// How many steps that shared the device ended, of all that count in the budget that refused, which has this `limit`.
-    pub(crate) fn steps_of_all(&self, limit: u64) -> u64 {
-        self.of_limit(limit).steps.load(Ordering::Relaxed)
-    }
-
-    /// Counts a step that shared the device.
-    pub(crate) fn step_ended(&self) {
+    /// Counts a step that made progress.
+    pub(crate) fn count_step(&self) {
         for budget in self.and_above() {
             budget.steps.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Waits until less than `in_use` bytes of the limit are [in use by all](Self::in_use_by_all), for `wait` at most. Whether they are.
-    pub(crate) fn wait_for_release(&self, in_use: u64, wait: Duration) -> bool {
-        let shared = &self.shared;
-        let deadline = Instant::now() + wait;
-        shared.waiting.fetch_add(1, Ordering::SeqCst);
-        let released = loop {
-            let seen = *shared.releases.lock();
-            // Either this thread sees the smaller count, or who gave back sees that it waits.
-            fence(Ordering::SeqCst);
-            // Not under the lock: whoever looks at a store may be its last holder, and give back its leases.
-            if self.in_use_by_all() < in_use {
-                break true;
-            }
-            if Instant::now() >= deadline {
-                break false;
-            }
-            let mut releases = shared.releases.lock();
-            let none = |releases: &mut u64| *releases == seen;
-            let condition = &shared.released;
-            condition.wait_while_until(&mut releases, none, deadline);
-        };
-        shared.waiting.fetch_sub(1, Ordering::SeqCst);
-        released
-    }
-
-    fn grow(&self, bytes: u64, what: &'static str, reclaims: bool) -> Result<()> {
+    fn grow(&self, bytes: u64, what: &'static str, purpose: Purpose) -> Result<()> {
         // The own count first: what this budget refuses is never seen by the others of its parent.
         let before = loop {
             let grown = self
@@ -353,18 +335,21 @@ impl Budget {
                 Err(in_use) => in_use,
             };
             let missing = in_use.saturating_add(bytes).saturating_sub(self.limit);
-            if !reclaims || bytes > self.limit || !self.reclaim(missing) {
+            let may_reclaim = purpose == Purpose::Work && bytes <= self.limit;
+            if !may_reclaim || !self.reclaim(missing) {
                 return Err(self.refusal(bytes, what, in_use, self.limit_of));
             }
         };
         if let Some(parent) = &self.parent
-            && let Err(refused) = parent.grow(bytes, what, reclaims)
+            && let Err(refused) = parent.grow(bytes, what, purpose)
         {
             self.in_use.fetch_sub(bytes, Ordering::SeqCst);
             self.notify();
             return Err(refused);
         }
-        self.peak.fetch_max(before + bytes, Ordering::Relaxed);
+        if purpose != Purpose::Measurement {
+            self.peak.fetch_max(before + bytes, Ordering::Relaxed);
+        }
         Ok(())
     }
 
@@ -373,14 +358,6 @@ impl Budget {
         match &self.parent {
             Some(parent) => parent.shrink(bytes),
             None => self.notify(),
-        }
-    }
-
-    fn notify(&self) {
-        let shared = &self.shared;
-        if shared.waiting.load(Ordering::SeqCst) > 0 {
-            *shared.releases.lock() += 1;
-            shared.released.notify_all();
         }
     }
 }
@@ -412,6 +389,8 @@ impl Drop for Lease {
     }
 }
 
+pub(crate) mod gates;
 mod shared;
 #[cfg(test)]
 mod tests;
+mod waits;

@@ -78,8 +78,7 @@ pub(crate) fn memory(ordinal: u32) -> Result<CardMemory> {
 /// When a call of the driver fails.
 pub(crate) fn measure(ordinal: u32) -> Result<Option<CardRates>> {
     let gpu = Gpu::open(ordinal)?;
-    // A budget of its own: the peaks that users see are those of their queries.
-    let budget = Budget::new(gpu.budget.available());
+    let budget = gpu.budget.of_measurement();
     Stream::new(gpu, budget)?.card_rates()
 }
 

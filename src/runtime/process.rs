@@ -247,10 +247,14 @@ mod tests {
         };
         assert_eq!((memory.device.as_str(), memory.in_use), ("host", 1 << 19));
         assert!(host_budget().in_use() >= held.bytes());
-        // Steps of one runtime wait for those of the other: both use the same device.
-        let wait = std::time::Duration::from_millis(1);
+        // Exclusive use of one runtime's memory does not wait for steps of the other, but that of the whole device does.
+        let wait = std::time::Duration::from_secs(60);
         let step = a.budget().share_within(wait).unwrap();
-        assert!(other.budget().exclude_within(wait).is_none());
+        let excludes = other.budget().turn().exclude_within(wait);
+        assert!(excludes.is_some());
+        drop(excludes);
+        let wait = std::time::Duration::from_millis(1);
+        assert!(host_budget().turn().exclude_within(wait).is_none());
         drop(step);
     }
 }

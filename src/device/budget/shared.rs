@@ -1,16 +1,14 @@
-//! [`Shared`]: the locks and waits of a root budget and all below it. [`Need`]: what a waiting step tells who holds memory.
+//! [`Shared`]: what threads wait on in a root budget and all below it. [`Need`]: what a waiting step tells who holds memory.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
 /// What a root and all budgets below it have in common.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    /// Read for the time of a step, many of whose leases end with it; written for exclusive use of the device.
-    pub(super) work: RwLock<()>,
     /// Threads in [`Budget::wait_for_release`](super::Budget::wait_for_release).
     pub(super) waiting: AtomicUsize,
     /// How often a lease was given back while somebody waited.

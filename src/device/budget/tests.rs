@@ -1,5 +1,7 @@
 //! Reservations in budgets and their parents.
 
+use std::time::Instant;
+
 use parking_lot::Mutex;
 
 use super::*;
@@ -169,4 +171,83 @@ fn stored_columns_are_given_up_for_leases_of_every_budget() {
     drop(of_one);
     // A store takes nothing from stores.
     assert!(root.of_store().lease(100, "stored").is_err());
+}
+
+#[test]
+fn memory_is_scarce_by_what_others_leave() {
+    let root = Budget::new(1600);
+    let (own, others) = (root.child(), root.child());
+    let held = own.lease(800, "own").unwrap();
+    assert!(!own.is_scarce(0) && own.is_scarce(1));
+    drop(held);
+    // Another query has more than half: that alone is no reason.
+    let of_others = others.lease(1000, "others").unwrap();
+    assert!(!own.is_scarce(0) && others.is_scarce(0));
+    let held = own.lease(300, "own").unwrap();
+    assert!(!own.is_scarce(0) && own.is_scarce(1));
+    let more = own.lease(1, "own").unwrap();
+    assert!(own.is_scarce(0));
+    drop((of_others, held, more));
+    // Nearly nothing is left.
+    let of_others = others.lease(1500, "others").unwrap();
+    assert!(!own.is_scarce(0));
+    let more = others.lease(1, "others").unwrap();
+    assert!(own.is_scarce(0));
+    drop((of_others, more));
+    // What stores give up remains.
+    let stored = Store::below(&root, 1500);
+    let held = own.lease(100, "own").unwrap();
+    assert!(!own.is_scarce(0));
+    drop((held, stored));
+}
+
+#[test]
+fn the_budget_that_refused_is_known_by_its_limit() {
+    let root = Budget::new(100);
+    let runtime = root.child_with(80, Faults::default());
+    let (session, large) = (runtime.child_of(50), runtime.child_of(200));
+    let refuser = |budget: &Arc<Budget>, limit, limit_of| {
+        let operator = budget.child();
+        let refuser = operator.refuser(limit, limit_of);
+        let known = [&root, &runtime, &session];
+        let place = known
+            .iter()
+            .position(|known| std::ptr::eq(known.as_ref(), refuser));
+        place.unwrap()
+    };
+    assert_eq!(refuser(&session, 100, LimitOf::Device), 0);
+    assert_eq!(refuser(&session, 80, LimitOf::Runtime), 1);
+    assert_eq!(refuser(&session, 50, LimitOf::Session), 2);
+    assert_eq!(refuser(&large, 80, LimitOf::Runtime), 1);
+    assert_eq!(refuser(&large, 80, LimitOf::Driver), 0);
+}
+
+#[test]
+fn a_measurement_is_reserved_and_not_seen() {
+    let root = Budget::new(100);
+    let store = Store::below(&root, 50);
+    let measured = root.of_measurement();
+    let lease = measured.lease(40, "measured").unwrap();
+    assert_eq!((root.in_use(), root.peak()), (90, 50));
+    assert!(measured.lease(20, "more than is left").is_err());
+    assert_eq!((root.in_use(), store.stored()), (90, 50));
+    drop(lease);
+    assert_eq!((root.in_use(), root.peak()), (50, 50));
+}
+
+#[test]
+fn who_shares_a_limit_knows_that_a_step_waits() {
+    let root = Budget::new(100);
+    let (one, two) = (root.child_of(50), root.child_of(50));
+    let held = one.lease(50, "held").unwrap();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| one.wait_for_release(50, Duration::from_secs(60)));
+        while !one.child().is_waited_for() {
+            std::thread::yield_now();
+        }
+        assert!(!two.is_waited_for() && !root.is_waited_for());
+        drop(held);
+        assert!(waits.join().unwrap());
+    });
+    assert!(!one.is_waited_for());
 }

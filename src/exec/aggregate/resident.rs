@@ -85,8 +85,7 @@ impl ResidentGroups {
             keys.chain(&groups.states)
         });
         columns.any(|column| self.device.keeps_text_on_host(column))
-            || self.groups.bytes() as u64 > budget.limit() / 8
-                && budget.in_use_by_all() > budget.limit() / 2
+            || self.groups.bytes() as u64 > budget.limit() / 8 && budget.is_scarce(0)
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -75,8 +75,7 @@ impl ClusterRun {
         if self.components.is_some() || !self.may_fit()? {
             return self.on_host();
         }
-        let budget = self.device.budget();
-        if budget.in_use_by_all() > budget.limit() / 2 {
+        if self.device.budget().is_scarce(0) {
             self.evict_for_others()?;
         }
         let full = self.spilling.as_ref().is_some_and(Spilling::pool_is_full);

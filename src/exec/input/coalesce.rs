@@ -202,9 +202,8 @@ impl Gathering {
             self.blocking(Waiting::put_together).await?;
         }
         self.waiting.push(batch, rows, bytes);
-        // Half of the budget is kept for work, including that of the nodes below.
-        let budget = self.waiting.device.budget();
-        if budget.in_use_by_all() > budget.limit() / 2 || self.waiting.in_file.is_some() {
+        // Memory is kept for work, including that of the nodes below.
+        if self.waiting.device.budget().is_scarce(0) || self.waiting.in_file.is_some() {
             self.blocking(Waiting::download).await?;
         }
         match self.apart && self.waiting.in_file.is_some() {

@@ -18,8 +18,8 @@ use crate::exec::memory::step::{self, OnRefusal};
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::transfer::chunk_limits::ChunkLimits;
 
-/// Prefetch a chunk only if this number of chunks of its size fits into half of the budget, so that it does not force
-/// the current tile to be cut.
+/// Prefetch a chunk only if memory is not scarce with this number of chunks of its size, so that it does not force the
+/// current tile to be cut.
 const AHEAD_SHARE: u64 = 8;
 
 /// The task that reads and uploads the next chunk.
@@ -167,8 +167,7 @@ impl Upload {
         }
         // The current chunk of about the same size still has to allocate memory, and this one needs more later.
         let work = bytes + ChunkLimits::WORK_BYTES_PER_ROW * chunk.rows() as u64;
-        let budget = self.device.budget();
-        if bytes == 0 || budget.in_use_by_all() + AHEAD_SHARE * work > budget.limit() / 2 {
+        if bytes == 0 || self.device.budget().is_scarce(AHEAD_SHARE * work) {
             return Ok(chunk);
         }
         let device = self.device.as_ref();

@@ -218,9 +218,8 @@ impl Waiting {
             self.on_device.clear();
             let reservation = self.reservation.take();
             let mut chunk = InputChunk::of_batch(batch, &self.device, &self.schema, reservation);
-            // Half of the budget is kept for work.
-            let budget = self.device.budget();
-            if outgrew && budget.in_use_by_all() > budget.limit() / 2 {
+            // Memory is kept for work.
+            if outgrew && self.device.budget().is_scarce(0) {
                 chunk.evict(self.spilling.as_ref());
             }
             self.ready.push_back(Input::Chunk(chunk));

@@ -113,9 +113,7 @@ impl<S: MatchSink> Driver<S> {
                     .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?;
                 self.ready.extend(made?);
                 // If device memory allows for both, the next step runs while the consumer reads the output of this one.
-                let budget = self.device.budget();
-                let half_is_free = budget.in_use_by_all() < budget.limit() / 2;
-                let beside = half_is_free && !self.ready.is_empty();
+                let beside = !self.device.budget().is_scarce(0) && !self.ready.is_empty();
                 match beside && !walk.is_done() && !walk.wants_right() {
                     true => self.step = Some(self.start(walk, JoinWalk::step_concurrently)),
                     false => self.walk = Some(walk),

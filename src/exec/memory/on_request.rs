@@ -160,7 +160,7 @@ mod tests {
     #[tokio::test]
     async fn what_comes_is_not_waited_for() {
         let device = device(Budget::new(100));
-        let need = device.budget().need(100);
+        let need = device.budget().need();
         let (held, input) = await_or_evict(&device, held(&device), async { Ok(2) })
             .await
             .unwrap();

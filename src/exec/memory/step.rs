@@ -7,16 +7,15 @@
 //! |---|---|---|
 //! | defer | [`Step::may_shrink`] is false | the step runs while the consumer reads its operator's last output, which frees memory |
 //! | evict, shrink | `evict.rs`, `shrink.rs`, in the step | always otherwise; what is only faster, such as a key bitmap, is done without ([`IfItFits`](crate::error::IfItFits)) |
-//! | retry | [`retried`] | nothing is left to evict or to shrink: with exclusive use of the device, and after others gave memory back, those that await their inputs [on request](super::on_request) |
+//! | retry | [`retried`] | nothing is left to evict or to shrink: with exclusive use of what the limit that refused bounds, and after others gave memory back, those that await their inputs [on request](super::on_request) |
 //!
 //! A thread is in one step at a time: a step that waited for another one on the same thread would wait forever.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
-
 use crate::device::budget::Budget;
+use crate::device::budget::gates::Running;
 use crate::device::counters::Counted;
 use crate::device::data::structures::Flags;
 use crate::device::primitives::device::Device;
@@ -25,9 +24,9 @@ use crate::error::{BowtieError, Result};
 
 /// How often a waiting thread checks whether its query was cancelled.
 const LOOK: Duration = Duration::from_millis(50);
-/// The last attempt is made after this time without a release.
+/// A step that nobody else can free memory for gives up after this time without a release.
 const QUIET: Duration = Duration::from_millis(500);
-/// Attempts after releases end after this time.
+/// The same of a step that others could free memory for: neither did they, nor did a step of theirs end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 thread_local! {
@@ -43,29 +42,39 @@ pub(crate) enum OnRefusal {
     Defer,
 }
 
-/// The device's work lock, held while the step runs.
-enum Use<'a> {
-    Shared(
-        #[expect(dead_code, reason = "a guard")] RwLockReadGuard<'a, ()>,
-        &'a Budget,
-    ),
-    Exclusive(#[expect(dead_code, reason = "a guard")] RwLockWriteGuard<'a, ()>),
+/// Whose steps run beside this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// Those of everyone.
+    Shared,
+    /// None of those that count in the budget that refused this step.
+    Exclusive,
 }
 
-/// A running step. It holds the work lock until it is dropped.
+/// A running step. It is in the gates of its budgets until it is dropped.
 pub(crate) struct Step<'a> {
     on_refusal: OnRefusal,
-    device_use: Use<'a>,
+    device_use: Use,
+    budget: &'a Budget,
+    #[expect(dead_code, reason = "a guard")]
+    running: Running<'a>,
 }
 
 impl<'a> Step<'a> {
-    fn new(on_refusal: OnRefusal, device_use: Use<'a>) -> Result<Self> {
+    fn new(
+        on_refusal: OnRefusal,
+        device_use: Use,
+        budget: &'a Budget,
+        running: Running<'a>,
+    ) -> Result<Self> {
         if IN_STEP.replace(true) {
             return Err(BowtieError::Internal("a step began within a step".into()));
         }
         Ok(Self {
             on_refusal,
             device_use,
+            budget,
+            running,
         })
     }
 
@@ -75,29 +84,39 @@ impl<'a> Step<'a> {
         if IN_STEP.get() {
             return Err(BowtieError::Internal("a step began within a step".into()));
         }
-        if let Some(guard) = device.budget().share_within(Duration::ZERO) {
+        let budget = device.budget().as_ref();
+        if let Some(running) = budget.share_within(Duration::ZERO) {
             device.check_cancelled()?;
-            return Self::new(on_refusal, Use::Shared(guard, device.budget()));
+            return Self::new(on_refusal, Use::Shared, budget, running);
         }
         waiting_for_memory(|| {
             loop {
                 device.check_cancelled()?;
-                if let Some(guard) = device.budget().share_within(LOOK) {
-                    return Self::new(on_refusal, Use::Shared(guard, device.budget()));
+                if let Some(running) = budget.share_within(LOOK) {
+                    return Self::new(on_refusal, Use::Shared, budget, running);
                 }
             }
         })
     }
 
-    /// A step with exclusive use of the device; `None` if other steps do not end before `deadline`.
-    fn exclusive(device: &'a dyn Device, deadline: Instant) -> Result<Option<Self>> {
-        while Instant::now() < deadline {
+    /// A step with exclusive use of what the limit of `refuser` bounds; `None` if other steps do not end for `patience`. Without one it
+    /// waits for as long as they run: they may free memory yet.
+    fn exclusive(
+        device: &'a dyn Device,
+        refuser: &'a Budget,
+        patience: Option<Duration>,
+    ) -> Result<Option<Self>> {
+        let (mut turn, begun) = (refuser.turn(), Instant::now());
+        loop {
             device.check_cancelled()?;
-            if let Some(guard) = device.budget().exclude_within(LOOK) {
-                return Self::new(OnRefusal::Shrink, Use::Exclusive(guard)).map(Some);
+            if let Some(running) = turn.exclude_within(LOOK) {
+                let budget = device.budget();
+                return Self::new(OnRefusal::Shrink, Use::Exclusive, budget, running).map(Some);
+            }
+            if patience.is_some_and(|patience| begun.elapsed() >= patience) {
+                return Ok(None);
             }
         }
-        Ok(None)
     }
 
     /// Whether the step answers `error` by eviction, or by work on fewer rows.
@@ -108,10 +127,8 @@ impl<'a> Step<'a> {
 
 impl Drop for Step<'_> {
     fn drop(&mut self) {
-        if let Use::Shared(_, budget) = self.device_use
-            && self.on_refusal == OnRefusal::Shrink
-        {
-            budget.step_ended();
+        if self.device_use == Use::Shared && self.on_refusal == OnRefusal::Shrink {
+            self.budget.count_step();
         }
         IN_STEP.set(false);
     }
@@ -128,15 +145,15 @@ pub(crate) fn shared<T>(
 }
 
 /// Runs `work` as a step that shares the device with others. After a transient refusal it is retried with exclusive use
-/// of the device, if `again` says that the failed attempt left `run` unchanged. While it waits, others evict what they
-/// hold between their steps.
+/// of what the limit that refused bounds, if `again` says that the failed attempt left `run` unchanged. While it waits, others evict what
+/// they hold between their steps. It fails once nothing changes: for [`PATIENCE`] where others hold memory, else for [`QUIET`].
 pub(crate) fn retried<R, T>(
     device: &dyn Device,
     run: &mut R,
     work: impl Fn(&mut R, &Step<'_>) -> Result<T>,
     again: impl Fn(&R) -> bool,
 ) -> Result<T> {
-    attempts(device, run, work, again, true)
+    attempts(device, run, work, again, Waits::FOR_OTHERS)
 }
 
 /// As [`retried`], for work that can be done without: nobody evicts for it.
@@ -146,7 +163,87 @@ pub(crate) fn retried_if_it_fits<R, T>(
     work: impl Fn(&mut R, &Step<'_>) -> Result<T>,
     again: impl Fn(&R) -> bool,
 ) -> Result<T> {
-    attempts(device, run, work, again, false)
+    attempts(device, run, work, again, Waits::IF_IT_FITS)
+}
+
+/// For what a refused step waits.
+#[derive(Debug, Clone, Copy)]
+struct Waits {
+    /// For the work of others, which may free memory, and who evict for the step.
+    for_others: bool,
+    /// How long it waits while others hold memory and nothing changes.
+    patience: Duration,
+}
+
+impl Waits {
+    const FOR_OTHERS: Self = Self {
+        for_others: true,
+        patience: PATIENCE,
+    };
+    const IF_IT_FITS: Self = Self {
+        for_others: false,
+        patience: QUIET,
+    };
+}
+
+/// What changes in the budget that refused a step when others make progress.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    /// Bytes in use by all.
+    in_use: u64,
+    /// Steps that made progress; 0 if the step does not wait for others.
+    steps: u64,
+}
+
+impl Seen {
+    fn of(refuser: &Budget, waits: Waits) -> Self {
+        Self {
+            in_use: refuser.in_use_by_all(),
+            steps: if waits.for_others { refuser.steps() } else { 0 },
+        }
+    }
+
+    fn is_progress_since(self, before: Self) -> bool {
+        self.in_use < before.in_use || self.steps != before.steps
+    }
+}
+
+/// A refusal that memory which others give back may end.
+struct Refusal<'a> {
+    refuser: &'a Budget,
+    /// Whether what is reserved is the reason.
+    is_by_reservations: bool,
+}
+
+impl<'a> Refusal<'a> {
+    /// That of a step whose reservations count in `budget`.
+    fn of<T>(done: &Result<T>, budget: &'a Budget) -> Option<Self> {
+        let error = done.as_ref().err().filter(|error| error.is_transient())?;
+        match *error {
+            BowtieError::OutOfDeviceMemory {
+                requested,
+                in_use,
+                limit,
+                limit_of,
+                ..
+            } => Some(Self {
+                refuser: budget.refuser(limit, limit_of),
+                is_by_reservations: in_use.saturating_add(requested) > limit,
+            }),
+            _ => None,
+        }
+    }
+
+    /// For what a step waits whose own reservations are those of `budget`.
+    fn waits(&self, budget: &Budget, waits: Waits) -> Waits {
+        let others_hold = self.refuser.in_use_by_all() > budget.in_use();
+        let patience = if self.is_by_reservations && others_hold {
+            waits.patience
+        } else {
+            waits.patience.min(QUIET)
+        };
+        Waits { patience, ..waits }
+    }
 }
 
 fn attempts<R, T>(
@@ -154,52 +251,59 @@ fn attempts<R, T>(
     run: &mut R,
     work: impl Fn(&mut R, &Step<'_>) -> Result<T>,
     again: impl Fn(&R) -> bool,
-    needs: bool,
+    waits: Waits,
 ) -> Result<T> {
     let mut done = shared(device, OnRefusal::Shrink, |step| work(run, step));
-    let (budget, deadline) = (device.budget(), Instant::now() + PATIENCE);
-    // Bytes in use, and steps of others, after the last attempt with exclusive use.
-    let mut known: Option<(u64, u64)> = None;
+    let budget = device.budget();
+    // After the last attempt with exclusive use.
+    let mut known: Option<Seen> = None;
     let mut is_last = false;
-    loop {
-        let limit = match &done {
-            Err(BowtieError::OutOfDeviceMemory { limit, .. }) => *limit,
-            _ => return done,
-        };
-        if !done.as_ref().is_err_and(BowtieError::is_transient) || !again(run) {
-            return done;
-        }
-        let exclusive = waiting_for_memory(|| Step::exclusive(device, deadline))?;
+    while let Some(Refusal { refuser, .. }) = Refusal::of(&done, budget)
+        && again(run)
+    {
+        let patience = (!waits.for_others).then_some(PATIENCE);
+        let exclusive = waiting_for_memory(|| Step::exclusive(device, refuser, patience))?;
         let Some(step) = exclusive else {
-            return done;
+            break;
         };
         trace::count(Counted::Retries, 1);
         done = work(run, &step);
+        let Some(refusal) = Refusal::of(&done, budget) else {
+            if done.is_ok() {
+                budget.count_step();
+            }
+            break;
+        };
         // Others at work may free memory yet. What can be done without does not wait for them.
-        let steps = if needs { budget.steps_of_all(limit) } else { 0 };
-        let now = (budget.in_use_by_all(), steps);
+        let now = Seen::of(refusal.refuser, waits);
         drop(step);
-        let unchanged = known.is_some_and(|known| now.0 >= known.0 && now.1 == known.1);
-        if done.is_ok() || (is_last && unchanged) {
-            return done;
+        if is_last && known.is_some_and(|known| !now.is_progress_since(known)) {
+            break;
         }
         known = Some(now);
-        is_last = !released(device, now.0, needs.then_some(limit))?;
+        is_last = !progresses(device, refusal.refuser, now, refusal.waits(budget, waits))?;
     }
+    done
 }
 
-/// Waits until less than `in_use` bytes are in use by all. False if nothing was released for long. `needed`: the limit
-/// of the budget that refused, for which others evict what they hold.
-fn released(device: &dyn Device, in_use: u64, needed: Option<u64>) -> Result<bool> {
-    let (budget, quiet) = (device.budget(), Instant::now() + QUIET);
+/// Waits until memory that counts in `refuser` is given back, or, for a while, until steps of others ended. False if neither happens while
+/// the step waits.
+fn progresses(device: &dyn Device, refuser: &Budget, before: Seen, waits: Waits) -> Result<bool> {
+    let begun = Instant::now();
     let mut need = None;
     waiting_for_memory(|| {
-        while !budget.wait_for_release(in_use, LOOK) {
+        while !refuser.wait_for_release(before.in_use, LOOK) {
             device.check_cancelled()?;
-            if Instant::now() >= quiet {
+            let waited = begun.elapsed();
+            if waited >= QUIET && Seen::of(refuser, waits).is_progress_since(before) {
+                return Ok(true);
+            }
+            if waited >= waits.patience {
                 return Ok(false);
             }
-            need = need.take().or_else(|| Some(budget.need(needed?)));
+            need = need
+                .take()
+                .or_else(|| waits.for_others.then(|| refuser.need()));
         }
         Ok(true)
     })
@@ -217,85 +321,4 @@ pub(crate) fn flags(device: &dyn Device, rows: usize) -> Result<Flags> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::mpsc;
-    use std::thread;
-
-    use super::*;
-    use crate::device::host::device::HostDevice;
-
-    #[test]
-    fn a_transient_refusal_is_retried() {
-        let device = HostDevice::new(Budget::new(100)).unwrap();
-        let others = device.budget().child();
-        let (tell_leased, leased) = mpsc::channel();
-        let (tell_refused, refused) = mpsc::channel();
-        // The reservation of another step, which runs for a while, and then of another query between its steps.
-        let other = thread::spawn(move || {
-            let work = others.share_within(LOOK).unwrap();
-            let lease = others.lease(60, "the work of others").unwrap();
-            tell_leased.send(()).unwrap();
-            refused.recv().unwrap();
-            thread::sleep(LOOK);
-            drop(work);
-            refused.recv().unwrap();
-            thread::sleep(LOOK);
-            drop(lease);
-        });
-        leased.recv().unwrap();
-        let lease = |tried: &mut u32, _: &Step<'_>| {
-            *tried += 1;
-            let lease = device.budget().lease(50, "a step");
-            if lease.is_err() {
-                tell_refused.send(()).unwrap();
-            }
-            lease
-        };
-        let mut tried = 0;
-        let lease = retried(&device, &mut tried, lease, |_| true).unwrap();
-        assert_eq!((lease.bytes(), tried), (50, 3));
-        other.join().unwrap();
-    }
-
-    #[test]
-    fn what_is_changed_or_never_fits_is_refused() {
-        let device = HostDevice::new(Budget::new(100)).unwrap();
-        let _held = device.budget().lease(1, "rows between steps").unwrap();
-        for (repeats, bytes, expected) in [(false, 100, 1), (true, 100, 3), (true, 101, 1)] {
-            let lease = |tried: &mut u32, _: &Step<'_>| {
-                *tried += 1;
-                device.budget().lease(bytes, "a step")
-            };
-            let mut tried = 0;
-            let refused = retried(&device, &mut tried, lease, |_| repeats);
-            assert!(refused.unwrap_err().is_divisible());
-            assert_eq!(tried, expected);
-        }
-    }
-
-    #[test]
-    fn only_a_transient_refusal_is_deferred() {
-        let device = HostDevice::new(Budget::new(100)).unwrap();
-        let _held = device.budget().lease(1, "rows between steps").unwrap();
-        let transient = device.budget().lease(100, "a step").unwrap_err();
-        let too_large = device.budget().lease(101, "a step").unwrap_err();
-        for (on_refusal, shrinks) in [(OnRefusal::Shrink, true), (OnRefusal::Defer, false)] {
-            let check = |step: &Step<'_>| {
-                assert_eq!(step.may_shrink(&transient), shrinks);
-                assert!(step.may_shrink(&too_large));
-                assert!(!step.may_shrink(&BowtieError::Cancelled));
-                Ok(())
-            };
-            shared(&device, on_refusal, check).unwrap();
-        }
-    }
-
-    #[test]
-    fn no_step_begins_within_a_step() {
-        let device = HostDevice::new(Budget::new(100)).unwrap();
-        let within = || shared(&device, OnRefusal::Shrink, |_| Ok(()));
-        let nested = shared(&device, OnRefusal::Shrink, |_| within());
-        assert!(matches!(nested, Err(BowtieError::Internal(_))));
-        within().unwrap();
-    }
-}
+mod tests;

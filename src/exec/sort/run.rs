@@ -98,8 +98,7 @@ impl SortRun {
                 None => self.rows(),
             };
         }
-        let budget = self.device.budget();
-        if budget.in_use_by_all() > budget.limit() / 2 {
+        if self.device.budget().is_scarce(0) {
             self.leave_device()?;
         }
         let full = self.spilling.as_ref().is_some_and(Spilling::pool_is_full);

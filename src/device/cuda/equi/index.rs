@@ -3,7 +3,8 @@
 //! address).
 //!
 //! ```text
-//! direct, hash:   key ─► address, or slot of a table ─► its build rows: one, or a segment after a counting sort (CSR)
+//! direct, hash:   key ─► address, or slot of a table ─► its build rows: one, or a segment after a counting sort (CSR);
+//!                 keys that were made to collide in a hash table are sorted instead
 //! partitioned:    both sides by the highest bits of the mixed key, a table of distinct keys per partition
 //! sort-merge:     both sides by all bits of the mixed key, ranges along the merge path
 //! ```
@@ -79,20 +80,23 @@ impl CudaDevice {
                 let (rows, grouped) = stream.group_rows(table, unique, &keys)?;
                 Some((rows, Finder::Direct(grouped)))
             }
-            EquiStrategy::Hash => {
-                let (table, unique) = stream.hash_table(&keys)?;
-                let (rows, grouped) = stream.group_rows(table, unique, &keys)?;
-                Some((rows, Finder::Hash(grouped)))
-            }
+            EquiStrategy::Hash => match stream.hash_table(&keys)? {
+                Some((table, unique)) => {
+                    let (rows, grouped) = stream.group_rows(table, unique, &keys)?;
+                    Some((rows, Finder::Hash(grouped)))
+                }
+                None => stream.sorted_index(&keys)?,
+            },
             EquiStrategy::PartitionedHash => stream.partitioned_index(&keys)?,
-            EquiStrategy::SortMerge => {
-                let sorted = stream.in_partitions(&keys, Depth::Whole)?;
-                sorted.map(|(rows, sorted)| (rows, Finder::SortMerge(sorted)))
-            }
+            EquiStrategy::SortMerge => stream.sorted_index(&keys)?,
         };
         let (rows, finder) = match indexed {
             Some((rows, finder)) => (rows, Some(finder)),
             None => (stream.no_rows()?, None),
+        };
+        let strategy = match finder {
+            Some(Finder::SortMerge(_)) => EquiStrategy::SortMerge,
+            _ => strategy,
         };
         Ok(EquiIndex {
             rows: by_rows(rows),
@@ -238,6 +242,15 @@ impl Stream {
             .columns
             .pop()
             .map(|rows| (Buffer::cuda(rows, n), parts)))
+    }
+
+    /// The build rows sorted by key; `None` if no row can match.
+    fn sorted_index(
+        self: &Arc<Self>,
+        keys: &EquiKeys<'_>,
+    ) -> Result<Option<(Buffer<u32>, Finder)>> {
+        let sorted = self.in_partitions(keys, Depth::Whole)?;
+        Ok(sorted.map(|(rows, sorted)| (rows, Finder::SortMerge(sorted))))
     }
 
     /// The build rows sorted by key, and the distinct keys with their segments and partitions; `None` if no row can

@@ -106,10 +106,12 @@ impl CudaDevice {
                 let (table, unique) = stream.direct_table(&keys, addresses)?;
                 unique.then_some(Table::Direct(table))
             }
-            EquiStrategy::Hash => {
-                let (table, unique) = stream.hash_table(&keys)?;
-                unique.then_some(Table::Hash(table))
-            }
+            EquiStrategy::Hash => match stream.hash_table(&keys)? {
+                Some((table, unique)) => unique.then_some(Table::Hash(table)),
+                None => stream
+                    .partition_side(&keys, &origins, payload, Depth::Whole)?
+                    .map(Table::SortMerge),
+            },
             EquiStrategy::PartitionedHash => {
                 let bits = partition_bits(rows);
                 let depth = Depth::Bits(bits);

@@ -186,6 +186,8 @@ const MOST_GROUPS: usize = (1 << 31) - 1;
 
 /// The bit of the status word for duplicate build keys (`kernels/equi/equi_emit.cuh`).
 const DUPLICATE_KEYS: u32 = 1;
+/// That for build keys that collide too often (the same).
+const TOO_FAR: u32 = 4;
 
 impl Stream {
     /// Builds the direct table; with it, whether build keys are unique.
@@ -224,8 +226,12 @@ impl Stream {
         unsafe { self.launch(kernels.build, Shape::rows(keys.rows), &args) }
     }
 
-    /// Builds the hash table; with it, whether build keys are unique.
-    pub(crate) fn hash_table(self: &Arc<Self>, keys: &EquiKeys<'_>) -> Result<(HashTable, bool)> {
+    /// Builds the hash table; with it, whether build keys are unique. `None` if so many keys collide that it would take long: they were
+    /// made to, and the caller sorts them.
+    pub(crate) fn hash_table(
+        self: &Arc<Self>,
+        keys: &EquiKeys<'_>,
+    ) -> Result<Option<(HashTable, bool)>> {
         let slots = (2 * keys.rows).next_power_of_two().max(2);
         let table = self.filled(slots * 8, 0xFF, "equi-join table")?;
         let status = self.zeroed(4, "equi-join table")?;
@@ -250,13 +256,16 @@ impl Stream {
         // SAFETY: keys and their validity have `keys.rows` rows; there are at least twice as many slots of 64 bits, all
         // bits set.
         unsafe { self.launch(kernel, Shape::rows(keys.rows), &args)? };
-        let unique = self.read_word32(&status, 0)? & DUPLICATE_KEYS == 0;
+        let status = self.read_word32(&status, 0)?;
+        if status & TOO_FAR != 0 {
+            return Ok(None);
+        }
         let table = HashTable {
             slots: table,
             mask,
             keys: own,
         };
-        Ok((table, unique))
+        Ok(Some((table, status & DUPLICATE_KEYS == 0)))
     }
 
     /// The row or the group of each key; none where the key is not in the table.

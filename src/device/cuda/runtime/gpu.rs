@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use cudarc::driver::sys::CUfunction_attribute_enum;
 use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaStream, DriverError, result, sys};
@@ -21,6 +22,7 @@ use crate::device::cuda::runtime::kernels::{
 };
 use crate::device::cuda::runtime::staging::ring::LazyRing;
 use crate::device::cuda::runtime::staging::word::Words;
+use crate::device::cuda::runtime::when_idle::WhenIdle;
 use crate::device::machine_rates::MemoryRates;
 use crate::device::trace::{self, Lane};
 use crate::error::{BowtieError, Result};
@@ -41,6 +43,8 @@ pub(crate) struct Gpu {
     /// Bytes of shared memory that a block can have.
     pub(crate) shared_bytes: u32,
     pool: Pool,
+    /// Trims the pool.
+    when_idle: WhenIdle,
     /// By family, once it was loaded.
     modules: [Mutex<Option<Arc<CudaModule>>>; FAMILIES],
     /// By [`Entry::index`], once it was asked for.
@@ -58,6 +62,8 @@ pub(crate) struct Gpu {
 
 /// The pool keeps at most one in this number of the card's bytes for later queries.
 const KEPT_SHARE: u64 = 4;
+/// It keeps nothing after this time without work.
+const KEPT_TIME: Duration = Duration::from_secs(10);
 
 /// A pool of memory that is allocated and freed in the order of streams. It is not the card's default pool, whose settings
 /// other users in the process rely on.
@@ -188,6 +194,7 @@ impl Gpu {
             context,
             cache_bytes: cache_bytes.max(0) as u64,
             pool,
+            when_idle: WhenIdle::after(KEPT_TIME),
             budget: Budget::new(free_bytes as u64 / 10 * 9),
             capability: (major, minor),
             multiprocessors: multiprocessors.max(1) as u32,
@@ -232,6 +239,19 @@ impl Gpu {
     /// The error of a call on this card that should not fail.
     pub(crate) fn failed(&self, what: &str, error: DriverError) -> BowtieError {
         failed(&self.context, what, error)
+    }
+
+    /// Notes that the work of a stream ended. The pool is trimmed after [`KEPT_TIME`] without work: other processes may need the memory.
+    pub(crate) fn work_ended(self: &Arc<Self>) {
+        let (budget, gpu) = (Arc::clone(&self.budget), Arc::downgrade(self));
+        self.when_idle.work_ended(
+            move || budget.in_use_by_all() == 0,
+            move || {
+                if let Some(Err(error)) = gpu.upgrade().map(|gpu| gpu.trim()) {
+                    log::debug!("an idle GPU keeps its unused memory: {error}");
+                }
+            },
+        );
     }
 
     /// An event behind all work that was launched on `stream` so far.

@@ -18,3 +18,4 @@ pub(crate) mod staging;
 pub(crate) mod sticky_error;
 pub(crate) mod stream;
 pub(crate) mod symbols;
+pub(crate) mod when_idle;

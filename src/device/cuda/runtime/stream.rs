@@ -134,3 +134,9 @@ impl Drop for Stream {
         }
     }
 }
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.gpu.work_ended();
+    }
+}

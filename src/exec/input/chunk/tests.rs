@@ -297,7 +297,7 @@ async fn waiting_pieces_are_evicted_for_others() {
             piece
         });
         pieces.chunks = Some(slow.boxed());
-        let need = device.budget().need(1 << 20);
+        let need = device.budget().need();
         let mut chunks = vec![next(&mut pieces).await.unwrap()];
         if apart {
             chunks.push(next(&mut pieces).await.unwrap());

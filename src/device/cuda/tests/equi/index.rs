@@ -90,6 +90,46 @@ fn keys_of_several_columns_find_their_rows() {
     }
 }
 
+/// The key of which the mixed key has these 64 bits (`unmix` of `kernels/equi/equi_hash.cuh`).
+fn unmixed(mut mixed: u64) -> u64 {
+    for _ in 0..2 {
+        mixed = (mixed ^ mixed >> 32).wrapping_mul(0xCFEE_444D_8B59_A89B);
+    }
+    mixed ^ mixed >> 32
+}
+
+/// Keys that have one home in a hash table are sorted. So are those of a joined batch, whose rows are the same.
+#[test]
+fn keys_that_were_made_to_collide_are_sorted() {
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
+    // A table takes a key up to 1,024 slots behind its home.
+    for (rows, takes) in [(1_025, true), (1_026, false)] {
+        let keys = |first: u64, count: u64| {
+            let high = |i: u64| unmixed((first + i) << 32 | 5);
+            u64_column((0..count).map(high).collect(), None)
+        };
+        let (base, other) = ([keys(1, rows)], [keys(900, 400)]);
+        let on_gpu = upload(&gpu, &base);
+        let hash = Some(EquiStrategy::Hash);
+        let index = gpu.index_keys(&borrowed(&on_gpu), false, hash).unwrap();
+        assert_eq!(index.strategy == EquiStrategy::Hash, takes, "{rows} rows");
+        let by = Some(index.strategy);
+        let expected = matches(&host, &base, &other, false, None);
+        assert_eq!(matches(&gpu, &base, &other, false, None), expected);
+        assert_eq!(
+            expected.iter().filter(|(found, _)| *found == 1).count() as u64,
+            rows - 899
+        );
+        if takes {
+            assert_eq!(matches(&gpu, &base, &other, false, by), expected);
+        }
+        let build = gpu.prepare_build(&borrowed(&on_gpu), false, hash, &[], None, None);
+        assert_eq!(build.unwrap().unwrap().strategy(), index.strategy);
+    }
+}
+
 #[test]
 fn many_rows_and_skew() {
     let Some((host, gpu)) = reference_and_gpu() else {
