@@ -265,8 +265,10 @@ fn random_queries() {
             break;
         }
     }
+    println!(
+        "offloaded {offloaded}, refused {refused}, unsettled: the cases of the seeds {unsettled:?}"
+    );
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
-    println!("unsettled: the cases of the seeds {unsettled:?}");
     SHARES.check(cases, offloaded, refused);
     let most = cases.div_ceil(SETTLED) as usize;
     assert!(
