@@ -46,7 +46,7 @@ const MOST_FAILURES: usize = 5;
 
 const SHARES: Shares = Shares {
     offloaded: 75,
-    refused: 12,
+    refused: 8,
 };
 
 /// One in so many cases may be unsettled.
