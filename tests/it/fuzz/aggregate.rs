@@ -216,7 +216,7 @@ impl Case {
 fn random_aggregations() {
     let shares = Shares {
         offloaded: 86,
-        refused: 10,
+        refused: 3,
     };
     run_cases(case(), shares, Case::run);
 }

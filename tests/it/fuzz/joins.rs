@@ -177,7 +177,7 @@ impl Case {
 fn random_joins() {
     let shares = Shares {
         offloaded: 92,
-        refused: 20,
+        refused: 3,
     };
     run_cases(case(), shares, |case| async move { case.run().await });
 }

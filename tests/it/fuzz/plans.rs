@@ -287,7 +287,7 @@ impl Case {
 /// Some plans read one table, where nothing is joined or grouped.
 const SHARES: Shares = Shares {
     offloaded: 70,
-    refused: 20,
+    refused: 5,
 };
 
 #[test]

@@ -298,7 +298,7 @@ impl Case {
 fn random_set_joins() {
     let shares = Shares {
         offloaded: 90,
-        refused: 25,
+        refused: 10,
     };
     run_cases(case(), shares, Case::run);
 }

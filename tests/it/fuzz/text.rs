@@ -243,7 +243,7 @@ impl Case {
 fn random_text() {
     let shares = Shares {
         offloaded: 94,
-        refused: 20,
+        refused: 5,
     };
     run_cases(case(), shares, |case| async move { case.run().await });
 }
