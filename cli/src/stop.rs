@@ -71,16 +71,25 @@ impl Running {
         let signals = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
+        // The editor puts a handler of its own in place of others while it reads, and then puts back those that it found: so this one comes first.
+        let (is_there, there) = std::sync::mpsc::channel();
         let wait = move || {
             signals.block_on(async {
-                while tokio::signal::ctrl_c().await.is_ok() {
-                    running.stop().ask();
+                let mut next = Box::pin(tokio::signal::ctrl_c());
+                if futures::poll!(&mut next).is_pending() {
+                    is_there.send(()).ok();
+                    while next.await.is_ok() {
+                        running.stop().ask();
+                        next = Box::pin(tokio::signal::ctrl_c());
+                    }
                 }
             });
         };
         std::thread::Builder::new()
             .name("ctrl-c".into())
             .spawn(wait)?;
+        // Without one Ctrl-C ends the process.
+        there.recv().ok();
         Ok(())
     }
 }
