@@ -11,7 +11,9 @@ use crate::cluster::Executors;
 use crate::data;
 use crate::queries::{JOINS, SLOW, TPCH};
 use crate::rows::{analyzed, assert_same, ordered_rows, rows, set};
-use crate::workers::{BAND, idle, is_offloaded, joins_by_ranges, on_device, ordered, single_node};
+use crate::workers::{
+    BAND, assert_offloaded, idle, joins_by_ranges, on_device, ordered, single_node,
+};
 
 /// A client for small files.
 async fn session(executors: &Executors) -> SessionContext {
@@ -44,8 +46,7 @@ async fn all_queries_give_the_rows_of_a_single_node() {
         let given = given.unwrap_or_else(|_| panic!("{sql}\nhangs"));
         let given = given.unwrap_or_else(|error| panic!("{sql}\n{error}"));
         assert_same(sql, &expected, &given);
-        let plan = analyzed(&context, sql).await.unwrap();
-        assert!(is_offloaded(&plan), "{sql}\n{plan}");
+        assert_offloaded(&context, sql).await;
     }
     ordered(&context, &single).await;
     // With Ballista's own settings: small files are not divided.
