@@ -29,6 +29,9 @@ const QUIET: Duration = Duration::from_millis(500);
 /// The same of a step that others could free memory for: neither did they, nor did a step of theirs end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// A refused step gives up after this time, whatever others do: on a busy device somebody always makes progress.
+const LONGEST: Duration = Duration::from_secs(300);
+
 thread_local! {
     static IN_STEP: Cell<bool> = const { Cell::new(false) };
 }
@@ -255,11 +258,13 @@ fn attempts<R, T>(
 ) -> Result<T> {
     let mut done = shared(device, OnRefusal::Shrink, |step| work(run, step));
     let budget = device.budget();
+    let begun = Instant::now();
     // After the last attempt with exclusive use.
     let mut known: Option<Seen> = None;
     let mut is_last = false;
     while let Some(Refusal { refuser, .. }) = Refusal::of(&done, budget)
         && again(run)
+        && begun.elapsed() < LONGEST
     {
         let patience = (!waits.for_others).then_some(PATIENCE);
         let exclusive = waiting_for_memory(|| Step::exclusive(device, refuser, patience))?;

@@ -122,21 +122,15 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         let running = mem::take(self.running.get_mut());
-        if running.is_empty() {
-            return;
-        }
-        match self.gpu.mark(&self.cuda_stream) {
-            Ok(done) => self.gpu.compiled.retire(done, running),
-            // Without an event the stream is waited for. After an error nothing runs on the card any more.
-            Err(_) => {
-                let _ = wait_for(&self.cuda_stream);
+        if !running.is_empty() {
+            match self.gpu.mark(&self.cuda_stream) {
+                Ok(done) => self.gpu.compiled.retire(done, running),
+                // Without an event the stream is waited for. After an error nothing runs on the card any more.
+                Err(_) => {
+                    let _ = wait_for(&self.cuda_stream);
+                }
             }
         }
-    }
-}
-
-impl Drop for Stream {
-    fn drop(&mut self) {
         self.gpu.work_ended();
     }
 }
