@@ -7,7 +7,6 @@ use datafusion::prelude::SessionContext;
 use datafusion_bowtie::BowtieRuntime;
 
 use crate::cache::{GROUPED, batch, lines, read, session, spread, stock_lines, table};
-use crate::support::answer::answer_and_counts;
 use crate::support::pool::greedy;
 use crate::support::session::{session_on, set};
 
@@ -82,17 +81,6 @@ async fn queries_take_the_memory_of_stored_columns() {
         memory.in_use < kept && memory.peak <= MEMORY,
         "{memory:?}, {kept} were kept"
     );
-    // More rows than fit what is left.
-    for n in 0..4 {
-        set(&ctx, "bowtie.cache", "3MB");
-        lines(&ctx, &over(n)).await;
-    }
-    set(&ctx, "bowtie.cache", "off");
-    ctx.register_table("long", table(vec![vec![spread(&batch(0, 90_000))]]))
-        .unwrap();
-    let join = "SELECT count(*), max(b.t) FROM long a JOIN long b ON a.v = b.v AND a.k <= b.k";
-    let (_, counts) = answer_and_counts(&ctx, join).await.unwrap();
-    assert!(counts.get("evicted_bytes") > 0, "{counts:?}");
 }
 
 /// Concurrent sessions whose columns do not fit together, with queries that need memory too.

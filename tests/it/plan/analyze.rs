@@ -193,3 +193,21 @@ async fn of_work() {
         assert!(counts.get(name) > 0, "{name}: {counts:?}");
     }
 }
+
+/// Chunks between two joins go to the host where the device has no room for them.
+#[tokio::test]
+async fn of_chunks_that_leave_the_device() {
+    let context = session("force").await;
+    for sql in [
+        "SET bowtie.device_memory = '1MB'",
+        "SET datafusion.execution.target_partitions = 1",
+        "CREATE TABLE long AS SELECT value AS v, 'a longer text with the number ' || value AS t FROM range(0, 30000)",
+    ] {
+        run(&context, sql).await.unwrap();
+    }
+    let sql = "SELECT x.v, y.t FROM (SELECT a.v, a.t FROM long a JOIN long b ON a.v = b.v) x JOIN long y ON x.v = y.v";
+    let (answer, counts) = answer_and_counts(&context, sql).await.unwrap();
+    let rows = answer.batches.iter().map(|batch| batch.num_rows());
+    assert_eq!(rows.sum::<usize>(), 30_000);
+    assert!(counts.get("evicted_bytes") > 0, "{counts:?}");
+}
