@@ -84,7 +84,7 @@ const OUT_OF_MEMORY: &str = "bowtie: device memory exhausted: ";
 /// How messages of a limit of a representation begin.
 const MUST_SPLIT: &str = "bowtie: one ";
 /// How messages of a GPU that was named and does not open begin.
-pub(crate) const UNAVAILABLE: &str = "bowtie.device = ";
+const UNAVAILABLE: &str = "bowtie.device = ";
 
 /// Why a device did not run a node: what an error that left the layers of devices tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -261,7 +261,7 @@ impl fmt::Display for BowtieError {
                     [requested, in_use, limit].map(|bytes| human_readable_size(to_usize(*bytes)));
                 write!(
                     f,
-                    "{OUT_OF_MEMORY}{what}{of} needs {requested} while {in_use} of {limit} are reserved {place}; {remedy}"
+                    "bowtie: device memory exhausted: {what}{of} needs {requested} while {in_use} of {limit} are reserved {place}; {remedy}"
                 )
             }
             Self::MustSplit {
@@ -271,7 +271,7 @@ impl fmt::Display for BowtieError {
                 unit,
             } => write!(
                 f,
-                "{MUST_SPLIT}{what} holds at most {}, not {}; lower bowtie.chunk_rows, or SET bowtie.offload = 'off' for this query",
+                "bowtie: one {what} holds at most {}, not {}; lower bowtie.chunk_rows, or SET bowtie.offload = 'off' for this query",
                 amount(*most, unit),
                 amount(*size, unit),
             ),

@@ -92,7 +92,7 @@ fn is_asked_for(error: &DataFusionError) -> bool {
 fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "which says nothing".into())
+        .unwrap_or_else(|| "no message".into())
 }
 
 #[cfg(feature = "faults")]

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use datafusion::error::{DataFusionError, Result};
 
 use crate::device::primitives::device::Device;
-use crate::error::{BowtieError, UNAVAILABLE};
+use crate::error::BowtieError;
 use crate::options::DeviceChoice;
 use crate::runtime::process::DeviceId;
 use crate::runtime::session_devices::SessionDevices;
@@ -162,7 +162,7 @@ impl PlannedDevice {
 fn unavailable(choice: DeviceChoice, error: BowtieError) -> DataFusionError {
     match choice {
         DeviceChoice::Cuda(_) => DataFusionError::Configuration(format!(
-            "{UNAVAILABLE}'{choice}' is not available: {error}; SET bowtie.device = 'auto' or 'host'"
+            "bowtie.device = '{choice}' is not available: {error}; SET bowtie.device = 'auto' or 'host'"
         )),
         DeviceChoice::Auto | DeviceChoice::Host => error.into(),
     }

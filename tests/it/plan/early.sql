@@ -53,7 +53,7 @@ BIGINT) - 1, 1)) AS r(y, k) ON l.k = r.k OR abs(l.x - r.y) <= 5
 WITH l AS (SELECT column1 AS k, column2 AS lo, column3 AS hi FROM (VALUES (1, 1, 5), (NULL, 2, 6), (1, 4, 4), (NULL,
 0, 9), (2, 3, 8))), r AS (SELECT column1 AS k, column2 AS lo, column3 AS hi FROM (VALUES (NULL, 1, 3), (1, 5, 7), (2,
 8, 9), (NULL, 5, 5), (1, 0, 2))) SELECT l.k, l.lo, count(*) AS n, count(r.lo) AS c, sum(r.lo) AS s FROM l LEFT JOIN r
-ON l.k IS NOT DISTINCT FROM r.k AND l.lo < r.hi AND r.lo < l.hi GROUP BY l.k, l.lo
+ON (l.k IS NOT DISTINCT FROM r.k) AND l.lo < r.hi AND r.lo < l.hi GROUP BY l.k, l.lo
 
 --## recursion with a join
 WITH RECURSIVE e AS (SELECT column1 AS a, column2 AS b FROM (VALUES (1, 2), (2, 3), (3, 4), (4, 5), (2, 5))), p AS

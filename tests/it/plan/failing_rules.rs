@@ -30,7 +30,7 @@ const RULES: [(&str, Rule, &str); 4] = [
 ];
 
 async fn failures(context: &datafusion::prelude::SessionContext) -> i64 {
-    let sql = "SELECT value FROM bowtie_stats() WHERE name = 'planning_errors'";
+    let sql = "SELECT value FROM bowtie_stats() WHERE counter = 'planning_errors'";
     answer(context, sql).await.parse().unwrap()
 }
 
