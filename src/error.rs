@@ -10,6 +10,8 @@ use arrow::error::ArrowError;
 use datafusion::common::human_readable_size;
 use datafusion::error::DataFusionError;
 
+pub(crate) mod device_failure;
+
 /// An error of the device layers.
 #[derive(Debug, Clone)]
 pub(crate) enum BowtieError {
@@ -62,7 +64,7 @@ pub(crate) enum LimitOf {
 
 impl LimitOf {
     /// Where the bytes are reserved, and how to have more of them.
-    fn words(self) -> (&'static str, &'static str) {
+    pub(crate) fn words(self) -> (&'static str, &'static str) {
         let raise = "raise it, lower bowtie.chunk_rows, or run fewer queries at the same time";
         match self {
             Self::Session => ("under bowtie.device_memory", raise),
@@ -76,55 +78,6 @@ impl LimitOf {
                 "end other processes that use it, lower bowtie.chunk_rows, or run fewer queries at the same time",
             ),
         }
-    }
-}
-
-/// How messages of refused device memory begin.
-const OUT_OF_MEMORY: &str = "bowtie: device memory exhausted: ";
-/// How messages of a limit of a representation begin.
-const MUST_SPLIT: &str = "bowtie: one ";
-/// How messages of a GPU that was named and does not open begin.
-const UNAVAILABLE: &str = "bowtie.device = ";
-
-/// Why a device did not run a node: what an error that left the layers of devices tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DeviceFailure {
-    /// A limit that somebody set for a session or a runtime, or one of a representation.
-    Limit,
-    /// The card's memory, its driver, or the card itself: other queries may fail, too.
-    Card,
-}
-
-impl DeviceFailure {
-    /// `None` if the error is another one, such as of an expression. DataFusion's errors hold text, so that the text tells.
-    pub(crate) fn of(error: &DataFusionError) -> Option<Self> {
-        match error.find_root() {
-            DataFusionError::ResourcesExhausted(told) if told.starts_with(OUT_OF_MEMORY) => {
-                let is_set = [LimitOf::Session, LimitOf::Runtime];
-                let is_set = is_set.iter().any(|limit| told.contains(limit.words().0));
-                Some(match is_set {
-                    true => Self::Limit,
-                    false => Self::Card,
-                })
-            }
-            DataFusionError::ResourcesExhausted(told) => {
-                told.starts_with(MUST_SPLIT).then_some(Self::Limit)
-            }
-            DataFusionError::Configuration(told) => {
-                told.starts_with(UNAVAILABLE).then_some(Self::Card)
-            }
-            DataFusionError::Execution(told) => {
-                let is_device = told.starts_with("bowtie: ")
-                    && *told != BowtieError::Cancelled.to_string()
-                    && *told != BowtieError::NeedsDataFusion.to_string();
-                is_device.then_some(Self::Card)
-            }
-            _ => None,
-        }
-    }
-
-    pub(crate) fn is_of_card(self) -> bool {
-        self == Self::Card
     }
 }
 
@@ -408,46 +361,6 @@ mod tests {
                 "{frame} and the GPU has no more free; end other processes that use it, {rest}"
             )
         );
-    }
-
-    #[test]
-    fn errors_of_datafusion_tell_what_failed() {
-        let refused = |limit_of| BowtieError::OutOfDeviceMemory {
-            what: "matches",
-            operator: None,
-            requested: 3 << 20,
-            in_use: 6 << 20,
-            limit: 8 << 20,
-            limit_of,
-        };
-        let of =
-            |error: BowtieError| DeviceFailure::of(&error.in_operator("BowtieJoinExec").into());
-        assert_eq!(of(refused(LimitOf::Session)), Some(DeviceFailure::Limit));
-        assert_eq!(of(refused(LimitOf::Runtime)), Some(DeviceFailure::Limit));
-        assert_eq!(of(refused(LimitOf::Device)), Some(DeviceFailure::Card));
-        assert_eq!(of(refused(LimitOf::Driver)), Some(DeviceFailure::Card));
-        let split = BowtieError::MustSplit {
-            what: "sort",
-            size: 5,
-            most: 4,
-            unit: "rows",
-        };
-        assert_eq!(of(split), Some(DeviceFailure::Limit));
-        assert_eq!(
-            of(BowtieError::Device("a launch failed".into())),
-            Some(DeviceFailure::Card)
-        );
-        for other in [
-            BowtieError::Cancelled,
-            BowtieError::NeedsDataFusion,
-            BowtieError::Internal("a tile".into()),
-            ArrowError::DivideByZero.into(),
-            DataFusionError::Execution("overflow on abs".into()).into(),
-            DataFusionError::ResourcesExhausted("the pool has no more".into()).into(),
-        ] {
-            let told = other.to_string();
-            assert_eq!(of(other), None, "{told}");
-        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use crate::functions::set_function::SetFunction;
 use crate::options::{BowtieOptions, Offload};
-use crate::plan::entrance::Entrance;
+use crate::plan::entrance::{Entrance, keeps_columns};
 
 /// Stands behind the rule that moves filters into joins, and before the one that drops columns that nobody reads.
 #[derive(Debug, Default)]
@@ -52,7 +52,14 @@ impl OptimizerRule for ProjectSetValues {
             LogicalPlan::Aggregate(aggregate)
                 if options.offload != Offload::Off && is_join(&aggregate.input) =>
             {
-                entrance.enter(|| projected(aggregate))?.unwrap_or(None)
+                let projected = entrance.enter(|| {
+                    let projected = projected(aggregate)?;
+                    projected
+                        .iter()
+                        .try_for_each(|of| keeps_columns(&plan, of))?;
+                    Ok(projected)
+                })?;
+                projected.unwrap_or(None)
             }
             _ => None,
         };

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::FieldRef;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::device::counters::Counted;
@@ -84,9 +85,26 @@ pub(crate) fn keeps_schema(
     }
 }
 
+/// The same of a logical plan, whose fields' nullability DataFusion does not compare.
+///
+/// # Errors
+/// When a column has another name or type.
+pub(crate) fn keeps_columns(plan: &LogicalPlan, rewritten: &LogicalPlan) -> Result<()> {
+    let (before, after) = (plan.schema(), rewritten.schema());
+    match before.logically_equivalent_names_and_types(after) {
+        true => Ok(()),
+        false => Err(DataFusionError::Internal(format!(
+            "the plan has the columns {after} in place of {before}"
+        ))),
+    }
+}
+
 /// Whether an error tells that the options cannot be had.
 fn is_asked_for(error: &DataFusionError) -> bool {
-    matches!(error.find_root(), DataFusionError::Configuration(_))
+    match error.find_root() {
+        DataFusionError::Configuration(told) => told.starts_with("bowtie."),
+        _ => false,
+    }
 }
 
 fn message_of(panic: &(dyn Any + Send)) -> String {

@@ -17,7 +17,10 @@ use datafusion::physical_plan::{
     StatisticsArgs, replace_children_if_necessary,
 };
 
+use crate::exec::clusters::exec::ClustersExec;
+use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::plan::recognise::join_source::JoinSource;
+use crate::plan::recognise::lone_stage::LoneStageExec;
 use crate::plan::snapshots::scans::without_snapshots;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -176,11 +179,18 @@ impl ExecutionPlan for ExtendedJoinExec {
     }
 }
 
-/// A plan of DataFusion alone for one with extended joins and scans of snapshots.
+/// A plan of DataFusion alone for one with extended joins and scans of snapshots. `None` where a part was planned apart: the pairs of clusters, and
+/// nodes of a stage.
 ///
 /// # Errors
-/// If DataFusion cannot rebuild a node.
-pub(crate) fn of_datafusion(plan: &Plan) -> Result<Plan> {
+/// If DataFusion cannot rebuild a node, or has none for a join.
+pub(crate) fn of_datafusion(plan: &Plan) -> Result<Option<Plan>> {
+    let is_apart = |node: &Plan| {
+        node.is::<ClustersExec>() || node.is::<BowtieDownloadExec>() || node.is::<LoneStageExec>()
+    };
+    if plan.exists(|node| Ok(is_apart(node)))? {
+        return Ok(None);
+    }
     let original = |node: Plan| {
         let Some(extended) = node.downcast_ref::<ExtendedJoinExec>() else {
             return Ok(Transformed::no(node));
@@ -192,5 +202,5 @@ pub(crate) fn of_datafusion(plan: &Plan) -> Result<Plan> {
         };
         Ok(Transformed::yes(original))
     };
-    without_snapshots(Arc::clone(plan).transform_down(original).data()?)
+    without_snapshots(Arc::clone(plan).transform_down(original).data()?).map(Some)
 }

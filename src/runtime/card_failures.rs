@@ -1,4 +1,5 @@
-//! [`CardFailures`]: GPUs that `auto` passes over for a while, since they did not open or a query failed on them.
+//! [`CardFailures`]: GPUs that are left alone for a while: those that did not open, for which `bowtie.device = 'auto'` chooses another device, and those on which
+//! a query failed, whose operators run in DataFusion under `bowtie.offload = 'auto'`.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -42,7 +43,10 @@ impl CardFailures {
             why,
             is_of_opening,
         };
-        self.0.lock().insert(ordinal, failure);
+        let mut failures = self.0.lock();
+        if failures.get(&ordinal).is_none_or(|of| of.until < until) {
+            failures.insert(ordinal, failure);
+        }
     }
 
     /// A GPU works again.
@@ -65,6 +69,18 @@ impl CardFailures {
         let mut of_opening = failures.iter().filter(|(_, of)| of.is_of_opening);
         let (ordinal, failure) = of_opening.find(|(_, of)| of.until > Instant::now())?;
         Some((*ordinal, failure.why.clone()))
+    }
+
+    /// # Errors
+    /// While the GPU is passed over since it did not open.
+    pub(crate) fn check_opening(&self, ordinal: u32) -> Result<()> {
+        let failures = self.0.lock();
+        let is_of_opening = failures.get(&ordinal).is_some_and(|of| of.is_of_opening);
+        drop(failures);
+        match is_of_opening {
+            true => self.check(ordinal),
+            false => Ok(()),
+        }
     }
 
     /// # Errors

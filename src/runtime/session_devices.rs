@@ -79,7 +79,7 @@ impl SessionDevices {
             return self.opened(device, limit);
         };
         let failures = self.runtime.card_failures();
-        if matches!(choice, DeviceChoice::Auto) && failures.check(ordinal).is_err() {
+        if matches!(choice, DeviceChoice::Auto) && failures.check_opening(ordinal).is_err() {
             return self.opened(DeviceId::Host, limit);
         }
         let opened = check_not_lost(ordinal).and_then(|()| self.opened(device, limit));
@@ -138,7 +138,7 @@ impl SessionDevices {
         let mut reason = None;
         for gpu in gpus()? {
             let failures = self.runtime.card_failures();
-            match check_usable(gpu).and_then(|()| failures.check(gpu.ordinal)) {
+            match check_usable(gpu).and_then(|()| failures.check_opening(gpu.ordinal)) {
                 Ok(()) => return Ok(gpu),
                 Err(error) => reason = reason.or(Some(error)),
             }

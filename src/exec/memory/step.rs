@@ -30,7 +30,7 @@ const QUIET: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A refused step gives up after this time, whatever others do: on a busy device somebody always makes progress.
-const LONGEST: Duration = Duration::from_secs(300);
+const LONGEST: Duration = Duration::from_secs(60);
 
 thread_local! {
     static IN_STEP: Cell<bool> = const { Cell::new(false) };
@@ -45,38 +45,20 @@ pub(crate) enum OnRefusal {
     Defer,
 }
 
-/// Whose steps run beside this one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Use {
-    /// Those of everyone.
-    Shared,
-    /// None of those that count in the budget that refused this step.
-    Exclusive,
-}
-
 /// A running step. It is in the gates of its budgets until it is dropped.
 pub(crate) struct Step<'a> {
     on_refusal: OnRefusal,
-    device_use: Use,
-    budget: &'a Budget,
     #[expect(dead_code, reason = "a guard")]
     running: Running<'a>,
 }
 
 impl<'a> Step<'a> {
-    fn new(
-        on_refusal: OnRefusal,
-        device_use: Use,
-        budget: &'a Budget,
-        running: Running<'a>,
-    ) -> Result<Self> {
+    fn new(on_refusal: OnRefusal, running: Running<'a>) -> Result<Self> {
         if IN_STEP.replace(true) {
             return Err(BowtieError::Internal("a step began within a step".into()));
         }
         Ok(Self {
             on_refusal,
-            device_use,
-            budget,
             running,
         })
     }
@@ -90,13 +72,13 @@ impl<'a> Step<'a> {
         let budget = device.budget().as_ref();
         if let Some(running) = budget.share_within(Duration::ZERO) {
             device.check_cancelled()?;
-            return Self::new(on_refusal, Use::Shared, budget, running);
+            return Self::new(on_refusal, running);
         }
         waiting_for_memory(|| {
             loop {
                 device.check_cancelled()?;
                 if let Some(running) = budget.share_within(LOOK) {
-                    return Self::new(on_refusal, Use::Shared, budget, running);
+                    return Self::new(on_refusal, running);
                 }
             }
         })
@@ -113,8 +95,7 @@ impl<'a> Step<'a> {
         loop {
             device.check_cancelled()?;
             if let Some(running) = turn.exclude_within(LOOK) {
-                let budget = device.budget();
-                return Self::new(OnRefusal::Shrink, Use::Exclusive, budget, running).map(Some);
+                return Self::new(OnRefusal::Shrink, running).map(Some);
             }
             if patience.is_some_and(|patience| begun.elapsed() >= patience) {
                 return Ok(None);
@@ -130,9 +111,6 @@ impl<'a> Step<'a> {
 
 impl Drop for Step<'_> {
     fn drop(&mut self) {
-        if self.device_use == Use::Shared && self.on_refusal == OnRefusal::Shrink {
-            self.budget.count_step();
-        }
         IN_STEP.set(false);
     }
 }
@@ -144,7 +122,11 @@ pub(crate) fn shared<T>(
     work: impl FnOnce(&Step<'_>) -> Result<T>,
 ) -> Result<T> {
     let step = Step::shared(device, on_refusal)?;
-    work(&step)
+    let done = work(&step);
+    if done.is_ok() && on_refusal == OnRefusal::Shrink {
+        device.budget().count_step();
+    }
+    done
 }
 
 /// Runs `work` as a step that shares the device with others. After a transient refusal it is retried with exclusive use

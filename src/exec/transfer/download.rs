@@ -341,7 +341,6 @@ impl ExecutionPlan for BowtieDownloadExec {
     ) -> Result<SendableRecordBatchStream> {
         let batch_size = context.session_config().batch_size().max(1);
         let trace = context.session_config().get_extension::<Trace>();
-        let way_back = WayBack::of(self.of.as_ref(), &self.device, &context);
         let scope =
             Scope::new(self, Self::NAME, &self.metrics, trace).timed(self.device.is_timed());
         let batches = Box::new(Batches {
@@ -356,16 +355,10 @@ impl ExecutionPlan for BowtieDownloadExec {
         });
         let (input, device) = (Arc::clone(&self.input), Arc::clone(&self.device));
         let (schema, metrics) = (self.schema(), Arc::clone(&batches.metrics));
-        let (scope_of_all, rests) = (scope.clone(), way_back.is_some());
+        let way_back = WayBack::of(self.of.as_ref(), &self.device, &context, (&metrics, &scope));
         let started = async move {
             // Opening a GPU for the first time takes a tenth of a second or more.
-            let opened = joined(spawn_blocking(move || {
-                if rests {
-                    device.is_left_alone()?;
-                }
-                device.open()
-            }));
-            let device = opened.await??;
+            let device = joined(spawn_blocking(move || device.open())).await??;
             let concurrent = match device.budget().limit() >= LEAST_BUDGET_FOR_TWO {
                 true => CONCURRENT_DOWNLOADS,
                 false => 1,
@@ -420,7 +413,7 @@ impl ExecutionPlan for BowtieDownloadExec {
             stream.boxed(),
         )));
         Ok(match way_back {
-            Some(way_back) => way_back.or_else(rows, scope_of_all),
+            Some(way_back) => way_back.or_else(rows),
             None => rows,
         })
     }

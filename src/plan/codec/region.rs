@@ -30,7 +30,7 @@ use crate::plan::codec::clusters;
 use crate::plan::codec::extended_join;
 use crate::plan::codec::message::{Kind, Message};
 use crate::plan::codec::sent_inputs::SentInputsExec;
-use crate::plan::extended_join::ExtendedJoinExec;
+use crate::plan::extended_join::{ExtendedJoinExec, of_datafusion};
 use crate::plan::rule::BowtieRule;
 use crate::plan::snapshots::scans::without_snapshots;
 use crate::runtime::session_devices::SessionDevices;
@@ -176,6 +176,12 @@ pub(super) fn decoded(
     config.extensions.insert(options);
     let rule = BowtieRule::new(Arc::clone(devices));
     let (mut planned, _) = rule.offloaded(nodes, &config)?;
+    // A plan that the rule left alone has joins that only a device runs.
+    if planned.exists(|node| Ok(node.is::<ExtendedJoinExec>()))? {
+        let missing =
+            || exec_datafusion_err!("bowtie: a node that arrived has no plan of DataFusion");
+        planned = of_datafusion(&planned)?.ok_or_else(missing)?;
+    }
     // As they come behind bowtie's rule.
     let rules: [&dyn PhysicalOptimizerRule; 3] = [
         &EnsureRequirements::new(),

@@ -17,7 +17,7 @@ use crate::plan::disjunctions::inputs::{Input, are_worth};
 use crate::plan::disjunctions::sides::Sides;
 use crate::plan::disjunctions::split::split;
 use crate::plan::disjunctions::union::{as_union, joins_of};
-use crate::plan::entrance::Entrance;
+use crate::plan::entrance::{Entrance, keeps_columns};
 
 /// Joins at most in place of one: each of them reads both inputs.
 const MOST_JOINS: usize = 16;
@@ -56,7 +56,14 @@ impl OptimizerRule for SplitDisjunctions {
             rule: Self::NAME,
             options: &BowtieOptions::of(&config.options()),
         };
-        let rewritten = entrance.enter(|| union_of(join, config))?.unwrap_or(None);
+        let rewritten = entrance.enter(|| {
+            let union = union_of(join, config)?;
+            union
+                .iter()
+                .try_for_each(|union| keeps_columns(&plan, union))?;
+            Ok(union)
+        })?;
+        let rewritten = rewritten.unwrap_or(None);
         Ok(match rewritten {
             Some(rewritten) => Transformed::yes(rewritten),
             None => Transformed::no(plan),

@@ -24,6 +24,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
+use crate::options::BowtieOptions;
+use crate::plan::entrance::Entrance;
 use crate::plan::partners::numbered::{FirstPartners, columns_of};
 
 /// Goes behind the rule that simplifies expressions, and before all others of DataFusion: some merge limits and sorts.
@@ -55,12 +57,19 @@ impl OptimizerRule for LateralLimit {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        // Without a plan of ours the query has DataFusion's error.
-        let rewritten = match &plan {
-            LogicalPlan::Join(join) => lateral_join(join, config).unwrap_or(None),
-            LogicalPlan::Projection(of) => scalar_subqueries(of, config).unwrap_or(None),
-            _ => None,
+        let entrance = Entrance {
+            rule: Self::NAME,
+            options: &BowtieOptions::of(&config.options()),
         };
+        // Without a plan of ours the query has DataFusion's error.
+        let rewritten = entrance.enter(|| {
+            Ok(match &plan {
+                LogicalPlan::Join(join) => lateral_join(join, config).unwrap_or(None),
+                LogicalPlan::Projection(of) => scalar_subqueries(of, config).unwrap_or(None),
+                _ => None,
+            })
+        })?;
+        let rewritten = rewritten.unwrap_or(None);
         Ok(match rewritten {
             Some(rewritten) => Transformed::yes(rewritten),
             None => Transformed::no(plan),

@@ -23,7 +23,7 @@ async fn counters(context: &SessionContext) -> BTreeMap<String, u64> {
 async fn counters_only_grow() {
     let context = session("force").await;
     let mut before = counters(&context).await;
-    assert_eq!(before.len(), 15);
+    assert_eq!(before.len(), 17);
     for offload in ["force", "off", "auto"] {
         let set = format!("SET bowtie.offload = '{offload}'");
         run(&context, &set).await.unwrap();

@@ -95,7 +95,8 @@ fn ends_when_cancelled<T: Send>(
         let ended = working.join().unwrap();
         assert!(matches!(ended, Err(BowtieError::Cancelled)));
         assert!(
-            from.elapsed() < Duration::from_millis(200),
+            // Other tests use the card meanwhile.
+            from.elapsed() < Duration::from_secs(2),
             "{:?}",
             from.elapsed()
         );

@@ -81,7 +81,14 @@ pub(crate) fn sweep_by_auto(queries: &[Query]) {
                 }
             }
         }
-        assert!(went_back > 0, "no node went back: {query:?}");
+        // The pairs of clusters are a plan of their own, which was optimised before.
+        let has_way_back = query.node != "BowtieClustersExec";
+        assert_eq!(went_back > 0, has_way_back, "{query:?}");
+        // Of a card that failed; the CPU backend is never left alone.
+        if has_way_back && query.node == "BowtieJoinExec" && device() != "host" {
+            let stayed = runtime.block_on(trial.runs_after_a_failure());
+            assert_eq!(stayed, [false, true], "{query:?}");
+        }
         println!("{went_back} went back: {}", query.sql);
     }
 }
