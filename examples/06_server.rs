@@ -39,9 +39,11 @@ const SPILLED_BYTES: u64 = 1 << 30;
 const CONNECTIONS: usize = 32;
 /// How long a connection may be silent, or leave an answer unread.
 const IDLE_TIME: Duration = Duration::from_secs(60);
-const LINE_BYTES: u64 = 64 << 10;
+/// DataFusion plans an expression by recursion, which a longer line may make deeper than the stack of a thread.
+const LINE_BYTES: u64 = 4 << 10;
 const QUERY_TIME: Duration = Duration::from_secs(30);
 const RESULT_ROWS: usize = 10_000;
+const RESULT_BYTES: usize = 64 << 20;
 
 const CLIENTS: usize = 16;
 
@@ -179,11 +181,15 @@ async fn table(ctx: &SessionContext, sql: &str) -> Result<String> {
         .with_allow_statements(false);
     let query = ctx.sql_with_options(sql, only_queries).await?;
     let mut stream = query.execute_stream().await?;
-    let (mut batches, mut rows) = (vec![], 0);
+    let (mut batches, mut rows, mut bytes) = (vec![], 0, 0);
     while let Some(batch) = stream.try_next().await? {
         rows += batch.num_rows();
         if rows > RESULT_ROWS {
             return exec_err!("the result has more than {RESULT_ROWS} rows: add a LIMIT");
+        }
+        bytes += batch.get_array_memory_size();
+        if bytes > RESULT_BYTES {
+            return exec_err!("the result has more than {RESULT_BYTES} bytes");
         }
         batches.push(batch);
     }

@@ -103,11 +103,12 @@ def run(tests, threads, patience, log):
 
 def run_all(tests, threads, patience, log):
     """Runs all tests of an executable; those that a process left, and those that failed in it, in a process each. Returns the number of
-    processes."""
+    processes, and why the first one ended early, if it did: tests that pass alone do not make that good."""
     why = run(tests, threads, patience, log)
     if why is None:
-        return 1
-    print(f"{Path(tests[0].executable).name}: {why.splitlines()[-1]}; its other tests run alone", flush=True)
+        return 1, None
+    reason = why.splitlines()[-1]
+    print(f"{Path(tests[0].executable).name}: {reason}; its other tests run alone", flush=True)
     # The output of a test that failed is printed at the end of a process.
     again = [test for test in tests if test.result not in ("ok", "ignored")]
 
@@ -121,7 +122,7 @@ def run_all(tests, threads, patience, log):
     # Few at once: they take turns on a GPU.
     with ThreadPoolExecutor(max(1, threads // 4)) as pool:
         list(pool.map(alone, again))
-    return 1 + len(again)
+    return 1 + len(again), reason
 
 
 class Log:
@@ -152,14 +153,17 @@ def main():
     for name in minimums:
         if names.count(name) != 1:
             arguments.error(f"--minimum {name}: executables are {', '.join(names)}")
-    tests, processes, begun = [], 0, time.monotonic()
+    tests, processes, begun, early = [], 0, time.monotonic(), []
     for executable in executables:
         of_it = listed(executable, given.filter, given.skip)
         tests += of_it
         if of_it:
             log = Log(given.results / f"{Path(executable).name}.log")
             since = time.monotonic()
-            processes += run_all(of_it, max(1, given.threads), given.patience, log)
+            count, reason = run_all(of_it, max(1, given.threads), given.patience, log)
+            processes += count
+            if reason:
+                early.append(f"{Path(executable).name}: {reason} while tests ran beside each other")
             print(f"{Path(executable).name}: {counts(of_it)}; {time.monotonic() - since:.0f} s", flush=True)
     took = time.monotonic() - begun
 
@@ -168,7 +172,7 @@ def main():
         rows.writerow(["test", "result", "seconds"])
         rows.writerows([test.key, test.result, f"{test.seconds:.3f}"] for test in sorted(tests, key=lambda test: -test.seconds))
 
-    missing = write_counts(given.results / "counts.csv", names, tests, minimums)
+    missing = early + write_counts(given.results / "counts.csv", names, tests, minimums)
 
     failed = [test for test in tests if test.result == "FAILED"]
     skipped = [test for test in tests if test.skipped()]

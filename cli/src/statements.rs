@@ -32,6 +32,8 @@ pub(crate) struct Statements<R> {
     complete: VecDeque<String>,
     /// The beginning of the next one.
     begun: String,
+    /// Its bytes when a quote or a comment was last found open in it.
+    open_bytes: usize,
 }
 
 impl<R: BufRead> Statements<R> {
@@ -41,6 +43,7 @@ impl<R: BufRead> Statements<R> {
             is_first_line: true,
             complete: VecDeque::new(),
             begun: String::new(),
+            open_bytes: 0,
         }
     }
 
@@ -58,16 +61,23 @@ impl<R: BufRead> Statements<R> {
                 let last = std::mem::take(&mut self.begun);
                 return Ok((!last.is_empty()).then(|| Input::of_statement(&last)));
             }
-            // The line that names the shell of a script.
-            if std::mem::take(&mut self.is_first_line) && line.starts_with("#!") {
-                continue;
+            if std::mem::take(&mut self.is_first_line) {
+                // Some editors write a mark of the encoding.
+                line = line.trim_start_matches('\u{feff}').to_string();
+                // The line that names the shell of a script.
+                if line.starts_with("#!") {
+                    continue;
+                }
             }
             if self.begun.is_empty() && line.starts_with('\\') {
                 return Ok(Some(Input::Command(line.trim_end().to_string())));
             }
             // A statement of many lines is searched again only where it may end.
             let may_end = self.begun.is_empty() || line.contains(';') || line.contains("*/");
+            let may_close = line.contains(['\'', '"', '`', '$']) || line.contains("*/");
             self.begun.push_str(&line);
+            // Within a long quote only where that may end, or now and then.
+            let may_end = may_end && (may_close || self.begun.len() >= 2 * self.open_bytes);
             if may_end {
                 self.complete_statements(dialect);
             }
@@ -100,6 +110,7 @@ impl<R: BufRead> Statements<R> {
             from = self.begun.len();
         }
         self.begun.drain(..from);
+        self.open_bytes = if is_closed { 0 } else { self.begun.len() };
         let mut behind = tokens.rsplit(is_end).next().unwrap_or_default().iter();
         if is_closed && behind.all(|token| matches!(token.token, Token::Whitespace(_))) {
             self.begun.clear();

@@ -90,7 +90,11 @@ pub(crate) struct Executor {
 
 impl Executor {
     pub(crate) async fn run(self) -> Done {
-        let task_port = self.task_port.unwrap_or(self.port + 1);
+        let next = self.port.checked_add(1);
+        let task_port = self
+            .task_port
+            .or(next)
+            .ok_or("no port is above 65535: name one by --task-port")?;
         self.exposure.check(self.bind, &[self.port, task_port])?;
         // Its own folder is there until it ends.
         let (folder, _own) = match self.work_dir {

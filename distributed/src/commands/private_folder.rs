@@ -18,7 +18,10 @@ pub(crate) fn private(folder: &Path) -> Result<PathBuf, String> {
     new.create(folder).map_err(failed)?;
     #[cfg(unix)]
     check(folder, failed)?;
-    fs::canonicalize(folder).map_err(failed)
+    let path = fs::canonicalize(folder).map_err(failed)?;
+    #[cfg(unix)]
+    check_above(&path, failed)?;
+    Ok(path)
 }
 
 #[cfg(unix)]
@@ -43,6 +46,26 @@ fn check(folder: &Path, failed: impl Fn(io::Error) -> String) -> Result<(), Stri
             "other users have access to the folder {} (mode {mode:o}), and rows of queries are written there: run chmod 700 on it, or name a new folder by --work-dir",
             folder.display()
         ));
+    }
+    Ok(())
+}
+
+/// Whoever may write into a folder above can put another one in the place of this one.
+#[cfg(unix)]
+fn check_above(folder: &Path, failed: impl Fn(io::Error) -> String) -> Result<(), String> {
+    use std::os::unix::fs::MetadataExt;
+
+    const STICKY: u32 = 0o1000;
+    for above in folder.ancestors().skip(1) {
+        let mode = fs::metadata(above).map_err(&failed)?.mode();
+        if mode & 0o022 != 0 && mode & STICKY == 0 {
+            return Err(format!(
+                "other users may replace the folder {}, as they may write into {} (mode {:o}): name a folder elsewhere by --work-dir",
+                folder.display(),
+                above.display(),
+                mode & 0o7777
+            ));
+        }
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ use crate::device::counters::Counted;
 use crate::device::data::structures::Flags;
 use crate::device::primitives::device::Device;
 use crate::device::trace::{self, Lane};
-use crate::error::{BowtieError, Result};
+use crate::error::{BowtieError, LimitOf, Result};
 
 /// How often a waiting thread checks whether its query was cancelled.
 const LOOK: Duration = Duration::from_millis(50);
@@ -198,6 +198,8 @@ struct Refusal<'a> {
     refuser: &'a Budget,
     /// Whether what is reserved is the reason.
     is_by_reservations: bool,
+    /// Whether the driver refused: other processes hold the memory, so that the work of others here frees none.
+    is_by_driver: bool,
 }
 
 impl<'a> Refusal<'a> {
@@ -214,6 +216,7 @@ impl<'a> Refusal<'a> {
             } => Some(Self {
                 refuser: budget.refuser(limit, limit_of),
                 is_by_reservations: in_use.saturating_add(requested) > limit,
+                is_by_driver: limit_of == LimitOf::Driver,
             }),
             _ => None,
         }
@@ -227,7 +230,10 @@ impl<'a> Refusal<'a> {
         } else {
             waits.patience.min(QUIET)
         };
-        Waits { patience, ..waits }
+        Waits {
+            patience,
+            for_others: waits.for_others && !self.is_by_driver,
+        }
     }
 }
 
@@ -262,13 +268,14 @@ fn attempts<R, T>(
             break;
         };
         // Others at work may free memory yet. What can be done without does not wait for them.
+        let waits = refusal.waits(budget, waits);
         let now = Seen::of(refusal.refuser, waits);
         drop(step);
         if is_last && known.is_some_and(|known| !now.is_progress_since(known)) {
             break;
         }
         known = Some(now);
-        is_last = !progresses(device, refusal.refuser, now, refusal.waits(budget, waits))?;
+        is_last = !progresses(device, refusal.refuser, now, waits)?;
     }
     done
 }

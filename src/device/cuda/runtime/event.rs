@@ -78,12 +78,12 @@ impl Event {
 
     /// Waits until the work before it is done.
     pub(crate) fn wait(&self) -> Result<(), DriverError> {
-        self.context.bind_to_thread()?;
-        if asked(|| self.is_done())? {
-            return Ok(());
+        let recorded = bound(&self.context)?;
+        if !asked(|| self.is_done())? {
+            // SAFETY: the event lives.
+            unsafe { result::event::synchronize(self.event) }?;
         }
-        // SAFETY: the event lives.
-        unsafe { result::event::synchronize(self.event) }
+        recorded
     }
 
     /// Milliseconds from it to `end`. Waits for both, which must be of [`Event::timing`] and recorded.
@@ -107,21 +107,31 @@ impl Drop for Event {
 
 /// Waits until all work of `stream` is done.
 pub(crate) fn wait_for(stream: &CudaStream) -> Result<(), DriverError> {
-    stream.context().bind_to_thread()?;
+    let recorded = bound(stream.context())?;
     // SAFETY: the stream lives.
     let is_done = || done(unsafe { sys::cuStreamQuery(stream.cu_stream()) }.result());
-    if asked(is_done)? {
-        return Ok(());
-    }
-    match Event::new(stream.context()) {
-        Ok(event) => {
-            event.record(stream)?;
-            // SAFETY: the event lives.
-            unsafe { result::event::synchronize(event.event) }
+    if !asked(is_done)? {
+        match Event::new(stream.context()) {
+            Ok(event) => {
+                event.record(stream)?;
+                // SAFETY: the event lives.
+                unsafe { result::event::synchronize(event.event) }?;
+            }
+            // Without an event the wait takes a core.
+            Err(_) => stream.synchronize()?,
         }
-        // Without an event the wait takes a core.
-        Err(_) => stream.synchronize(),
     }
+    recorded
+}
+
+/// Binds a context to the thread, whatever error a destructor recorded before, which binding returns once: whoever waits must wait all the same, and
+/// returns that error behind.
+fn bound(context: &CudaContext) -> Result<Result<(), DriverError>, DriverError> {
+    let recorded = context.bind_to_thread();
+    if recorded.is_err() {
+        context.bind_to_thread()?;
+    }
+    Ok(recorded)
 }
 
 /// What a query says: whether work is done.
