@@ -23,7 +23,7 @@ Server::builder().add_service(worker.into_worker_server()).serve(address).await?
 
 // A coordinator. Queries that the engine does not divide run in its own process.
 let session = SessionStateBuilder::new().with_default_features();
-let session = coordinator(session, vec!["http://gpu-1:8080".parse()?, "http://gpu-2:8080".parse()?], BowtieOptions::default());
+let session = coordinator(session, vec!["http://localhost:8080".parse()?, "http://localhost:8081".parse()?], BowtieOptions::default());
 let ctx = SessionContext::new_with_state(session.build());
     Ok(ctx)
 }
@@ -41,7 +41,7 @@ let config = executor(ExecutorProcessConfig::default(), BowtieOptions::from_env(
 start_executor_process(Arc::new(config)).await?;
 
 // A client.
-let ctx = connect("df://scheduler:50050", BowtieOptions::default()).await?;
+let ctx = connect("df://localhost:50050", BowtieOptions::default()).await?;
     Ok(ctx)
 }
 

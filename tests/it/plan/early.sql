@@ -92,10 +92,6 @@ SELECT l.k, count(*) AS n FROM (SELECT arrow_cast(arrow_cast('', 'Binary'), 'Fix
 FROM (VALUES (1), (2))) AS l JOIN (SELECT arrow_cast(arrow_cast('', 'Binary'), 'FixedSizeBinary(0)') AS k, column1 AS
 a FROM (VALUES (2), (3))) AS r ON l.k = r.k AND l.a < r.a GROUP BY l.k
 
---## EXISTS in a sum of padded rows
-SELECT l.a, sum(CASE WHEN EXISTS (SELECT 1 FROM (VALUES (1)) AS m(x) WHERE x = 1) THEN r.b END) AS s FROM (VALUES (1),
-(2), (3)) AS l(a) LEFT JOIN (VALUES (1, 5), (2, 6)) AS r(a, b) ON l.a > r.a GROUP BY l.a
-
 --## subquery below a cast and a function, full join
 SELECT l.a, count(coalesce(r.b, CAST((SELECT max(column1) FROM (VALUES (7)) AS m) AS BIGINT))) AS n FROM (VALUES (1),
 (2), (3)) AS l(a) FULL JOIN (VALUES (1, 5), (2, 6)) AS r(a, b) ON l.a < r.a GROUP BY l.a
@@ -126,8 +122,3 @@ AS id, random() AS x FROM generate_series(1, 50)) AS i) AS a JOIN generate_serie
 SELECT count(*) AS n, sum(CASE WHEN lo = hi THEN 1 ELSE 0 END) AS same FROM (SELECT a.id, min(a.x) AS lo, max(a.x) AS
 hi FROM (SELECT value AS id, random() AS x FROM generate_series(1, 50)) AS a JOIN generate_series(1, 50) AS b ON a.id
 < b.value GROUP BY a.id) AS g
-
---## lambda above stored columns
-SELECT count(*) AS n FROM (SELECT value AS a, value % 3 AS b, make_array(value, value + 1) AS l FROM
-generate_series(1, 30)) AS t JOIN generate_series(1, 30) AS r ON t.a < r.value WHERE array_any_match(t.l, x -> x > t.b
-+ 4)
