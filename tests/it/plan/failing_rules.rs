@@ -2,7 +2,7 @@
 
 use datafusion_bowtie::FailingRule;
 
-use crate::support::session::{Rule, session_by, set};
+use crate::support::session::{Rule, device, session_by, set};
 use crate::support::snapshot::{answer, run};
 
 /// Of each rule a query that it rewrites, and a word of the plan that it makes.
@@ -70,7 +70,7 @@ async fn a_rule_that_fails_leaves_the_query_to_datafusion() {
             drop(failing);
             let error = run(&context, sql).await.unwrap_err().to_string();
             assert!(error.contains("bowtie.device = 'cuda:4000'"), "{error}");
-            set(&context, "bowtie.device", "host");
+            set(&context, "bowtie.device", &device());
         } else {
             drop(failing);
         }

@@ -14,7 +14,7 @@ use crate::support::answer::{analyzed, answer_and_counts, forced, plan_of, shown
 use crate::support::lists::{TECHNIQUES, of};
 use crate::support::metrics::Counts;
 use crate::support::pool::{polled_for, released_within};
-use crate::support::session::{session, session_in, set};
+use crate::support::session::{device, session, session_in, set};
 use crate::support::tables::register_whole;
 use crate::support::tuning::Tuning;
 
@@ -80,11 +80,13 @@ async fn a_budget_of_one_megabyte() {
             let sql = format!("SELECT count(*) FROM r a JOIN r b ON {condition}{other}");
             let (number, counts) = number_and_counts(&ctx, &sql).await;
             assert_eq!(number, expected, "{technique}: {sql}");
-            assert!(counts.get("chunks") > 1, "{technique}: {counts:?}");
             let ran = counts.indexed();
-            match predicate.run_by(technique) {
-                Some(technique) => assert_eq!(ran, [technique], "{sql}"),
-                None => assert!(!ran.is_empty(), "{counts:?}"),
+            assert!(!ran.is_empty(), "{technique}: {counts:?}");
+            // A card encodes the sets in fewer bytes, and chooses by what is left.
+            if device() == "host" {
+                assert!(counts.get("chunks") > 1, "{technique}: {counts:?}");
+                let by = predicate.run_by(technique);
+                assert!(by.is_none_or(|by| ran == [by]), "{ran:?}: {sql}");
             }
         }
     }
