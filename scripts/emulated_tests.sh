@@ -74,8 +74,9 @@ case "$group" in
         )
         without=(
             damaged text_functions:: grouping_sets_of_many_pieces a_null_of_another_partition
-            overlaps::conditions_and_queries overlaps::types_of_ends two_inequalities::conditions argument_types chains_by_each
-            chains_give_the_rows conditions_joins_and_groups
+            overlaps::types_of_ends two_inequalities::conditions argument_types chains_by_each
+            chains_give_the_rows conditions_joins_and_groups chunks_of_several_shapes functions_are_their_long_forms
+            conditions_and_queries some_chunks_are_probed
         )
         ;;
     random)

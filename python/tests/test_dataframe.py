@@ -133,10 +133,14 @@ def test_explanations(forced: bt.Connection) -> None:
 
 def test_devices(con: bt.Connection) -> None:
     host, *gpus = bt.devices().to_arrow().to_pylist()
-    assert list(host) == con.devices().columns == [
-        *("device", "name", "usable", "is_default", "memory_bytes", "free_bytes", "budget_bytes", "reserved_bytes"),
-        *("compute_capability", "driver", "kernels", "reason"),
-    ]
+    assert (
+        list(host)
+        == con.devices().columns
+        == [
+            *("device", "name", "usable", "is_default", "memory_bytes", "free_bytes", "budget_bytes", "reserved_bytes"),
+            *("compute_capability", "driver", "kernels", "reason"),
+        ]
+    )
     assert (host["device"], host["usable"], host["kernels"], host["reason"]) == ("host", True, "Rust", None)
     assert 0 < host["free_bytes"] <= host["memory_bytes"]
     # A row that says why there is no GPU, or one for each.

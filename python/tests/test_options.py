@@ -47,7 +47,7 @@ def test_options_are_reset(con: bt.Connection) -> None:
     con.set("offload", "off")
     assert con.sql("RESET bowtie.offload").fetchall() == []
     assert con.get("offload") == "auto"
-    with pytest.raises(bt.ConfigurationError, match="there is no option bowtie.ofload"):
+    with pytest.raises(bt.ConfigurationError, match=r"there is no option bowtie\.ofload"):
         con.sql("RESET bowtie.ofload")
 
 

@@ -98,7 +98,8 @@ def test_times_finer_than_microseconds_are_cut(con: bt.Connection) -> None:
 
 def test_timestamps_out_of_range(con: bt.Connection) -> None:
     con.register("t", pa.table({"t": pa.array([2**62], pa.timestamp("s"))}))
-    with pytest.raises(bt.ExecutionError, match=r"the timestamp 4611686018427387904 is out of the range of Python's datetime: use to_arrow\(\)"):
+    message = r"the timestamp 4611686018427387904 is out of the range of Python's " r"datetime: use to_arrow\(\)"
+    with pytest.raises(bt.ExecutionError, match=message):
         con.sql("SELECT t FROM t").fetchall()
     # Python itself has years up to 9999.
     con.register("t", pa.table({"t": pa.array([253_402_300_800], pa.timestamp("s"))}))
