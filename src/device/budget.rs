@@ -13,7 +13,7 @@
 //! What a store keeps counts as available: where a reservation would exceed the limit, the store's columns that no query
 //! uses are evicted first ([`Reclaim`]).
 //!
-//! Locks: a step is in the [gates](gates) of its budgets from its begin to its end. Meanwhile it may lock its own data, and a card's
+//! Locks: a step is in the [gates] of its budgets from its begin to its end. Meanwhile it may lock its own data, and a card's
 //! staging rings and kernels. A holder of one of these never enters a gate. No store is asked under a budget's own locks: who asks may
 //! be its last holder, and then gives back the leases of its columns.
 

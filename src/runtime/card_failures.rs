@@ -121,6 +121,10 @@ mod tests {
         failures.opened(1);
         assert!(failures.check(0).is_err());
         failures.check(1).unwrap();
+        // A failure is not made shorter by another one, and ends.
+        failures.record(0, "at once".into(), Duration::ZERO, false);
+        assert!(told(0).ends_with("out of memory"));
+        let failures = CardFailures::default();
         failures.record(0, "long ago".into(), Duration::ZERO, false);
         failures.check(0).unwrap();
     }
