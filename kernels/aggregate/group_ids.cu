@@ -13,7 +13,7 @@ template <typename Slots>
 __device__ __forceinline__ Looked<Slots> look_up(const Directory& directory, const typename Slots::Key* keys,
                                                  const u32* kept, u32 i) {
     const typename Slots::Key key = __ldg(keys + i);
-    return {key, Slots::peek(directory, Slots::home(directory, key, hash_of(key))), bit_at(kept, i)};
+    return {key, Slots::peek(directory, Slots::home(directory, key, hash_of(key, directory.seed))), bit_at(kept, i)};
 }
 
 // Whole warps, as a warp numbers its new keys together; loads past the end read the last row instead.
@@ -34,7 +34,7 @@ __device__ __forceinline__ void number(const typename Slots::Key* keys, const u3
 #pragma unroll
         for (u32 k = 0; k < ITEMS; k++) {
             key[k] = row[k].key;
-            hash[k] = hash_of(key[k]);
+            hash[k] = hash_of(key[k], directory.seed);
             known[k] = row[k].kept ? Slots::number_in(row[k].entry, key[k]) : NO_GROUP;
             wanted[k] = row[k].kept && known[k] == UNNUMBERED && first + k * WARP < n;
             any = any || wanted[k];

@@ -9,8 +9,8 @@ struct Words {
     const u64* words;
     u32 rows, width;
 
-    __device__ __forceinline__ u64 hash(u32 i) const {
-        u64 hash = width;
+    __device__ __forceinline__ u64 hash(u32 i, u32 seed) const {
+        u64 hash = (u64)seed << 32 | width;
         for (u32 j = 0; j < width; j++) {
             hash = mix(hash ^ __ldg(words + (u64)j * rows + i)) + 0x9E3779B97F4A7C15ull;
         }
@@ -42,7 +42,7 @@ __device__ __forceinline__ bool have_one_tag(u64 slot, u64 hash) {
 // The slot of tuple `i`; a new one if the tuple has none.
 __device__ __forceinline__ Found claim_tuple(const Directory& directory, const Words& tuples, u32 i) {
     Slot64* const entries = static_cast<Slot64*>(directory.entries);
-    const u64 hash = tuples.hash(i);
+    const u64 hash = tuples.hash(i, directory.seed);
     u32 slot = home_of((u32)hash, directory.slots);
     for (u32 probes = 1; probes <= directory.slots; probes++) {
         u64 found = __ldcg(&entries[slot].key);

@@ -4,15 +4,16 @@
 #include "aggregate/block/group_hash.cuh"
 #include "keys/sort_onesweep.cuh"
 
-// The partition of a key, one of 256: 8 bits of its hash, of which the upper ones group neighbours in a directory; or 8
-// bits of its distance from the first key (direct address), where keys after the last partition, such as NO_GROUP, are
-// in the last.
+// The partition of a key, one of 256: 8 bits of its hash, of which the upper ones group neighbours in a directory with
+// this seed; or 8 bits of its distance from the first key (direct address), where keys after the last partition, such as
+// NO_GROUP, are in the last.
 struct Digits {
-    u32 hashed, first_key, first_bit;
+    u32 hashed, seed_or_first_key, first_bit;
 
     template <typename Key>
     __device__ __forceinline__ u32 of(Key key) const {
-        return hashed != 0 ? hash_of(key) >> first_bit & 255 : min(((u32)key - first_key) >> first_bit, 255u);
+        return hashed != 0 ? hash_of(key, seed_or_first_key) >> first_bit & 255
+                           : min(((u32)key - seed_or_first_key) >> first_bit, 255u);
     }
 };
 

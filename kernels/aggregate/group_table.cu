@@ -42,7 +42,7 @@ __device__ __forceinline__ void aggregate(const typename Slots::Key* keys, const
         }
 #pragma unroll
         for (u32 k = 0; k < ROWS; k++) {
-            hash[k] = hash_of(key[k]);
+            hash[k] = hash_of(key[k], directory.seed);
         }
         if (teams == 1) {
             fetch_next(accumulators, keys, row, end);

@@ -193,7 +193,7 @@ struct Table {
     // The group of each lane's key if it is wanted; called by a whole warp.
     __device__ __forceinline__ u32 group_of(Key key, bool is_wanted) const {
         const Key keys[1] = {key};
-        const u32 hashes[1] = {hash_of(key)};
+        const u32 hashes[1] = {hash_of(key, directory.seed)};
         const bool wanted[1] = {is_wanted};
         u32 group[1];
         number_keys<Slots>(directory, keys, hashes, wanted, group);

@@ -24,6 +24,15 @@ __device__ __forceinline__ u32 hash_of(u64 key) {
     return (u32)mix(key);
 }
 
+// The same with a seed, which keys that were made to have one home do not know.
+__device__ __forceinline__ u32 hash_of(u32 key, u32 seed) {
+    return hash_of(key ^ seed);
+}
+
+__device__ __forceinline__ u32 hash_of(u64 key, u32 seed) {
+    return hash_of(key ^ ((u64)seed << 32 | seed));
+}
+
 // The home of a hash among any number of `slots`, by its upper bits.
 __device__ __forceinline__ u32 home_of(u32 hash, u32 slots) {
     return __umulhi(hash, slots);

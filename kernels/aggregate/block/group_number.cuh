@@ -22,6 +22,8 @@ struct Directory {
     // Twice `limit` or more.
     u32 slots;
     u32 limit;
+    // Of the hashes.
+    u32 seed;
 };
 
 // Numbers that are no groups.

@@ -1,7 +1,8 @@
 //! [`GroupKeys`], and the [`Directory`]: a hash table that numbers keys, and the ids it gives to rows
 //! (`kernels/aggregate/group_ids.cu`).
 
-use std::sync::Arc;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::{Arc, LazyLock};
 
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::keys::pack::{KeyValues, Layout};
@@ -90,6 +91,15 @@ const STATE_WORDS: usize = 96;
 const GROUPS: usize = 0;
 const FULL: usize = 32;
 
+/// The seed of the keys' hashes, another one in each process: keys cannot be made to have one home, for which linear probing would take a time
+/// quadratic in their number.
+static SEED: LazyLock<u32> = LazyLock::new(|| RandomState::new().build_hasher().finish() as u32);
+
+/// The argument of kernels that hash keys of a directory.
+pub(crate) fn seed() -> u32 {
+    *SEED
+}
+
 /// A hash table that numbers distinct keys from 0 in the order of their arrival.
 #[derive(Debug)]
 pub(crate) struct Directory {
@@ -119,13 +129,14 @@ impl Directory {
         self.members
     }
 
-    /// The kernels' argument: entries, members, state, and the numbers of slots and of groups at most.
-    pub(crate) fn structure(&self) -> Structure<4> {
+    /// The kernels' argument: entries, members, state, the numbers of slots and of groups at most, and the seed of hashes.
+    pub(crate) fn structure(&self) -> Structure<5> {
         Structure([
             U64::from(&self.entries),
             U64::from(&self.members),
             U64::from(&self.state),
             U64::from((self.slots as u32, self.limit as u32)),
+            U64::from((seed(), 0)),
         ])
     }
 

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, MOST_ACCUMULATORS};
-use crate::device::cuda::aggregate::directory::Ids;
+use crate::device::cuda::aggregate::directory::{Ids, seed};
 use crate::device::cuda::aggregate::strategies::FEW_PARTITIONED;
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::keys::sort::{NARROW, NARROW_WITH_WORDS, check_sortable, passes};
@@ -59,8 +59,8 @@ const MOST_PASSES: usize = 2;
 struct Partitioner<'a> {
     keys: Part<'a>,
     bits: Width,
-    /// Kernel arguments: 1 where the keys' hash is partitioned (0 for the key itself), the first key, and the first bit
-    /// of the partition number.
+    /// Kernel arguments: 1 and the seed where the keys' hash is partitioned, 0 and the first key for the key itself; and
+    /// the first bit of the partition number.
     digits: [U32; 3],
     /// The first position of each partition.
     starts: Memory,
@@ -214,7 +214,7 @@ impl Stream {
         n: usize,
         all: &[Accumulator<'_>],
     ) -> Result<(Memory, Order<'a>)> {
-        self.parts(keys, [1, 0, FIRST_HASH_BIT], n, all)
+        self.parts(keys, [1, seed(), FIRST_HASH_BIT], n, all)
     }
 
     /// Partitions rows by their ids, all below `groups`. Returns the ids' words in partition order, and the order for
@@ -338,7 +338,7 @@ impl Stream {
     fn group_partition_starts(
         self: &Arc<Self>,
         (keys, bits): (Part<'_>, Width),
-        &[hashed, first, first_bit]: &[U32; 3],
+        &[hashed, seed_or_first, first_bit]: &[U32; 3],
         n: usize,
     ) -> Result<Memory> {
         // One more word counts the finished blocks.
@@ -351,7 +351,7 @@ impl Stream {
             keys.into(),
             (n as u32).into(),
             hashed,
-            first,
+            seed_or_first,
             first_bit,
             (&starts).into(),
             starts.word(PARTITIONS)?.into(),
@@ -381,13 +381,13 @@ impl Stream {
         let keys = self.alloc(n * partitioner.bits.bytes(), "partitions")?;
         let values = self.alloc(n * width, "partitions")?;
         let lookback = self.zeroed((tiles * PARTITIONS + 1) * 4, "partitions")?;
-        let [hashed, first, first_bit] = partitioner.digits;
+        let [hashed, seed_or_first, first_bit] = partitioner.digits;
         let args = (
             partitioner.keys.into(),
             column.into(),
             (n as u32).into(),
             hashed,
-            first,
+            seed_or_first,
             first_bit,
             (&keys).into(),
             (&values).into(),

@@ -37,10 +37,10 @@ fn count() -> Result<u32> {
         false => 0,
     };
     check_version(version, &missing)?;
-    STARTED_BY.get_or_init(process::id);
     result::init().map_err(|e| {
         BowtieError::Device(format!("the NVIDIA driver does not start: {}", text(e)))
     })?;
+    STARTED_BY.get_or_init(process::id);
     let count = CudaContext::device_count()
         .map_err(|e| BowtieError::Device(format!("the NVIDIA driver finds no GPU: {}", text(e))))?;
     match u32::try_from(count) {

@@ -206,6 +206,20 @@ impl Drop for Memory {
     }
 }
 
+impl Memory {
+    /// Clears what is behind its bytes in `padded` ones, in the order of `stream`.
+    fn clear_padding(&self, stream: &CudaStream, padded: usize) -> Result<()> {
+        let padding = padded - self.bytes;
+        if padding == 0 {
+            return Ok(());
+        }
+        let first = self.pointer + self.bytes as u64;
+        // SAFETY: `padded` bytes were allocated.
+        unsafe { result::memset_d8_async(first, 0, padding, stream.cu_stream()) }
+            .map_err(|e| self.stream.failed("clearing memory", e))
+    }
+}
+
 impl Stream {
     /// `bytes` of memory for `what`, not initialised.
     pub(crate) fn alloc(self: &Arc<Self>, bytes: usize, what: &'static str) -> Result<Memory> {
@@ -238,13 +252,20 @@ impl Stream {
             allocated => allocated,
         };
         match allocated {
-            Ok(pointer) => Ok(Memory {
-                pointer,
-                bytes,
-                stream: Arc::clone(self),
-                arriving: Mutex::new(None),
-                _lease: lease,
-            }),
+            Ok(pointer) => {
+                let memory = Memory {
+                    pointer,
+                    bytes,
+                    stream: Arc::clone(self),
+                    arriving: Mutex::new(None),
+                    _lease: lease,
+                };
+                // So that compute-sanitizer reports reads of bytes that nobody wrote, but not of whole vectors.
+                if cfg!(test) {
+                    memory.clear_padding(stream, padded)?;
+                }
+                Ok(memory)
+            }
             // The card has less than the budget allows: the caller retries with half of the work.
             Err(e) if is_out_of_memory(e) => Err(self.budget.refused_by_driver(bytes as u64, what)),
             Err(e) => Err(self.failed("allocating memory", e)),

@@ -2,6 +2,7 @@
 //! given up: new queries on it are errors, or use another device under `auto`. Other cards go on.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use cudarc::driver::DriverError;
 use cudarc::driver::sys::CUresult;
@@ -12,14 +13,18 @@ use crate::error::{BowtieError, Result};
 /// The cards with errors, by ordinal.
 static CARDS: Mutex<Option<Cards>> = Mutex::new(None);
 
+/// Within this time after an unknown error a second one says that the card is lost. A card that fell off the bus, and a driver that was reset,
+/// answer so each time; a single one may be of the call.
+const IN_A_ROW: Duration = Duration::from_secs(600);
+
 /// What became of the cards.
 #[derive(Debug, Default)]
 struct Cards(HashMap<u32, Card>);
 
 #[derive(Debug, Default)]
 struct Card {
-    /// Whether its last error was an unknown one.
-    was_unknown: bool,
+    /// When its last error was an unknown one.
+    unknown: Option<Instant>,
     /// The first sticky error.
     lost: Option<String>,
 }
@@ -27,7 +32,9 @@ struct Card {
 /// Whether the context of card `ordinal` cannot be used any more after `error`, which is recorded then.
 pub(crate) fn record(ordinal: u32, error: DriverError, what: &str) -> bool {
     let mut cards = CARDS.lock();
-    cards.get_or_insert_default().record(ordinal, error, what)
+    cards
+        .get_or_insert_default()
+        .record(ordinal, error, what, Instant::now())
 }
 
 /// # Errors
@@ -40,12 +47,19 @@ pub(crate) fn check_not_lost(ordinal: u32) -> Result<()> {
 }
 
 impl Cards {
-    fn record(&mut self, ordinal: u32, DriverError(error): DriverError, what: &str) -> bool {
+    fn record(
+        &mut self,
+        ordinal: u32,
+        DriverError(error): DriverError,
+        what: &str,
+        now: Instant,
+    ) -> bool {
         let card = self.0.entry(ordinal).or_default();
-        // A card that fell off the bus, and a driver that was reset, answer so each time. A single one may be of the call.
-        let is_unknown = error == CUresult::CUDA_ERROR_UNKNOWN;
-        let is_second = is_unknown && card.was_unknown;
-        card.was_unknown = is_unknown;
+        let unknown = (error == CUresult::CUDA_ERROR_UNKNOWN).then_some(now);
+        let both = unknown.zip(card.unknown);
+        let is_second =
+            both.is_some_and(|(now, before)| now.saturating_duration_since(before) <= IN_A_ROW);
+        card.unknown = unknown;
         let sticky = is_second || is_sticky(error);
         if sticky {
             card.lost.get_or_insert_with(|| what.to_string());
@@ -88,6 +102,7 @@ fn is_sticky(error: CUresult) -> bool {
             | CUDA_ERROR_NO_DEVICE
             | CUDA_ERROR_DEVICE_UNAVAILABLE
             | CUDA_ERROR_CONTEXT_IS_DESTROYED
+            | CUDA_ERROR_INVALID_CONTEXT
             | CUDA_ERROR_MPS_CLIENT_TERMINATED
             | CUDA_ERROR_MPS_RPC_FAILURE
             // The driver is shut down, or was started by a process that this one was forked from.
@@ -107,10 +122,11 @@ mod tests {
     #[test]
     fn a_sticky_error_gives_up_its_card_alone() {
         let mut cards = Cards::default();
-        assert!(!cards.record(1, PASSING, "a failed"));
+        let now = Instant::now();
+        assert!(!cards.record(1, PASSING, "a failed", now));
         cards.check(1).unwrap();
-        assert!(cards.record(1, LOST, "b failed"));
-        assert!(cards.record(1, LOST, "c failed"));
+        assert!(cards.record(1, LOST, "b failed", now));
+        assert!(cards.record(1, LOST, "c failed", now));
         cards.check(0).unwrap();
         let told = cards.check(1).unwrap_err().to_string();
         assert!(told.contains("cuda:1"), "{told}");
@@ -120,13 +136,16 @@ mod tests {
     #[test]
     fn unknown_errors_are_sticky_from_the_second_in_a_row_on() {
         let mut cards = Cards::default();
+        let now = Instant::now();
         for error in [UNKNOWN, PASSING, UNKNOWN] {
-            assert!(!cards.record(0, error, "a failed"));
+            assert!(!cards.record(0, error, "a failed", now));
         }
-        // That of another card.
-        assert!(!cards.record(1, UNKNOWN, "b failed"));
+        // That of another card, and a much later one.
+        assert!(!cards.record(1, UNKNOWN, "b failed", now));
+        let later = now + IN_A_ROW + Duration::from_millis(1);
+        assert!(!cards.record(0, UNKNOWN, "b failed", later));
         cards.check(0).unwrap();
-        assert!(cards.record(0, UNKNOWN, "c failed"));
+        assert!(cards.record(0, UNKNOWN, "c failed", later + IN_A_ROW));
         let told = cards.check(0).unwrap_err().to_string();
         assert!(told.contains("since c failed"), "{told}");
         cards.check(1).unwrap();

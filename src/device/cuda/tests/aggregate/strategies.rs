@@ -1,6 +1,8 @@
 //! Every strategy of grouped aggregation against the reference: few and many groups, skew, NULLs and keys of different
 //! widths.
 
+use std::time::{Duration, Instant};
+
 use crate::device::cuda::tests::aggregate::fold::{ALL, same_aggregates};
 use crate::device::cuda::tests::*;
 use crate::device::primitives::aggregate::AggregatePrimitives;
@@ -260,4 +262,52 @@ fn forced_strategies_run() {
             assert_eq!(taken, Some(strategy), "keys {kind}");
         }
     }
+}
+
+/// `mix` of `kernels/aggregate/block/group_hash.cuh`.
+fn mixed(mut key: u64) -> u64 {
+    for factor in FACTORS {
+        key = (key ^ key >> 33).wrapping_mul(factor);
+    }
+    key ^ key >> 33
+}
+
+/// The key of which [`mixed`] makes this word.
+fn unmixed(word: u64) -> u64 {
+    // Each step of Newton's method doubles the number of right bits.
+    let inverse = |factor: u64| {
+        (0..6).fold(factor, |found, _| {
+            found.wrapping_mul(2u64.wrapping_sub(factor.wrapping_mul(found)))
+        })
+    };
+    let mut key = word ^ word >> 33;
+    for factor in FACTORS.into_iter().rev() {
+        key = key.wrapping_mul(inverse(factor));
+        key ^= key >> 33;
+    }
+    key
+}
+
+const FACTORS: [u64; 2] = [0xFF51_AFD7_ED55_8CCD, 0xC4CE_B9FE_1A85_EC53];
+
+/// Keys that would all have one home without a seed are grouped about as fast as others, not in a time quadratic in their number.
+#[test]
+fn keys_that_were_made_to_collide_are_grouped() {
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
+    let rows = 1u64 << 15;
+    let time = |key: &dyn Fn(u64) -> u64| {
+        let keys = u64_column((0..rows).map(key).collect(), None);
+        let (folds, by) = ([(Fold::Count, None)], [Some(GroupStrategy::HashGlobal)]);
+        let begun = Instant::now();
+        same_aggregates(&host, &gpu, rows as usize, &[&keys], &folds, &by, "made");
+        begun.elapsed()
+    };
+    let made = |i: u64| unmixed(i << 32 | 5);
+    assert!((0..rows).all(|i| mixed(made(i)) as u32 == 5));
+    let other = time(&|i| i.wrapping_mul(FACTORS[0]));
+    let made = time(&made);
+    let most = 4 * other + Duration::from_millis(200);
+    assert!(made < most, "{made:?}, others {other:?}");
 }
