@@ -10,8 +10,9 @@ use datafusion::common::config::ConfigField;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::QueryPlanner;
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, Statement};
 use datafusion::optimizer::OptimizerRule;
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 
 use crate::clusters::function::ClustersFunction;
 use crate::functions::{range_functions, set_functions, text_functions};
@@ -60,7 +61,8 @@ pub trait BowtieContextExt: Sized {
     /// As `with_bowtie`.
     fn enable_bowtie_runtime(self, runtime: Arc<BowtieRuntime>) -> Result<Self>;
 
-    /// Sets an option, by its name without `bowtie.`, back to its default. `RESET` of DataFusion 55 does not reach options of extensions.
+    /// Sets an option, by its name without `bowtie.`, back to its default. `RESET` of DataFusion 55 does not reach options of extensions;
+    /// [`execute_bowtie_reset`](BowtieContextExt::execute_bowtie_reset) executes such statements.
     ///
     /// ```
     /// use datafusion::prelude::*;
@@ -77,6 +79,35 @@ pub trait BowtieContextExt: Sized {
     /// # Errors
     /// If there is no such option.
     fn reset_bowtie_option(&self, name: &str) -> Result<()>;
+
+    /// Executes the statement `RESET bowtie.<option>`, which `SessionContext::execute_logical_plan` of DataFusion 55 refuses; its result has no
+    /// rows. `None` if `plan` is of another statement, which is left to DataFusion. A program that runs statements of its users
+    /// calls it for each of them:
+    ///
+    /// ```
+    /// use datafusion::prelude::*;
+    /// use datafusion_bowtie::BowtieContextExt;
+    ///
+    /// async fn run(ctx: &SessionContext, statement: &str) -> datafusion::error::Result<DataFrame> {
+    ///     let plan = ctx.state().create_logical_plan(statement).await?;
+    ///     match ctx.execute_bowtie_reset(&plan)? {
+    ///         Some(done) => Ok(done),
+    ///         None => ctx.execute_logical_plan(plan).await,
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> datafusion::error::Result<()> {
+    /// let ctx = SessionContext::new().enable_bowtie()?;
+    /// run(&ctx, "SET bowtie.offload = 'force'").await?;
+    /// run(&ctx, "RESET bowtie.offload").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If the statement names a `bowtie.` option that does not exist.
+    fn execute_bowtie_reset(&self, plan: &LogicalPlan) -> Result<Option<DataFrame>>;
 }
 
 impl BowtieContextExt for SessionContext {
@@ -88,6 +119,18 @@ impl BowtieContextExt for SessionContext {
             Some(options) => ConfigField::reset(options, name),
             None => ConfigField::reset(&mut BowtieOptions::default(), name),
         }
+    }
+
+    fn execute_bowtie_reset(&self, plan: &LogicalPlan) -> Result<Option<DataFrame>> {
+        let LogicalPlan::Statement(Statement::ResetVariable(reset)) = plan else {
+            return Ok(None);
+        };
+        let Some(name) = reset.variable.strip_prefix("bowtie.") else {
+            return Ok(None);
+        };
+        self.reset_bowtie_option(name)?;
+        let empty = LogicalPlanBuilder::empty(false).build()?;
+        Ok(Some(DataFrame::new(self.state(), empty)))
     }
 
     fn enable_bowtie_runtime(self, runtime: Arc<BowtieRuntime>) -> Result<Self> {

@@ -8,7 +8,7 @@ use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
 use datafusion::execution::{SessionStateBuilder, TaskContext};
-use datafusion::logical_expr::{DdlStatement, LogicalPlan, LogicalPlanBuilder, Statement};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
@@ -71,13 +71,8 @@ impl CliSessionContext for Watched {
     }
 
     async fn execute_logical_plan(&self, plan: LogicalPlan) -> Result<DataFrame, DataFusionError> {
-        // DataFusion's own RESET does not reach options of extensions.
-        if let LogicalPlan::Statement(Statement::ResetVariable(reset)) = &plan
-            && let Some(name) = reset.variable.strip_prefix("bowtie.")
-        {
-            self.context.reset_bowtie_option(name)?;
-            let empty = LogicalPlanBuilder::empty(false).build()?;
-            return Ok(DataFrame::new(self.context.state(), empty));
+        if let Some(reset) = self.context.execute_bowtie_reset(&plan)? {
+            return Ok(reset);
         }
         if self.running.is_none() && self.progress.is_hidden() {
             return self.context.execute_logical_plan(plan).await;

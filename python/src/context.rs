@@ -8,7 +8,7 @@ use datafusion::common::{ParamValues, config_datafusion_err, plan_err};
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, Statement};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use datafusion_bowtie::{BowtieContextExt, BowtieSessionExt};
 use datafusion_bowtie_distributed::stores::LazyStores;
@@ -295,13 +295,8 @@ async fn plan(
     if let Some(parameters) = parameters {
         plan = plan.with_param_values(parameters)?;
     }
-    // DataFusion's own RESET does not reach options of extensions.
-    if let LogicalPlan::Statement(Statement::ResetVariable(reset)) = &plan
-        && let Some(name) = reset.variable.strip_prefix("bowtie.")
-    {
-        context.reset_bowtie_option(name)?;
-        let empty = LogicalPlanBuilder::empty(false).build()?;
-        return Ok(DataFrame::new(context.state(), empty));
+    if let Some(reset) = context.execute_bowtie_reset(&plan)? {
+        return Ok(reset);
     }
     let writes = matches!(plan, LogicalPlan::Dml(_) | LogicalPlan::Copy(_));
     let frame = context.execute_logical_plan(plan).await?;

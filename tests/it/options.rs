@@ -124,6 +124,46 @@ async fn options_are_reset_to_their_defaults() {
     );
 }
 
+/// Also in the session of a coordinator, whose options workers get.
+#[tokio::test]
+async fn reset_statements_are_executed() {
+    let coordinator = SessionStateBuilder::new()
+        .with_default_features()
+        .with_bowtie_coordinator()
+        .build();
+    for context in [empty_session(), SessionContext::new_with_state(coordinator)] {
+        for statement in [
+            "RESET bowtie.chunk_rows",
+            "reset BOWTIE.Chunk_Rows; -- again;",
+        ] {
+            context.sql("SET bowtie.chunk_rows = 7").await.unwrap();
+            let plan = context.state().create_logical_plan(statement).await;
+            let done = context.execute_bowtie_reset(&plan.unwrap()).unwrap();
+            let rows = done.expect(statement).collect().await.unwrap();
+            assert!(rows.is_empty(), "{statement}");
+            assert_eq!(shown(&context, "chunk_rows"), "auto", "{statement}");
+        }
+        for statement in [
+            "SET bowtie.chunk_rows = 7",
+            "SELECT 'RESET bowtie.chunk_rows'",
+            "RESET datafusion.execution.batch_size",
+            "RESET bowtie",
+        ] {
+            let plan = context.state().create_logical_plan(statement).await;
+            let done = context.execute_bowtie_reset(&plan.unwrap()).unwrap();
+            assert!(done.is_none(), "{statement}");
+        }
+        let state = context.state();
+        let plan = state.create_logical_plan("RESET bowtie.ofload").await;
+        let error = context.execute_bowtie_reset(&plan.unwrap()).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.contains("there is no option bowtie.ofload"),
+            "{error}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn good_values_are_accepted() {
     for (option, value, expected) in GOOD {

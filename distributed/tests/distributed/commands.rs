@@ -38,6 +38,34 @@ async fn statements_may_name_files() {
     }
 }
 
+/// `SET` and `RESET` of options act on the session of this process, and ask no scheduler.
+#[test]
+fn files_have_statements_that_set_and_reset_options() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("statements.sql");
+    let statements = "-- first;\nSET bowtie.offload = 'force'; SHOW bowtie.offload;\n/* then;\n */ RESET bowtie.offload;\nSHOW bowtie.offload";
+    std::fs::write(&file, statements).unwrap();
+    let file = file.to_str().unwrap();
+    let workers = Workers::start(&[&[]]);
+    let sessions = [
+        ["coordinator", "--workers", workers.urls[0].as_str()],
+        ["client", "--scheduler", "df://127.0.0.1:1"],
+    ];
+    for session in sessions {
+        let printed = output(&[&session[..], &["-f", file]].concat());
+        let shown = printed
+            .lines()
+            .filter(|line| line.contains("bowtie.offload"));
+        let expected = ["| bowtie.offload | force |", "| bowtie.offload | auto  |"];
+        assert_eq!(shown.collect::<Vec<_>>(), expected, "{session:?}");
+        let error = refusal(&[&session[..], &["-c", "RESET bowtie.ofload"]].concat());
+        assert!(
+            error.contains("there is no option bowtie.ofload"),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn other_machines_are_served_on_purpose_only() {
     let all = "0.0.0.0:0";

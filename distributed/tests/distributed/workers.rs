@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{ParquetReadOptions, SessionContext, col};
-use datafusion_bowtie::{BowtieOptions, BowtieSessionExt};
+use datafusion_bowtie::{BowtieContextExt, BowtieOptions, BowtieSessionExt};
 use datafusion_bowtie_distributed::workers::coordinator;
 use futures::StreamExt;
 use url::Url;
@@ -241,11 +241,13 @@ async fn options_reach_the_workers_and_metrics_come_back() {
         error.contains("cuda:99") && error.contains("worker http://"),
         "{error}"
     );
-    set(
-        &context,
-        &[("bowtie.device", "auto"), ("bowtie.strict", "true")],
-    )
-    .await;
+    // The workers' own devices count again.
+    let state = context.state();
+    let reset = state.create_logical_plan("RESET bowtie.device").await;
+    let done = context.execute_bowtie_reset(&reset.unwrap()).unwrap();
+    assert!(done.is_some());
+    assert_same(BAND, &expected, &rows(&context, BAND).await.unwrap());
+    set(&context, &[("bowtie.strict", "true")]).await;
     let unsupported = "SELECT k, array_agg(w) FROM points GROUP BY k";
     let error = rows(&context, unsupported).await.unwrap_err().to_string();
     assert!(

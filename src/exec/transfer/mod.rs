@@ -4,6 +4,7 @@ pub(crate) mod chunk_limits;
 pub(crate) mod chunker;
 pub(crate) mod download;
 pub(crate) mod evaluator;
+mod output_batches;
 pub(crate) mod partitions;
 pub(crate) mod sizes;
 pub(crate) mod staged_chunk;

@@ -9,4 +9,5 @@ pub(crate) mod lateral;
 pub(crate) mod numbered;
 pub(crate) mod ranked;
 pub(crate) mod replace;
+mod row_numbers;
 mod similar;

@@ -2,27 +2,25 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::Schema;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinType, ScalarValue};
 use datafusion::error::Result;
-use datafusion::functions_window::row_number::RowNumber;
 use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
-use datafusion::physical_plan::windows::BoundedWindowAggExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use crate::ir::side::Side;
 use crate::options::{BowtieOptions, Offload};
 use crate::plan::choose::gain::Gain;
-use crate::plan::choose::origin::below;
 use crate::plan::choose::statistics::StatisticsCache;
-use crate::plan::compile::permitted::{Use, is_free, merged, permits};
+use crate::plan::compile::permitted::{Use, permits};
 use crate::plan::extended_join::{ExtendedJoinExec, Original};
-use crate::plan::partners::ranked::{Ranked, Ranking, is_function};
+use crate::plan::partners::ranked::{Ranked, Ranking};
+use crate::plan::partners::row_numbers::{numbering, unread};
 use crate::plan::recognise::join::join_candidate;
 use crate::plan::recognise::join_source::{JoinSource, PartnerSource};
 use crate::plan::recognise::sides::map_columns;
@@ -361,13 +359,6 @@ fn numbered(
     Ok(Arc::new(ProjectionExec::try_new(columns, all)?))
 }
 
-/// In place of a column that is not read.
-fn unread(data_type: &DataType) -> Result<Arc<dyn PhysicalExpr>> {
-    Ok(Arc::new(Literal::new(ScalarValue::try_new_null(
-        data_type,
-    )?)))
-}
-
 /// Whether a join reads a column of its sides beside the numbers of partitions.
 fn reads(source: &JoinSource, column: usize) -> bool {
     let of_left = source.left.schema().fields().len();
@@ -385,97 +376,4 @@ fn reads(source: &JoinSource, column: usize) -> bool {
     });
     let order = source.partners.iter().flat_map(|partners| &partners.keys);
     projected || keys || filter || { order }.any(|key| has(&key.expr, 0))
-}
-
-/// A column that numbers the rows of a plan.
-struct Numbering<'a> {
-    plan: &'a Plan,
-    column: usize,
-}
-
-/// `column` of `plan`, if it holds the numbers of all rows.
-fn numbering(plan: &Plan, column: usize) -> Option<Numbering<'_>> {
-    let (mut node, mut at) = (plan, column);
-    loop {
-        if let Some(window) = node.downcast_ref::<BoundedWindowAggExec>() {
-            let of_window = at.checked_sub(window.input().schema().fields().len());
-            return match of_window {
-                Some(i) => {
-                    let expr = window.window_expr().get(i)?;
-                    let numbers = is_function::<RowNumber>(expr) && expr.partition_by().is_empty();
-                    numbers.then_some(Numbering { plan, column })
-                }
-                // Other columns are those of the rows below.
-                None => {
-                    (node, at) = (window.input(), at);
-                    continue;
-                }
-            };
-        }
-        // A join repeats rows.
-        if join_source(node).is_some() {
-            return None;
-        }
-        (node, at) = below(node, at)?;
-    }
-}
-
-impl Numbering<'_> {
-    /// The plan without the numbers: the column stays, with a constant. As it is if other columns or nodes need them.
-    fn without(&self) -> Result<Plan> {
-        let (mut node, mut columns): (&Plan, Vec<Arc<dyn PhysicalExpr>>) = {
-            let schema = self.plan.schema();
-            let columns = schema.fields().iter().enumerate();
-            let columns = columns
-                .map(|(i, field)| Arc::new(Column::new(field.name(), i)) as Arc<dyn PhysicalExpr>);
-            (self.plan, columns.collect())
-        };
-        while let Some(projection) = node.downcast_ref::<ProjectionExec>() {
-            let computed = projection.expr().iter();
-            let computed: Vec<_> = computed.map(|of| Arc::clone(&of.expr)).collect();
-            match columns_merged(&columns, &computed) {
-                Some(below) => columns = below,
-                None => return Ok(Arc::clone(self.plan)),
-            }
-            node = projection.input();
-        }
-        let Some(window) = node.downcast_ref::<BoundedWindowAggExec>() else {
-            return Ok(Arc::clone(self.plan));
-        };
-        let of_input = window.input().schema().fields().len();
-        let schema = self.plan.schema();
-        let mut projected = vec![];
-        for (i, (expr, field)) in columns.iter().zip(schema.fields()).enumerate() {
-            let reads_window = collect_columns(expr)
-                .into_iter()
-                .any(|column| column.index() >= of_input);
-            let expr: Arc<dyn PhysicalExpr> = match (i == self.column, reads_window) {
-                (true, _) => unread(&DataType::Boolean)?,
-                (false, true) => return Ok(Arc::clone(self.plan)),
-                (false, false) => Arc::clone(expr),
-            };
-            projected.push(ProjectionExpr {
-                expr,
-                alias: field.name().clone(),
-            });
-        }
-        let input = Arc::clone(window.input());
-        Ok(Arc::new(ProjectionExec::try_new(projected, input)?))
-    }
-}
-
-/// Columns of a projection over what that projection computes them `from`. `None` if one of them is computed above it, or would be computed
-/// twice here, which DataFusion keeps projections apart for.
-fn columns_merged(
-    above: &[Arc<dyn PhysicalExpr>],
-    from: &[Arc<dyn PhysicalExpr>],
-) -> Option<Vec<Arc<dyn PhysicalExpr>>> {
-    let mut computed = vec![false; from.len()];
-    for column in above {
-        let at = column.downcast_ref::<Column>()?.index();
-        if !is_free(from.get(at)?) && std::mem::replace(&mut computed[at], true) {
-            return None;
-        }
-    }
-    merged(above, from)
 }

@@ -7,12 +7,11 @@ use arrow::datatypes::DataType;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_expr::expressions::{CastExpr, Column, Literal, binary, is_not_null, lit};
+use datafusion::physical_expr::expressions::{CastExpr, Literal, binary, is_not_null, lit};
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::error::Decline;
-use crate::ir::fold::Fold;
 use crate::ir::strategies::GroupStrategy;
 use crate::options::{BowtieOptions, Offload};
 #[cfg(test)]
@@ -21,16 +20,15 @@ use crate::plan::compile::fallible::is_widening;
 use crate::plan::compile::float_bits::FloatBits;
 use crate::plan::compile::permitted::{Use, permits};
 use crate::plan::recognise::aggregate_function::{
-    function_of, is_summed, one_if_not_null, sums_in_own_type, where_true,
+    function_of, one_if_not_null, sums_in_own_type, where_true,
 };
 use crate::plan::recognise::aggregate_source::{Find, GroupSource};
 use crate::plan::recognise::first_last::first_or_last;
 use crate::plan::recognise::join_aggregate::AggregateSource;
 use crate::plan::recognise::key_types::{is_groupable, is_orderable};
+use crate::plan::recognise::partial_states::merging_aggregates;
 use crate::plan::recognise::refusal::Refusal;
-use crate::spec::aggregate::{
-    AggregateFunction, GroupAggregate, GroupSpec, GroupState, GroupingSet,
-};
+use crate::spec::aggregate::{GroupAggregate, GroupSpec, GroupState, GroupingSet};
 use crate::spec::join::{JoinSpec, Output, SideInput};
 
 /// A grouping id has 64 bits: one for each key, and the others number equal sets.
@@ -195,76 +193,6 @@ fn grouping_sets(source: &GroupSource<'_>) -> Vec<GroupingSet> {
                 }
             })
             .collect(),
-    }
-}
-
-/// The aggregates of a stage that merges partial states: these are the columns behind the keys, in the order of the aggregates.
-fn merging_aggregates(
-    source: &GroupSource<'_>,
-    find: &mut Find<'_>,
-) -> Result<Vec<GroupAggregate>, Refusal> {
-    let input = source.bottom.input().schema();
-    let mut next = source.bottom.group_expr().expr().len();
-    let mut aggregates = vec![];
-    for aggregate in source.bottom.aggr_expr() {
-        let name = aggregate.name();
-        let states = aggregate.state_fields()?;
-        let function = function_of(aggregate).filter(|function| {
-            let folds = function.folds().len();
-            folds == states.len() && merges_by_folds(*function, aggregate)
-        });
-        let Some(function) = function else {
-            return Err(Decline(format!(
-                "the partial states of {name} are merged by DataFusion alone"
-            ))
-            .into());
-        };
-        let mut merges = vec![];
-        for (state, fold) in states.iter().zip(function.folds()) {
-            let known = input.fields().get(next);
-            let data_type = state.data_type();
-            if known.is_none_or(|known| known.data_type() != data_type)
-                || !can_fold(*fold, data_type)
-            {
-                return Err(Decline(format!(
-                    "the partial states of {name} are of type {data_type}, which a device does not merge"
-                ))
-                .into());
-            }
-            let column: Arc<dyn PhysicalExpr> =
-                Arc::new(Column::new(input.field(next).name(), next));
-            merges.push(find(&column)?);
-            next += 1;
-        }
-        aggregates.push(GroupAggregate {
-            function,
-            argument: None,
-            merges: Some(merges),
-            state: GroupState::Folds,
-            aggregate: Arc::clone(aggregate),
-        });
-    }
-    Ok(aggregates)
-}
-
-/// Whether a fold of each state merges the partial states of an aggregate.
-fn merges_by_folds(function: AggregateFunction, aggregate: &AggregateFunctionExpr) -> bool {
-    use crate::spec::aggregate::AggregateFunction::*;
-    match function {
-        Min | Max | BoolAnd | BoolOr | BitAnd | BitOr => true,
-        Count | Sum | Avg => !aggregate.is_distinct(),
-        BitXor => !aggregate.is_distinct(),
-        Variance | Median | Percentile | First | Last => false,
-    }
-}
-
-/// Whether a device merges states of this type, which are of `fold`.
-fn can_fold(fold: Fold, state: &DataType) -> bool {
-    match fold.of_states() {
-        Fold::Sum => is_summed(state),
-        Fold::Min | Fold::Max => is_orderable(state),
-        Fold::And | Fold::Or | Fold::Xor => state.is_integer() || *state == DataType::Boolean,
-        Fold::Count | Fold::Mean | Fold::SquaredDeviations => false,
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod join_aggregate;
 pub(crate) mod join_source;
 pub(crate) mod key_types;
 pub(crate) mod lone_stage;
+pub(crate) mod partial_states;
 pub(crate) mod partners;
 pub(crate) mod recognised_plan;
 pub(crate) mod refusal;

@@ -5,7 +5,7 @@ use crate::device::cuda::tests::aggregate::{
     dependent_keys, group_program, short_text, strategies,
 };
 use crate::device::cuda::tests::equi::{index, single_pass};
-use crate::device::cuda::tests::expr::{codegen, row_program, shingles, string_predicate};
+use crate::device::cuda::tests::expr::{codegen, filter, row_program, shingles, string_predicate};
 use crate::device::cuda::tests::keys::{order_keys, sort_rows};
 use crate::device::cuda::tests::semi::{distinct, key_bitmap, presorted};
 use crate::device::cuda::tests::sets::{encode, search, self_join};
@@ -213,7 +213,7 @@ fn programs_over_rows() {
             let arrays = row_program::each_kind(&mut random, ROWS);
             let program = row_program::program(&mut random, turn % 5 == 0);
             row_program::same_outputs(&host, &gpu, &arrays, &program);
-            codegen::same_filter(&host, &gpu, &mut random, ROWS, turn);
+            filter::same_filter(&host, &gpu, &mut random, ROWS, turn);
         }
     }
     row_program::pieces_of(&gpu, &mut random, ROWS, 2);

@@ -1,6 +1,7 @@
 //! Theta joins.
 
 pub(crate) mod brute_force;
+pub(crate) mod cross_product;
 pub(crate) mod intervals;
 pub(crate) mod pair_program;
 pub(crate) mod partners;

@@ -1,0 +1,73 @@
+//! Scans without partitions, and stages that are planned again.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::catalog::streaming::StreamingTable;
+
+use crate::support::session::{Rule, session_by};
+use crate::support::snapshot::{answer, offloaded, run, session_on_test_device as session};
+
+/// A scan may have no partition at all.
+#[tokio::test]
+async fn inputs_without_partitions() {
+    let context = session("force").await;
+    let fields = vec![Field::new("a", DataType::Int64, true)];
+    let table = StreamingTable::try_new(Arc::new(Schema::new(fields)), vec![]).unwrap();
+    context.register_table("nothing", Arc::new(table)).unwrap();
+    for (query, node, expected) in [
+        (
+            "SELECT r.a FROM r JOIN nothing ON r.a > nothing.a",
+            "BowtieJoinExec",
+            "",
+        ),
+        (
+            "SELECT count(*), sum(a) FROM nothing",
+            "BowtieAggregateExec",
+            "0 NULL",
+        ),
+        (
+            "SELECT count(*) FROM r LEFT JOIN nothing ON r.a = nothing.a",
+            "BowtieJoinAggregateExec",
+            "6",
+        ),
+    ] {
+        let given = offloaded(&context, query, &[node]).await;
+        assert_eq!(given, expected, "{query}");
+    }
+}
+
+/// The rows below a limit stay in their order where a stage is planned again: nothing but the limit needs it.
+#[tokio::test]
+async fn stages_keep_the_order_below_an_offset() {
+    for rule in [Rule::Early, Rule::Stages, Rule::CutStages] {
+        let context = session_by(rule);
+        for sql in [
+            "SET datafusion.execution.target_partitions = 4",
+            "SET datafusion.execution.batch_size = 10",
+            "CREATE TABLE t AS SELECT value AS id, value % 13 AS k FROM generate_series(1, 900) WHERE value % 5 <> 1",
+        ] {
+            run(&context, sql).await.unwrap();
+        }
+        for limit in ["OFFSET 500", "LIMIT 90 OFFSET 500", "LIMIT 90"] {
+            let of_t = format!("SELECT k * 1000 + id AS x, id FROM t ORDER BY x, id {limit}");
+            for sql in [
+                format!("SELECT count(*), sum(a.x) FROM ({of_t}) a LEFT JOIN t ON a.x = t.id"),
+                format!(
+                    "SELECT a.x % 5 AS g, count(*), sum(a.x) FROM ({of_t}) a GROUP BY g ORDER BY g"
+                ),
+            ] {
+                let mut answers = vec![];
+                for offload in ["off", "force"] {
+                    run(&context, &format!("SET bowtie.offload = '{offload}'"))
+                        .await
+                        .unwrap();
+                    answers.push(answer(&context, &sql).await);
+                }
+                let explained = answer(&context, &format!("EXPLAIN {sql}")).await;
+                assert!(explained.contains("Bowtie"), "{rule:?}: {explained}");
+                assert_eq!(answers[0], answers[1], "{rule:?}: {sql}");
+            }
+        }
+    }
+}
