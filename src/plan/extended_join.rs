@@ -72,6 +72,11 @@ impl ExtendedJoinExec {
         }
     }
 
+    /// The plan of DataFusion in its place, where that is above other inputs.
+    pub(crate) fn instead(&self) -> Option<&Plan> {
+        self.instead.as_ref()
+    }
+
     pub(crate) fn source(&self) -> &JoinSource {
         &self.source
     }

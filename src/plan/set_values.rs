@@ -14,8 +14,8 @@ use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use crate::options::{BowtieOptions, Offload};
 use crate::plan::choose::gain::Gain;
@@ -196,13 +196,20 @@ fn valued(
         })?;
     }
 
-    let original = match runs_on_device_only(join) {
-        true => None,
-        false => match original(join, &source, &sides, &of_values, &values)? {
-            Some(original) => Some(original),
-            None => return Ok(None),
-        },
+    let nodes = original(join, &source, &sides, &of_values, &values)?;
+    let has_own = !runs_on_device_only(join);
+    if has_own && nodes.is_none() {
+        return Ok(None);
+    }
+    let above = nodes.as_ref().and_then(|nodes| nodes.above.as_ref());
+    let instead = match (instead_of(join), above) {
+        (Some(instead), Some(above)) => {
+            let inputs = vec![Arc::clone(instead)];
+            Some(replace_children_if_necessary(Arc::clone(above), inputs)?)
+        }
+        _ => None,
     };
+    let original = nodes.filter(|_| has_own);
     let source = JoinSource {
         projection: Some(output),
         values,
@@ -214,6 +221,10 @@ fn valued(
         return Ok(None);
     }
     let exec = ExtendedJoinExec::new(source, original, schema);
+    let exec = match instead {
+        Some(instead) => exec.with_instead(instead),
+        None => exec,
+    };
     let projection = ProjectionExec::try_new(columns, Arc::new(exec))?;
     Ok(Some(Arc::new(projection)))
 }
@@ -229,6 +240,11 @@ fn is_plain(source: &JoinSource) -> bool {
 fn runs_on_device_only(join: &Plan) -> bool {
     let extended = join.downcast_ref::<ExtendedJoinExec>();
     extended.is_some_and(ExtendedJoinExec::runs_on_device_only)
+}
+
+/// The plan of DataFusion in place of a join that only a device runs.
+fn instead_of(join: &Plan) -> Option<&Plan> {
+    join.downcast_ref::<ExtendedJoinExec>()?.instead()
 }
 
 /// DataFusion's own nodes for columns of both sides and some values; `None` if the join does not output what they are computed from.

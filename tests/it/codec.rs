@@ -4,7 +4,7 @@ mod damaged;
 
 use datafusion::prelude::SessionContext;
 
-use crate::support::answer::{forced_and_sent, plan_of, stock};
+use crate::support::answer::{answer_of, forced_and_sent, plan_of, shown, stock};
 use crate::support::codec::{assert_same_nodes, decoded, encoded, sent};
 use crate::support::compare::similar_rows;
 use crate::support::session::{Rule, session_by, set};
@@ -81,10 +81,49 @@ async fn the_same_nodes_arrive() {
     }
 }
 
+/// As-of joins have no nodes of DataFusion in their place where they arrive, so that they are offloaded there also where nothing is gained.
+#[tokio::test]
+async fn as_of_joins_arrive_on_a_device() {
+    let ctx = tables().await;
+    // Without NULLs nothing is filtered, so that numbers of rows are exact.
+    register(&ctx, "d", &mixed_table(60, 0.0, 3));
+    register(&ctx, "e", &mixed_table(50, 0.0, 4));
+    for sql in [
+        "SELECT id, a, a_right FROM bowtie_asof('d', 'e', 'a')",
+        "SELECT id, a, a_right FROM bowtie_asof('d', 'e', 'a', 'g', 'forward', 3)",
+        "SELECT id, a, a_right FROM bowtie_nearest('d', 'e', 'a', 'g', 2)",
+    ] {
+        let stock = stock_of(&ctx, sql).await;
+        set(&ctx, "bowtie.offload", "auto");
+        let by_auto = shown(&plan_of(&ctx, sql).await.unwrap());
+        assert!(!by_auto.contains("partners="), "{sql}\n{by_auto}");
+        // JSON of the same length: the receiver estimates, and gains nothing from so few rows.
+        let (from, to) = (
+            br#""bowtie.offload":"force""#,
+            br#""bowtie.offload": "auto""#,
+        );
+        let bytes = altered(&ctx, sql, from, to).await;
+        let arrived = decoded(&ctx, &bytes).unwrap_or_else(|error| panic!("{sql}\n{error}"));
+        let given = answer_of(&ctx, arrived).await.unwrap();
+        // Numbers of partners end at the current row.
+        let is_numbered =
+            |line: &str| line.contains("WindowAggExec") && line.contains("CURRENT ROW");
+        let has_numbers = given.plan.lines().any(is_numbered);
+        assert!(
+            given.plan.contains("partners=") && !has_numbers,
+            "{sql}\n{}",
+            given.plan
+        );
+        if let Err(difference) = similar_rows(&stock, &given) {
+            panic!("{sql}\n{}\n{difference}", given.plan);
+        }
+    }
+}
+
 /// The bytes of a plan, with some of them replaced.
-async fn altered(ctx: &SessionContext, from: &[u8], to: &[u8]) -> Vec<u8> {
+async fn altered(ctx: &SessionContext, sql: &str, from: &[u8], to: &[u8]) -> Vec<u8> {
     set(ctx, "bowtie.offload", "force");
-    let plan = plan_of(ctx, JOIN).await.unwrap();
+    let plan = plan_of(ctx, sql).await.unwrap();
     let mut bytes = encoded(&plan).unwrap();
     let mut windows = bytes.windows(from.len());
     let at = windows
@@ -97,13 +136,13 @@ async fn altered(ctx: &SessionContext, from: &[u8], to: &[u8]) -> Vec<u8> {
 #[tokio::test]
 async fn what_cannot_be_decoded_says_so() {
     let ctx = tables().await;
-    let newer = altered(&ctx, b"BOWTIE\x01", b"BOWTIE\x63").await;
+    let newer = altered(&ctx, JOIN, b"BOWTIE\x01", b"BOWTIE\x63").await;
     let error = decoded(&ctx, &newer).unwrap_err().to_string();
     assert!(
         error.contains("version 99") && error.contains("reads version 1"),
         "{error}"
     );
-    let unknown = altered(&ctx, b"bowtie.offload", b"bowtie.offroad").await;
+    let unknown = altered(&ctx, JOIN, b"bowtie.offload", b"bowtie.offroad").await;
     let error = decoded(&ctx, &unknown).unwrap_err().to_string();
     assert!(
         error.contains("there is no option bowtie.offroad"),
@@ -132,7 +171,7 @@ async fn devices_that_are_not_there_are_named() {
     set(&ctx, "bowtie.device", here);
     let option = |device: &str| format!("\"bowtie.device\":\"{device}\"");
     let (from, to) = (option(here), option(elsewhere));
-    let bytes = altered(&ctx, from.as_bytes(), to.as_bytes()).await;
+    let bytes = altered(&ctx, JOIN, from.as_bytes(), to.as_bytes()).await;
     let error = decoded(&ctx, &bytes).unwrap_err().to_string();
     assert!(error.contains(elsewhere), "{error}");
 }

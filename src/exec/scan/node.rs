@@ -217,10 +217,10 @@ impl Run {
         }
     }
 
-    /// Uploads the next piece while the reader works on this one, if that leaves half of the device to the reader, which cannot evict it.
+    /// Uploads the next piece while the reader works on this one, if memory is not scarce with the longest piece: the reader cannot evict it.
     fn load_ahead(&mut self) {
         let budget = self.loader.device.budget();
-        if budget.available() < budget.limit() / 2 + most_bytes(budget.limit()) {
+        if budget.is_scarce(most_bytes(budget.limit())) {
             return;
         }
         self.ahead = self.begin().map(|begun| {

@@ -5,7 +5,10 @@
 //! | 0 | DataFusion's join of its keys, filter and type, above inputs 0 and 1 |
 //! | 1 | an empty plan of its schema |
 //! | 2 | the keys by which partners are kept, and behind them the values of sets: a projection of both sides' columns |
-//! | 3 | DataFusion's nodes in its place, if there are any |
+//! | 3 | DataFusion's nodes in its place above inputs 0 and 1, if there are any |
+//!
+//! The plan of DataFusion that has the rows of an as-of join ([`ExtendedJoinExec::with_instead`]) is above other inputs, and is not sent: its rows in
+//! memory would be sent twice. The receiver offloads the join in any case (`region.rs`).
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -42,6 +42,9 @@ type Plan = Arc<dyn ExecutionPlan>;
 /// for a device that is not there, decoding fails and says so. A message begins with the version of its form: another version is refused, by an
 /// error that names both.
 ///
+/// As-of joins, and others that keep the first partners of each row, arrive without DataFusion's nodes in their place: the receiver offloads what the
+/// sender offloaded with them, and if its device fails before the first row, the query ends with the error also under `bowtie.offload = 'auto'`.
+///
 /// Functions are sent by name: the receiver's session needs those of bowtie
 /// ([`with_bowtie_coordinator`](crate::BowtieSessionExt::with_bowtie_coordinator)). A plan with a scalar subquery that is computed apart
 /// cannot be decoded, as DataFusion gives its value to no codec: `SET datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery = false`

@@ -24,7 +24,7 @@ use crate::exec::stage::input::{Reads, StageInputExec};
 use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::exec::transfer::upload::UploadOperator;
 use crate::exec::transfer::way_back::united;
-use crate::options::BowtieOptions;
+use crate::options::{BowtieOptions, Offload};
 use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::codec::clusters;
 use crate::plan::codec::extended_join;
@@ -155,6 +155,12 @@ fn groups_by_nothing(node: &Plan) -> bool {
     keys.is_some_and(|keys| keys.has_grouping_set() && keys.expr().is_empty())
 }
 
+/// Whether a node is a join in whose place there are no nodes of DataFusion.
+fn runs_on_device_only(node: &Plan) -> bool {
+    let extended = node.downcast_ref::<ExtendedJoinExec>();
+    extended.is_some_and(ExtendedJoinExec::runs_on_device_only)
+}
+
 pub(super) fn decoded(
     message: &Message,
     below: &[Plan],
@@ -173,10 +179,15 @@ pub(super) fn decoded(
         let name = name.strip_prefix("bowtie.").unwrap_or(name);
         options.set(name, value.as_str().unwrap_or_default())?;
     }
+    // DataFusion's nodes in place of an as-of join are not sent: their inputs are not those of the join. The sender offloaded all nodes of the
+    // region, and so does the receiver, whatever it estimates.
+    if nodes.exists(|node| Ok(runs_on_device_only(node)))? {
+        options.offload = Offload::Force;
+    }
     config.extensions.insert(options);
     let rule = BowtieRule::new(Arc::clone(devices));
     let (mut planned, _) = rule.offloaded(nodes, &config)?;
-    // A plan that the rule left alone has joins that only a device runs.
+    // A plan that the rule left alone has joins that stand for several nodes.
     if planned.exists(|node| Ok(node.is::<ExtendedJoinExec>()))? {
         let missing =
             || exec_datafusion_err!("bowtie: a node that arrived has no plan of DataFusion");

@@ -14,6 +14,7 @@ pub(crate) mod float_bits;
 pub(crate) mod operators;
 pub(crate) mod pair_program;
 pub(crate) mod permitted;
+pub(crate) mod read_again;
 pub(crate) mod row_program;
 #[cfg(test)]
 pub(crate) mod test_expressions;

@@ -14,8 +14,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::Schema;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::error::Result;
-use datafusion::logical_expr::{Expr as LogicalExpr, LogicalPlan};
+use datafusion::logical_expr::Expr as LogicalExpr;
 use datafusion::physical_expr::expressions::{Column, LambdaVariable, Literal};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 
@@ -103,41 +102,6 @@ pub(crate) fn repeats(expr: &LogicalExpr) -> bool {
             | LogicalExpr::OuterReferenceColumn(..)
     );
     !is_query && !expr.is_volatile_node()
-}
-
-/// Why a query has other rows each time that it is read, if it may: the words go behind "has".
-pub(crate) fn differs_when_read_again(plan: &LogicalPlan) -> Result<Option<&'static str>> {
-    let mut why = None;
-    plan.apply_with_subqueries(|node| {
-        let mut is_volatile = false;
-        node.apply_expressions(|expr| {
-            is_volatile |= expr.is_volatile();
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        if is_volatile {
-            why = Some("a volatile function, such as random()");
-        } else if let LogicalPlan::Limit(limit) = node
-            && !is_ordered(&limit.input)
-        {
-            why = Some("a LIMIT without an ORDER BY");
-        }
-        Ok(match why {
-            Some(_) => TreeNodeRecursion::Stop,
-            None => TreeNodeRecursion::Continue,
-        })
-    })?;
-    Ok(why)
-}
-
-/// Whether the rows of a plan come in an order that it says.
-fn is_ordered(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Sort(_) => true,
-        LogicalPlan::Projection(projection) => is_ordered(&projection.input),
-        LogicalPlan::SubqueryAlias(alias) => is_ordered(&alias.input),
-        LogicalPlan::Limit(limit) => is_ordered(&limit.input),
-        _ => false,
-    }
 }
 
 #[cfg(test)]

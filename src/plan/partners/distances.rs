@@ -84,18 +84,19 @@ impl PartnersFunction {
     fn check_distance(self, value: &ScalarValue, common: &DataType) -> Result<()> {
         let of_value = value.data_type();
         let sum = BinaryTypeCoercer::new(common, &Operator::Plus, &of_value).get_result_type();
-        if sum.is_ok_and(|sum| comparison_coercion(common, &sum).is_some()) {
+        let has_sum = sum.is_ok_and(|sum| comparison_coercion(common, &sum).is_some());
+        if has_sum && is_from_zero(value) {
             return Ok(());
         }
         let given = Self::shown(value);
         Err(self.error(match common {
-            DataType::Timestamp(..) => {
-                format!(
-                    "a distance of times is an INTERVAL, such as INTERVAL '10 seconds', not {given}"
-                )
-            }
             t if t.is_floating() || t.is_decimal() => {
-                format!("a distance of numbers is a number, not {given}")
+                format!("a distance of numbers is a finite number from 0 on, not {given}")
+            }
+            t if has_sum || matches!(t, DataType::Timestamp(..)) => {
+                format!(
+                    "a distance of times is an INTERVAL from 0 on, such as INTERVAL '10 seconds', not {given}"
+                )
             }
             other => format!(
                 "values of type {other} have no distance: CAST them to numbers or timestamps"
@@ -144,5 +145,31 @@ impl PartnersFunction {
         let array = value.to_array().ok();
         let text = array.and_then(|array| array_value_to_string(&array, 0).ok());
         text.unwrap_or_else(|| value.to_string())
+    }
+}
+
+/// Whether a value that can be added to others is a distance: a finite number that is not negative, or an interval that does not go back with all of its
+/// parts. A text is read when the query runs.
+fn is_from_zero(value: &ScalarValue) -> bool {
+    let is_ahead = |parts: &[i64]| {
+        let is_zero = parts.iter().all(|part| *part == 0);
+        is_zero || parts.iter().any(|part| *part > 0)
+    };
+    match value {
+        ScalarValue::IntervalYearMonth(Some(months)) => *months >= 0,
+        ScalarValue::IntervalDayTime(Some(by)) => {
+            is_ahead(&[i64::from(by.days), i64::from(by.milliseconds)])
+        }
+        ScalarValue::IntervalMonthDayNano(Some(by)) => {
+            is_ahead(&[i64::from(by.months), i64::from(by.days), by.nanoseconds])
+        }
+        ScalarValue::DurationSecond(Some(by))
+        | ScalarValue::DurationMillisecond(Some(by))
+        | ScalarValue::DurationMicrosecond(Some(by))
+        | ScalarValue::DurationNanosecond(Some(by)) => *by >= 0,
+        number => match number.cast_to(&DataType::Float64) {
+            Ok(ScalarValue::Float64(Some(number))) => number.is_finite() && number >= 0.0,
+            _ => true,
+        },
     }
 }

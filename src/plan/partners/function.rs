@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
 };
 
 use crate::plan::cache::state_of::state_of;
-use crate::plan::compile::permitted::differs_when_read_again;
+use crate::plan::compile::read_again::differs_when_read_again;
 use crate::plan::partners::intervals::{Ends, NearestIntervals};
 use crate::plan::partners::numbered::{FirstPartners, columns_of};
 use crate::plan::query_text::query_plan;
@@ -297,8 +297,15 @@ impl PartnersFunction {
         within: Option<&Expr>,
         names: &AliasGenerator,
     ) -> Result<Arc<dyn TableProvider>> {
-        // Each of them is read several times.
-        for side in [&left, &right] {
+        // Each of them is read several times, of the left one the keys and the ends alone.
+        let mut read_again: Vec<Expr> = vec![];
+        for [of_left, _] in ends.into_iter().chain(by) {
+            if !read_again.contains(of_left) {
+                read_again.push(of_left.clone());
+            }
+        }
+        let of_left = LogicalPlanBuilder::from(left.clone()).project(read_again)?;
+        for side in [&of_left.build()?, &right] {
             if let Some(why) = differs_when_read_again(side)? {
                 return Err(self.error(format!(
                     "a query of intervals has {why}, and is read several times: make a table of it first"

@@ -80,12 +80,31 @@ async fn sides_that_differ_when_read_again() {
             format!("{rows} WHERE value IN (SELECT value FROM generate_series(1, 40) LIMIT 10)"),
             "a LIMIT without an ORDER BY",
         ),
+        (
+            format!("{rows} ORDER BY value % 7 LIMIT 10"),
+            "a LIMIT whose ORDER BY may have ties",
+        ),
+        (
+            "SELECT value AS lo, sum(value + 0.5) AS hi FROM generate_series(1, 40) GROUP BY value"
+                .into(),
+            "the aggregate sum, whose value depends on the order of rows",
+        ),
+        (
+            "SELECT value AS lo, value AS hi, row_number() OVER (ORDER BY value % 7) AS id FROM generate_series(1, 40)".into(),
+            "the window function row_number, whose ORDER BY may have ties",
+        ),
     ] {
         let error = answer(&context, &of(&right)).await.unwrap_err();
         let told = error.to_string();
         assert!(told.contains(why), "{right}: {told}");
         assert!(told.contains("make a table of it first"), "{told}");
     }
-    let rows = answer(&context, &of(&format!("{rows} ORDER BY value LIMIT 10"))).await;
-    assert_eq!(rows.unwrap().rows(), ["10"]);
+    let first = answer(&context, &of(&format!("{rows} ORDER BY value LIMIT 10"))).await;
+    assert_eq!(first.unwrap().rows(), ["10"]);
+    // Of the left side only the ends are read again.
+    let numbered = "SELECT row_number() OVER () AS id, random() AS x, value AS lo, value AS hi FROM generate_series(200, 201)";
+    let sql = format!(
+        "SELECT count(*), count(DISTINCT id), count(x) FROM bowtie_nearest('{numbered}', '{rows}', 'lo, hi', NULL, 3)"
+    );
+    assert_eq!(answer(&context, &sql).await.unwrap().rows(), ["6|2|6"]);
 }

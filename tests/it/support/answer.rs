@@ -53,7 +53,10 @@ pub(crate) async fn answer(ctx: &SessionContext, sql: &str) -> Result<Answer> {
     answer_of(ctx, codec::as_executed(ctx, plan)?).await
 }
 
-async fn answer_of(ctx: &SessionContext, plan: Arc<dyn ExecutionPlan>) -> Result<Answer> {
+pub(crate) async fn answer_of(
+    ctx: &SessionContext,
+    plan: Arc<dyn ExecutionPlan>,
+) -> Result<Answer> {
     let text = shown(&plan);
     let schema = plan.schema();
     let batches = collect(plan, ctx.task_ctx()).await?;

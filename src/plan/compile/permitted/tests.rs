@@ -135,35 +135,3 @@ fn merged_projections() {
     assert!(merged(&[twice], &[of_sql("abs(a)")]).is_some());
     assert!(merged(&[at(1)], &[random(), column()]).is_some());
 }
-
-#[tokio::test]
-async fn queries_that_are_read_again() {
-    let context = SessionContext::new();
-    let table = "(VALUES (1), (2)) AS t(a)";
-    for (sql, differs) in [
-        (format!("SELECT a FROM {table} WHERE a > 1"), false),
-        (format!("SELECT a, random() FROM {table}"), true),
-        (format!("SELECT a FROM {table} ORDER BY a LIMIT 1"), false),
-        (format!("SELECT a FROM {table} LIMIT 1"), true),
-        (
-            format!("SELECT a FROM {table} WHERE a IN (SELECT a FROM {table} ORDER BY random())"),
-            true,
-        ),
-        (
-            format!("SELECT a FROM {table} WHERE EXISTS (SELECT 1 FROM {table} LIMIT 1)"),
-            true,
-        ),
-        (
-            format!("SELECT (SELECT max(a) FROM {table}) FROM {table}"),
-            false,
-        ),
-        (
-            format!("SELECT (SELECT max(random()) FROM {table}) FROM {table}"),
-            true,
-        ),
-    ] {
-        let plan = context.state().create_logical_plan(&sql).await.unwrap();
-        let why = differs_when_read_again(&plan).unwrap();
-        assert_eq!(why.is_some(), differs, "{sql}: {why:?}");
-    }
-}

@@ -246,11 +246,35 @@ async fn wrong_arguments_are_named() {
         ),
         (
             "bowtie_asof('SELECT DATE ''2026-01-01'' AS d', 'SELECT DATE ''2026-01-01'' AS d', 'd', NULL, NULL, 1)",
-            "a distance of times is an INTERVAL, such as INTERVAL '10 seconds', not 1",
+            "a distance of times is an INTERVAL from 0 on, such as INTERVAL '10 seconds', not 1",
         ),
         (
             "bowtie_asof('SELECT 1.5e0 AS v', 'SELECT 1.5e0 AS v', 'v', NULL, NULL, INTERVAL '1 day')",
-            "a distance of numbers is a number, not 1 days",
+            "a distance of numbers is a finite number from 0 on, not 1 days",
+        ),
+        (
+            "bowtie_asof('SELECT 1.5e0 AS v', 'SELECT 1.5e0 AS v', 'v', NULL, 'forward', -0.5e0)",
+            "a distance of numbers is a finite number from 0 on, not -0.5",
+        ),
+        (
+            "bowtie_asof('SELECT 1.5e0 AS v', 'SELECT 1.5e0 AS v', 'v', NULL, NULL, CAST('NaN' AS DOUBLE))",
+            "from 0 on, not NaN",
+        ),
+        (
+            "bowtie_nearest('SELECT 1.5e0 AS v', 'SELECT 1.5e0 AS v', 'v', NULL, 1, CAST('inf' AS DOUBLE))",
+            "from 0 on, not inf",
+        ),
+        (
+            "bowtie_nearest('SELECT 1.5e0 AS a, 2e0 AS b', 'SELECT 1.5e0 AS a, 2e0 AS b', 'a, b', NULL, 1, CAST('-inf' AS DOUBLE))",
+            "from 0 on, not -inf",
+        ),
+        (
+            "bowtie_asof('SELECT arrow_cast(1, ''Decimal128(9, 2)'') AS v', 'SELECT arrow_cast(1, ''Decimal128(9, 2)'') AS v', 'v', NULL, NULL, -1)",
+            "a distance of numbers is a finite number from 0 on, not -1",
+        ),
+        (
+            "bowtie_asof('SELECT DATE ''2026-01-01'' AS d', 'SELECT DATE ''2026-01-01'' AS d', 'd', NULL, NULL, INTERVAL '-1 day')",
+            "a distance of times is an INTERVAL from 0 on",
         ),
         (
             "bowtie_asof('SELECT true AS v', 'SELECT true AS v', 'v', NULL, NULL, 1)",
@@ -289,7 +313,7 @@ async fn within_of_floats_is_a_distance() {
             );
             ctx.sql(&sql).await.unwrap().collect().await.unwrap();
         }
-        for within in ["0", "3", "0.1", "'1e38'", "'inf'", "-1"] {
+        for within in ["0", "'-0.0'", "3", "0.1", "'1e38'", "'1e308'"] {
             let within = format!("CAST({within} AS DOUBLE)");
             let plain = format!(
                 "SELECT a.id, b.id AS id_right FROM a LEFT JOIN b ON abs(CAST(b.v AS DOUBLE) - CAST(a.v AS DOUBLE)) <= {within}"

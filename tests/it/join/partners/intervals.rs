@@ -129,7 +129,7 @@ async fn names_and_refusals() {
         ),
         ("'r', 's', 'lo, hi', 'k', 1, -1", "a whole number from 0 on"),
         (
-            "'SELECT *, random() AS x FROM r', 's', 'lo, hi'",
+            "'r', 'SELECT *, random() AS x FROM s', 'lo, hi'",
             "a volatile function",
         ),
     ] {

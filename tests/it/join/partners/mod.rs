@@ -3,6 +3,7 @@
 //!
 //! Where partners tie and the query does not say which is kept, it outputs only what they have in common.
 
+mod floats;
 mod forms;
 mod functions;
 mod intervals;

@@ -24,6 +24,7 @@ fn few_others() {
 fn few_by_auto() {
     sweep_by_auto(&FEW_JOINS);
     sweep_by_auto(&FEW_OTHERS);
+    sweep_by_auto(&PARTNERS);
 }
 
 #[test]

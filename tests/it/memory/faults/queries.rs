@@ -86,6 +86,20 @@ pub(crate) const FEW_OTHERS: [Query; 5] = [
     ),
 ];
 
+/// Joins of which each row keeps one partner, in place of which DataFusion runs joins with numbered rows.
+pub(crate) const PARTNERS: [Query; 2] = [
+    query(
+        "BowtieJoinExec",
+        "SELECT id, lo, lo_right FROM bowtie_asof('r', 's', 'lo', 'a')",
+        &[],
+    ),
+    query(
+        "BowtieJoinExec",
+        "SELECT id, similarity FROM bowtie_similar('SELECT id, v FROM u', 'SELECT id, v FROM v', 'v')",
+        &[],
+    ),
+];
+
 pub(crate) const EQUI: [Query; 5] = [
     query(
         "BowtieJoinExec",
