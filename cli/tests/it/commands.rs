@@ -1,6 +1,6 @@
 //! Statements, files, options and commands, without a terminal.
 
-use crate::support::{Home, device};
+use crate::support::{Home, device, serve};
 
 /// Events and the prices that were valid when.
 fn with_prices() -> Home {
@@ -32,6 +32,43 @@ fn files_are_named_in_from() {
             PRICED,
         ]);
         assert_eq!(rows, "sku,ts,price\na,5,1\na,15,2\nb,7,3\n", "{offload}");
+    }
+}
+
+/// Object stores and web servers, all of which are one on this machine.
+#[test]
+fn files_are_named_by_urls() {
+    let rows = "sku,ts\na,5\nb,7\n";
+    let (server, paths) = serve(rows);
+    let home = Home::new();
+    for (url, path) in [
+        ("s3://bucket/events.csv".to_string(), "/bucket/events.csv"),
+        ("gs://box/events.csv".into(), "/box/events%2Ecsv"),
+        (format!("{server}/events.csv"), "/events.csv"),
+    ] {
+        let sql = format!("SELECT sku, ts FROM '{url}' ORDER BY ts");
+        let mut command = home.command(&["-q", "--format", "csv", "-c", &sql]);
+        command.envs([
+            ("AWS_ENDPOINT_URL", server.as_str()),
+            ("AWS_ALLOW_HTTP", "true"),
+            ("AWS_REGION", "eu-central-1"),
+            ("AWS_ACCESS_KEY_ID", "key"),
+            ("AWS_SECRET_ACCESS_KEY", "secret"),
+            ("GOOGLE_BASE_URL", server.as_str()),
+            ("GOOGLE_ALLOW_HTTP", "true"),
+            ("GOOGLE_SKIP_SIGNATURE", "true"),
+            ("NO_PROXY", "127.0.0.1"),
+            ("no_proxy", "127.0.0.1"),
+        ]);
+        let output = command.output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{url}: {error}");
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), rows, "{url}");
+        let asked: Vec<String> = paths.try_iter().collect();
+        assert!(
+            !asked.is_empty() && asked.iter().all(|asked| asked == path),
+            "{url}: {asked:?}"
+        );
     }
 }
 
