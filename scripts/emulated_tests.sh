@@ -22,11 +22,11 @@ without=()
 patience=900
 case "$group" in
     units)
-        executable=unit-tests minimum=31
+        executable=unit-tests minimum=32
         tests=(
             cuda::tests::few cuda::tests::refusals keys_that_were_made_to_collide a_kernel_stays_loaded cuda::tests::columns::transfer cuda::tests::columns::kept cuda::tests::theta::partners
             direct_address::clusters_of_few_places direct_address::partitions_in_no_order folds_under_a_test
-            graph::components::components_are graph::components::forests
+            graph::components::components_are graph::components::forests presorted::few_rows
         )
         ;;
     cards)
