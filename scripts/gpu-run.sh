@@ -13,7 +13,7 @@ cd "$(dirname "$0")" || exit 1
 declare -A minimums=(
     [unit-tests]=475
     [integration-tests]=530
-    [shell-tests]=16
+    [shell-tests]=17
     [worker-unit-tests]=15
     [worker-tests]=15
 )

@@ -107,7 +107,7 @@ fn standard_input_runs_statement_by_statement() {
     for (wrong, because) in [
         ("selekt", "selekt"),
         ("select 1/0", "Divide by zero"),
-        ("\\nonsense", "\\nonsense is no command"),
+        ("\\nonsense", "\\nonsense is no command: \\? lists them"),
     ] {
         let text = format!("select 1 as one;\n{wrong};\nselect 2 as two;\n");
         let (code, rows, error) = csv(&text.replace("nonsense;", "nonsense"));
@@ -143,11 +143,42 @@ fn commands_stand_behind_files_and_statements() {
     }
     let rows = home.printed(&["-q", "--format", "csv", "-c", "select 1", "select 2"]);
     assert_eq!(rows, "Int64(1)\n1\nInt64(2)\n2\n");
-    let error = home.refused(&["-c", "select 1", "doctor"]);
-    assert!(
-        error.contains("doctor and bench run no statements"),
-        "{error}"
-    );
+}
+
+/// Arguments that are refused, and why.
+#[test]
+fn wrong_arguments_are_refused() {
+    let cases: [(&[&str], &str); 6] = [
+        (
+            &["explain", ""],
+            "there is no query: give it as an argument, or - to read it",
+        ),
+        (
+            &["explain", "CREATE TABLE t AS SELECT 1"],
+            "only queries are explained and profiled: run other statements first, by --init",
+        ),
+        (
+            &["-c", "select 1", "doctor"],
+            "doctor and bench run no statements: leave -c and -f out",
+        ),
+        (
+            &["--set", "offload"],
+            "'offload' sets no option: use a name and a value, such as bowtie.offload=force",
+        ),
+        (
+            &["--memory-limit", "10x"],
+            "'10x' is no size: use a number with a unit, such as 512m or 10g",
+        ),
+        (
+            &["--batch-size", "0", "-c", "select 1"],
+            "--batch-size cannot be 0",
+        ),
+    ];
+    let home = Home::new();
+    for (arguments, expected) in cases {
+        let error = home.refused(arguments);
+        assert!(error.contains(expected), "{arguments:?}: {error}");
+    }
 }
 
 #[test]
@@ -212,8 +243,6 @@ fn options_come_from_variables_arguments_and_statements() {
         "SELECT 1",
     ];
     assert!(home.printed(&runtime).contains('1'));
-    let wrong = home.refused(&["--set", "offload"]);
-    assert!(wrong.contains("sets no option"), "{wrong}");
     let wrong = home.refused(&["--device", "gpu", "-c", "SELECT 1"]);
     assert!(wrong.contains("use auto, host, cuda"), "{wrong}");
 }
@@ -278,8 +307,6 @@ fn explain_shows_every_operator() {
     let init = home.file("init.sql", "CREATE EXTERNAL TABLE e STORED AS CSV LOCATION 'events.csv' OPTIONS ('format.has_header' 'true');\n");
     let text = home.printed(&["explain", "SELECT count(*) FROM e", "--init", &init]);
     assert!(text.contains("DataSourceExec"), "{text}");
-    let error = home.refused(&["explain", "CREATE TABLE t AS SELECT 1"]);
-    assert!(error.contains("only queries are explained"), "{error}");
     let error = home.refused(&["explain", "SELEC"]);
     assert!(error.contains("SELEC"), "{error}");
 }
