@@ -26,7 +26,7 @@ case "$group" in
         tests=(
             cuda::tests::few cuda::tests::refusals keys_that_were_made_to_collide a_kernel_stays_loaded cuda::tests::columns::transfer cuda::tests::columns::kept cuda::tests::theta::partners
             direct_address::clusters_of_few_places direct_address::partitions_in_no_order folds_under_a_test
-            graph::components::components_are graph::components::forests
+            graph::components::components_are graph::components::forests presorted::few_rows
         )
         ;;
     cards)
@@ -40,7 +40,7 @@ case "$group" in
         export EMULATED_GPU_SHARED_KIB=64
         ;;
     twins)
-        executable=unit-tests minimum=130 patience=7200
+        executable=unit-tests minimum=135 patience=7200
         tests=(device::cuda::tests::)
         ;;
     queries)

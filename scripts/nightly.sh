@@ -25,7 +25,7 @@ steps=(
     "cache: whole queries with columns that stay on the device"
     "ignored: tests that are ignored, as they take long or measure"
     "fuzz: 2,000 random queries of each kind, with the seed $BOWTIE_FUZZ_SEED, and damaged messages and files"
-    "soak: concurrent clients for ten minutes"
+    "soak: concurrent clients for ten minutes, with the same seed"
     "clusters: random queries on workers of both engines, with the same seed"
     "twins: all unit tests of the CUDA backend on an emulated GPU, in three orders"
     "features: the library with each feature alone, and the documentation with those of the documentation host"
@@ -97,7 +97,7 @@ step_fuzz() {
 }
 
 step_soak() {
-    BOWTIE_SOAK_SECONDS=600 whole_queries soak --filter memory::soak
+    BOWTIE_SOAK_SECONDS=600 BOWTIE_SOAK_SEED="$BOWTIE_FUZZ_SEED" whole_queries soak --filter memory::soak
 }
 
 step_clusters() {

@@ -298,6 +298,21 @@ impl fmt::Display for Decline {
 }
 
 #[cfg(test)]
+impl BowtieError {
+    /// The refusal of 3 MB for matches, where 6 MB of 8 MB are reserved.
+    fn refused_by(limit_of: LimitOf) -> Self {
+        Self::OutOfDeviceMemory {
+            what: "matches",
+            operator: None,
+            requested: 3 << 20,
+            in_use: 6 << 20,
+            limit: 8 << 20,
+            limit_of,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -330,17 +345,7 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_limit_and_how_to_raise_it() {
-        let told = |limit_of| {
-            let error = BowtieError::OutOfDeviceMemory {
-                what: "matches",
-                operator: None,
-                requested: 3 << 20,
-                in_use: 6 << 20,
-                limit: 8 << 20,
-                limit_of,
-            };
-            error.to_string()
-        };
+        let told = |limit_of| BowtieError::refused_by(limit_of).to_string();
         let frame = "bowtie: device memory exhausted: matches needs 3.0 MB while 6.0 MB of 8.0 MB are reserved";
         let rest = "lower bowtie.chunk_rows, or run fewer queries at the same time";
         assert_eq!(
@@ -385,20 +390,13 @@ mod tests {
 
     #[test]
     fn errors_name_the_operator_whose_step_failed() {
-        let refused = BowtieError::OutOfDeviceMemory {
-            what: "match counts",
-            operator: None,
-            requested: 3 << 20,
-            in_use: 6 << 20,
-            limit: 8 << 20,
-            limit_of: LimitOf::Device,
-        };
+        let refused = BowtieError::refused_by(LimitOf::Device);
         let refused = refused.in_operator("BowtieJoinExec");
         assert!(refused.is_transient());
         let text = refused.in_operator("BowtieDownloadExec").to_string();
         assert!(
             text.starts_with(
-                "bowtie: device memory exhausted: match counts of BowtieJoinExec needs 3.0 MB"
+                "bowtie: device memory exhausted: matches of BowtieJoinExec needs 3.0 MB"
             ),
             "{text}"
         );

@@ -150,6 +150,47 @@ mod tests {
         assert!(store(&stores, "https://example.org/a.parquet").is_ok());
     }
 
+    /// A store is made without a request.
+    #[test]
+    fn each_scheme_has_its_store() {
+        let options = [
+            ("aws_region", "eu-central-1"),
+            ("aws_skip_signature", "true"),
+            ("google_skip_signature", "true"),
+            ("azure_storage_account_name", "account"),
+            ("azure_skip_signature", "true"),
+        ];
+        let options = options.map(|(name, value)| (name.to_string(), value.to_string()));
+        let stores = LazyStores::new(options.to_vec());
+        let azure = |account: &str, container: &str| {
+            format!("MicrosoftAzure {{ account: {account}, container: {container} }}")
+        };
+        for (url, expected) in [
+            ("s3://bucket/a.parquet", "AmazonS3(bucket)".to_string()),
+            ("s3a://bucket/a.parquet", "AmazonS3(bucket)".into()),
+            ("gs://bucket/a.parquet", "GoogleCloudStorage(bucket)".into()),
+            ("gcs://other/a.parquet", "GoogleCloudStorage(other)".into()),
+            ("az://box/a.parquet", azure("account", "box")),
+            ("azure://box/a.parquet", azure("account", "box")),
+            ("abfs://box/a.parquet", azure("account", "box")),
+            (
+                "abfss://box@other.dfs.core.windows.net/a.parquet",
+                azure("other", "box"),
+            ),
+            (
+                "abfss://second@other.dfs.core.windows.net/a.parquet",
+                azure("other", "second"),
+            ),
+            ("https://example.org/a.parquet", "HttpStore".into()),
+            ("file:///a.parquet", "LocalFileSystem(file:///)".into()),
+        ] {
+            let made = store(&stores, url).unwrap_or_else(|error| panic!("{url}: {error}"));
+            assert_eq!(made.to_string(), expected, "{url}");
+            let again = store(&stores, &url.replace("a.parquet", "b/c.csv")).unwrap();
+            assert!(Arc::ptr_eq(&made, &again), "{url} has two stores");
+        }
+    }
+
     #[test]
     fn other_schemes_are_named() {
         let stores = LazyStores::new(vec![]).with_allow_http(true);

@@ -112,7 +112,7 @@ def test_formats_that_cannot_be_told(con: bt.Connection, tmp_path: Path) -> None
         con.register("t", "data.bin", format="orc")
     with pytest.raises(bt.Error, match="color"):
         con.register("t", "data.bin", format="csv", color="red")
-    with pytest.raises(bt.Error, match="color"):
+    with pytest.raises(bt.PlanError, match="files of the format avro have no option 'color'"):
         con.register("t", "data.bin", format="avro", color="red")
     with pytest.raises(bt.PlanError, match="no path was given"):
         con.register("t", [])
@@ -215,3 +215,20 @@ def test_stores_of_buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serv
     assert rows(con, "'s3://bucket/f.parquet'") == ROWS
     con.register("t", "s3://bucket/f.parquet")
     assert rows(con) == ROWS
+
+
+@pytest.mark.parametrize("url", ["gs://bucket/f.parquet", "az://bucket/f.parquet", "abfss://bucket@account.dfs.core.windows.net/f.parquet"])
+def test_stores_of_other_clouds(tmp_path: Path, server: str, url: str) -> None:
+    """Google Cloud and Azure have an object at `/bucket/key`, too."""
+    (tmp_path / "bucket").mkdir()
+    FRAME.write_parquet(tmp_path / "bucket" / "f.parquet")
+    options = {
+        "allow_http": "true",
+        "google_base_url": server,
+        "google_skip_signature": "true",
+        "azure_endpoint": server,
+        "azure_skip_signature": "true",
+        "azure_storage_account_name": "account",
+    }
+    con = bt.connect(device="host", storage_options=options)
+    assert rows(con, f"'{url}'") == ROWS

@@ -163,7 +163,7 @@ class BrokenStream:
     [
         (NotATable(), "NotATable cannot be read as a table"),
         ({"a": [1]}, "dict cannot be read as a table"),
-        (pl.LazyFrame({"a": [1]}), r"register its collect\(\)"),
+        (pl.LazyFrame({"a": [1]}), r"LazyFrame has no rows yet: register its collect\(\)"),
         (pa.array([1, 2]), "is not a table of Arrow columns"),
         (pl.Series([1, 2]), "is not a table of Arrow columns"),
     ],

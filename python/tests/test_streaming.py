@@ -120,9 +120,9 @@ def test_interrupts(query: str, call: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     ended = time.monotonic()
     assert (done.returncode, done.stderr) == (0, "")
-    assert float(done.stdout) < 1
-    # With the second before the signal, the start and the end of the interpreter.
-    assert ended - begun < 1 + 3, done.stdout
+    assert float(done.stdout) < 3
+    # With the second before the signal, the start and the end of the interpreter, on a busy machine. The query itself takes minutes.
+    assert ended - begun < 1 + 15, done.stdout
 
 
 def test_other_threads_run_meanwhile(con: bt.Connection) -> None:

@@ -61,14 +61,7 @@ mod tests {
 
     #[test]
     fn errors_of_datafusion_tell_what_failed() {
-        let refused = |limit_of| BowtieError::OutOfDeviceMemory {
-            what: "matches",
-            operator: None,
-            requested: 3 << 20,
-            in_use: 6 << 20,
-            limit: 8 << 20,
-            limit_of,
-        };
+        let refused = BowtieError::refused_by;
         let of =
             |error: BowtieError| DeviceFailure::of(&error.in_operator("BowtieJoinExec").into());
         assert_eq!(of(refused(LimitOf::Session)), Some(DeviceFailure::Limit));

@@ -53,3 +53,33 @@ fn meminfo(name: &str) -> Option<u64> {
     let kib = line.split_whitespace().nth(1)?.parse::<u64>().ok()?;
     Some(kib * 1024)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_take_a_quarter_of_a_bounded_pool() {
+        let bytes = |cache, host_cache, is_gpu, pool: Option<usize>| {
+            let pool = pool.map_or(MemoryLimit::Infinite, MemoryLimit::Finite);
+            let options = BowtieOptions {
+                cache,
+                host_cache,
+                ..BowtieOptions::default()
+            };
+            host_cache_bytes(&options, is_gpu, pool)
+        };
+        let (auto, off, many) = (CacheSize::Auto, CacheSize::Off, CacheSize::Bytes(500));
+        let (bounded, open) = (Some(1_000), None);
+        assert_eq!(bytes(auto, many, false, bounded), 250);
+        assert_eq!(bytes(auto, CacheSize::Bytes(200), true, bounded), 200);
+        assert_eq!(bytes(auto, many, false, open), 500);
+        for (cache, host_cache) in [(off, many), (auto, off)] {
+            assert_eq!(bytes(cache, host_cache, true, open), 0);
+        }
+        // Of a pool without a limit alone, and for a GPU.
+        assert_eq!(bytes(auto, auto, true, bounded), 0);
+        assert_eq!(bytes(auto, auto, false, open), 0);
+        assert!(bytes(auto, auto, true, open) > 0);
+    }
+}

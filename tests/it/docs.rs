@@ -1,11 +1,12 @@
 //! The pages of the book against the code: each option, function and metric has a row in its page, and each row has one of them; an
 //! option's row has its values and its default. `messages` looks for the messages that pages quote in the
 //! sources, and `coverage` for those of the sources on the pages. `examples` runs the SQL of some pages, and `rust_blocks` has
-//! their Rust.
+//! their Rust. `minimums` compares the numbers of tests that scripts ask for with those there are.
 
 mod coverage;
 mod examples;
 mod messages;
+mod minimums;
 mod rust_blocks;
 mod sources;
 

@@ -1,6 +1,6 @@
 //! Statements, files, options and commands, without a terminal.
 
-use crate::support::{Home, device};
+use crate::support::{Home, device, serve};
 
 /// Events and the prices that were valid when.
 fn with_prices() -> Home {
@@ -32,6 +32,43 @@ fn files_are_named_in_from() {
             PRICED,
         ]);
         assert_eq!(rows, "sku,ts,price\na,5,1\na,15,2\nb,7,3\n", "{offload}");
+    }
+}
+
+/// Object stores and web servers, all of which are one on this machine.
+#[test]
+fn files_are_named_by_urls() {
+    let rows = "sku,ts\na,5\nb,7\n";
+    let (server, paths) = serve(rows);
+    let home = Home::new();
+    for (url, path) in [
+        ("s3://bucket/events.csv".to_string(), "/bucket/events.csv"),
+        ("gs://box/events.csv".into(), "/box/events%2Ecsv"),
+        (format!("{server}/events.csv"), "/events.csv"),
+    ] {
+        let sql = format!("SELECT sku, ts FROM '{url}' ORDER BY ts");
+        let mut command = home.command(&["-q", "--format", "csv", "-c", &sql]);
+        command.envs([
+            ("AWS_ENDPOINT_URL", server.as_str()),
+            ("AWS_ALLOW_HTTP", "true"),
+            ("AWS_REGION", "eu-central-1"),
+            ("AWS_ACCESS_KEY_ID", "key"),
+            ("AWS_SECRET_ACCESS_KEY", "secret"),
+            ("GOOGLE_BASE_URL", server.as_str()),
+            ("GOOGLE_ALLOW_HTTP", "true"),
+            ("GOOGLE_SKIP_SIGNATURE", "true"),
+            ("NO_PROXY", "127.0.0.1"),
+            ("no_proxy", "127.0.0.1"),
+        ]);
+        let output = command.output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{url}: {error}");
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), rows, "{url}");
+        let asked: Vec<String> = paths.try_iter().collect();
+        assert!(
+            !asked.is_empty() && asked.iter().all(|asked| asked == path),
+            "{url}: {asked:?}"
+        );
     }
 }
 
@@ -70,7 +107,7 @@ fn standard_input_runs_statement_by_statement() {
     for (wrong, because) in [
         ("selekt", "selekt"),
         ("select 1/0", "Divide by zero"),
-        ("\\nonsense", "\\nonsense is no command"),
+        ("\\nonsense", "\\nonsense is no command: \\? lists them"),
     ] {
         let text = format!("select 1 as one;\n{wrong};\nselect 2 as two;\n");
         let (code, rows, error) = csv(&text.replace("nonsense;", "nonsense"));
@@ -106,11 +143,42 @@ fn commands_stand_behind_files_and_statements() {
     }
     let rows = home.printed(&["-q", "--format", "csv", "-c", "select 1", "select 2"]);
     assert_eq!(rows, "Int64(1)\n1\nInt64(2)\n2\n");
-    let error = home.refused(&["-c", "select 1", "doctor"]);
-    assert!(
-        error.contains("doctor and bench run no statements"),
-        "{error}"
-    );
+}
+
+/// Arguments that are refused, and why.
+#[test]
+fn wrong_arguments_are_refused() {
+    let cases: [(&[&str], &str); 6] = [
+        (
+            &["explain", ""],
+            "there is no query: give it as an argument, or - to read it",
+        ),
+        (
+            &["explain", "CREATE TABLE t AS SELECT 1"],
+            "only queries are explained and profiled: run other statements first, by --init",
+        ),
+        (
+            &["-c", "select 1", "doctor"],
+            "doctor and bench run no statements: leave -c and -f out",
+        ),
+        (
+            &["--set", "offload"],
+            "'offload' sets no option: use a name and a value, such as bowtie.offload=force",
+        ),
+        (
+            &["--memory-limit", "10x"],
+            "'10x' is no size: use a number with a unit, such as 512m or 10g",
+        ),
+        (
+            &["--batch-size", "0", "-c", "select 1"],
+            "--batch-size cannot be 0",
+        ),
+    ];
+    let home = Home::new();
+    for (arguments, expected) in cases {
+        let error = home.refused(arguments);
+        assert!(error.contains(expected), "{arguments:?}: {error}");
+    }
 }
 
 #[test]
@@ -175,8 +243,6 @@ fn options_come_from_variables_arguments_and_statements() {
         "SELECT 1",
     ];
     assert!(home.printed(&runtime).contains('1'));
-    let wrong = home.refused(&["--set", "offload"]);
-    assert!(wrong.contains("sets no option"), "{wrong}");
     let wrong = home.refused(&["--device", "gpu", "-c", "SELECT 1"]);
     assert!(wrong.contains("use auto, host, cuda"), "{wrong}");
 }
@@ -241,8 +307,6 @@ fn explain_shows_every_operator() {
     let init = home.file("init.sql", "CREATE EXTERNAL TABLE e STORED AS CSV LOCATION 'events.csv' OPTIONS ('format.has_header' 'true');\n");
     let text = home.printed(&["explain", "SELECT count(*) FROM e", "--init", &init]);
     assert!(text.contains("DataSourceExec"), "{text}");
-    let error = home.refused(&["explain", "CREATE TABLE t AS SELECT 1"]);
-    assert!(error.contains("only queries are explained"), "{error}");
     let error = home.refused(&["explain", "SELEC"]);
     assert!(error.contains("SELEC"), "{error}");
 }

@@ -1,9 +1,11 @@
 //! Runs the binary without what the machine's user has set.
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver, Sender};
 
 use tempfile::TempDir;
 
@@ -90,4 +92,53 @@ impl Home {
         assert!(!output.status.success(), "{arguments:?}");
         String::from_utf8(output.stderr).unwrap()
     }
+}
+
+/// A server on this machine that has `body` as each of its files, in parts if it is asked for them, as object stores have. Its address, and the paths
+/// that it is asked for.
+pub(crate) fn serve(body: &'static str) -> (String, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let (sender, paths) = mpsc::channel();
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let (connection, sender) = (connection.unwrap(), sender.clone());
+            std::thread::spawn(move || {
+                answer(connection, body, &sender);
+            });
+        }
+    });
+    (address, paths)
+}
+
+/// Answers the request of a connection, if there is one, and tells its path before.
+fn answer(mut connection: TcpStream, body: &str, paths: &Sender<String>) -> Option<()> {
+    let lines = BufReader::new(connection.try_clone().ok()?).lines();
+    let head: Vec<String> = lines
+        .map_while(Result::ok)
+        .take_while(|line| !line.is_empty())
+        .collect();
+    let mut request = head.first()?.split(' ');
+    let (method, path) = (request.next()?, request.next()?);
+    let asked = head.iter().find_map(|line| {
+        let line = line.to_ascii_lowercase();
+        let (first, last) = line.strip_prefix("range: bytes=")?.split_once('-')?;
+        Some((first.parse::<usize>().ok()?, last.parse::<usize>().ok()?))
+    });
+    let (status, part, range) = match asked {
+        None => ("200 OK", body, String::new()),
+        Some((first, last)) => {
+            let last = last.min(body.len() - 1);
+            let range = format!("Content-Range: bytes {first}-{last}/{}\r\n", body.len());
+            ("206 Partial Content", &body[first..=last], range)
+        }
+    };
+    let length = part.len();
+    let part = if method == "HEAD" { "" } else { part };
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Length: {length}\r\n{range}ETag: \"1\"\r\n\
+         Last-Modified: Sun, 01 Jan 2023 00:00:00 GMT\r\nConnection: close\r\n\r\n{part}"
+    );
+    paths.send(path.to_string()).ok()?;
+    connection.write_all(answer.as_bytes()).ok()
 }

@@ -3,8 +3,7 @@
 use arrow::datatypes::DataType;
 use proptest::prelude::*;
 
-use crate::fuzz::cases::{Cell, Outcome, Shares, column_types, refused, rows, run_cases, table};
-use crate::support::answer::{forced, stock};
+use crate::fuzz::cases::{Cell, Outcome, Shares, column_types, outcome, rows, run_cases, table};
 use crate::support::compare::similar_rows;
 use crate::support::session::session;
 use crate::support::tables::register;
@@ -196,19 +195,8 @@ impl Case {
         register(&ctx, "b", &table(&self.types, &self.right));
         let sql = self.sql();
         let tuning = Tuning::nth(self.tuning);
-        let stock = match stock(&ctx, &sql).await {
-            Ok(stock) => stock,
-            // DataFusion has no such aggregate of such a type.
-            Err(refusal) => return refused(&ctx, &sql, &tuning, &refusal).await,
-        };
-        let given = forced(&ctx, &sql, &tuning)
-            .await
-            .map_err(|error| format!("{sql}\n{tuning:?}\nfails when forced: {error}"))?;
-        similar_rows(&stock, &given)
-            .map_err(|difference| format!("{sql}\n{tuning:?}\n{}\n{difference}", given.plan))?;
         let nodes = ["BowtieAggregateExec", "BowtieJoinAggregateExec"];
-        let is_offloaded = nodes.iter().any(|node| given.plan.contains(node));
-        Ok(Outcome::of_plan(is_offloaded))
+        outcome(&ctx, &sql, &tuning, similar_rows, &nodes).await
     }
 }
 

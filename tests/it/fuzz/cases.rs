@@ -10,7 +10,7 @@ use datafusion::prelude::SessionContext;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
-use crate::support::answer::forced;
+use crate::support::answer::{Answer, forced, stock};
 use crate::support::key_types::domain;
 use crate::support::tuning::Tuning;
 
@@ -155,6 +155,30 @@ pub(crate) async fn refused(
         )),
         _ => Ok(Outcome::Refused),
     }
+}
+
+/// How the rows of two answers are compared.
+pub(crate) type Compare = fn(&Answer, &Answer) -> Result<(), String>;
+
+/// What became of a query that is forced, whose rows must be those of DataFusion alone. `nodes`: one of them is in the plan if it is offloaded.
+pub(crate) async fn outcome(
+    ctx: &SessionContext,
+    sql: &str,
+    tuning: &Tuning,
+    compare: Compare,
+    nodes: &[&str],
+) -> Result<Outcome, String> {
+    let expected = match stock(ctx, sql).await {
+        Ok(expected) => expected,
+        // DataFusion has some functions, comparisons and hashes not for all types.
+        Err(refusal) => return refused(ctx, sql, tuning, &refusal).await,
+    };
+    let given = forced(ctx, sql, tuning).await;
+    let given = given.map_err(|error| format!("{sql}\n{tuning:?}\nfails when forced: {error}"))?;
+    compare(&expected, &given)
+        .map_err(|difference| format!("{sql}\n{tuning:?}\n{}\n{difference}", given.plan))?;
+    let is_offloaded = nodes.iter().any(|node| given.plan.contains(node));
+    Ok(Outcome::of_plan(is_offloaded))
 }
 
 /// The number that an environment variable holds.

@@ -4,9 +4,9 @@ use arrow::datatypes::DataType;
 use proptest::prelude::*;
 
 use crate::fuzz::cases::{
-    Cell, Outcome, Shares, column_types, equi, join_aggregate_sql, refused, rows, run_cases, table,
+    Cell, Compare, Outcome, Shares, column_types, equi, join_aggregate_sql, outcome, rows,
+    run_cases, table,
 };
-use crate::support::answer::{forced, stock};
 use crate::support::compare::{same_rows, similar_rows};
 use crate::support::join_types::KINDS;
 use crate::support::session::{session, set};
@@ -148,28 +148,14 @@ impl Case {
         register(&ctx, "a", &table(&self.types, &self.left));
         register(&ctx, "b", &table(&self.types, &self.right));
         let sql = self.sql();
-        let stock = stock(&ctx, &sql).await;
         let tuning = Tuning::nth(self.tuning).with_strategy(self.strategy);
         set(&ctx, "bowtie.equi_join_strategy", self.equi.0);
         set(&ctx, "bowtie.materialization", self.equi.1);
-        let stock = match stock {
-            Ok(stock) => stock,
-            // DataFusion has no such comparison, or no hash of such a type.
-            Err(refusal) => return refused(&ctx, &sql, &tuning, &refusal).await,
+        let compare: Compare = match self.aggregate {
+            None => same_rows,
+            Some(_) => similar_rows,
         };
-        let given = match forced(&ctx, &sql, &tuning).await {
-            Ok(given) => given,
-            Err(error) => return Err(format!("{sql}\n{tuning:?}\nfails when forced: {error}")),
-        };
-        let same = match self.aggregate {
-            None => same_rows(&stock, &given),
-            Some(_) => similar_rows(&stock, &given),
-        };
-        same.map_err(|difference| {
-            let equi = self.equi;
-            format!("{sql}\n{tuning:?}, {equi:?}\n{}\n{difference}", given.plan)
-        })?;
-        Ok(Outcome::of_plan(given.plan.contains("Bowtie")))
+        outcome(&ctx, &sql, &tuning, compare, &["Bowtie"]).await
     }
 }
 

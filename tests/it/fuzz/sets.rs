@@ -8,8 +8,7 @@ use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use proptest::prelude::*;
 
-use crate::fuzz::cases::{Cell, Outcome, Shares, join_aggregate_sql, refused, run_cases};
-use crate::support::answer::{forced, stock};
+use crate::fuzz::cases::{Cell, Compare, Outcome, Shares, join_aggregate_sql, outcome, run_cases};
 use crate::support::compare::{same_rows, similar_rows};
 use crate::support::join_types::KINDS;
 use crate::support::key_types::domain;
@@ -273,24 +272,13 @@ impl Case {
             register(&ctx, "b", &self.table(right, LISTS[self.lists[1]]));
         }
         let sql = self.sql();
-        let stock = stock(&ctx, &sql).await;
         let tuning = Tuning::nth(self.tuning);
         set(&ctx, "bowtie.set_strategy", self.technique);
-        let stock = match stock {
-            Ok(stock) => stock,
-            // DataFusion has no such function for such elements.
-            Err(refusal) => return refused(&ctx, &sql, &tuning, &refusal).await,
+        let compare: Compare = match self.aggregate {
+            None => same_rows,
+            Some(_) => similar_rows,
         };
-        let what = format!("{sql}\n{} {tuning:?}", self.technique);
-        let given = forced(&ctx, &sql, &tuning)
-            .await
-            .map_err(|error| format!("{what}\nfails when forced: {error}"))?;
-        let same = match self.aggregate {
-            None => same_rows(&stock, &given),
-            Some(_) => similar_rows(&stock, &given),
-        };
-        same.map_err(|difference| format!("{what}\n{}\n{difference}", given.plan))?;
-        Ok(Outcome::of_plan(given.plan.contains("strategy=set")))
+        outcome(&ctx, &sql, &tuning, compare, &["strategy=set"]).await
     }
 }
 

@@ -7,8 +7,7 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use proptest::prelude::*;
 
-use crate::fuzz::cases::{Outcome, Shares, refused, run_cases};
-use crate::support::answer::{forced, stock};
+use crate::fuzz::cases::{Outcome, Shares, outcome, run_cases};
 use crate::support::compare::similar_rows;
 use crate::support::session::session;
 use crate::support::tables::register;
@@ -226,16 +225,7 @@ impl Case {
         register(&ctx, "b", &table(&self.types[1], &self.right));
         let sql = self.sql();
         let tuning = Tuning::nth(self.tuning);
-        let stock = match stock(&ctx, &sql).await {
-            Ok(stock) => stock,
-            // DataFusion has some functions not for all types.
-            Err(refusal) => return refused(&ctx, &sql, &tuning, &refusal).await,
-        };
-        let given = forced(&ctx, &sql, &tuning).await;
-        let given = given.map_err(|e| format!("{sql}\n{tuning:?}\nfails when forced: {e}"))?;
-        similar_rows(&stock, &given)
-            .map_err(|difference| format!("{sql}\n{tuning:?}\n{}\n{difference}", given.plan))?;
-        Ok(Outcome::of_plan(given.plan.contains("Bowtie")))
+        outcome(&ctx, &sql, &tuning, similar_rows, &["Bowtie"]).await
     }
 }
 

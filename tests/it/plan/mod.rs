@@ -12,6 +12,7 @@ mod failing_rules;
 mod nodes;
 mod partitions;
 mod profile;
+mod reasons;
 mod rule;
 #[cfg(feature = "tracing")]
 mod spans;

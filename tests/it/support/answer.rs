@@ -6,6 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::util::display::array_value_to_string;
 use arrow::util::pretty::pretty_format_batches;
+use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::*;
@@ -50,6 +51,17 @@ pub(crate) fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
 /// The answer under the options as they are.
 pub(crate) async fn answer(ctx: &SessionContext, sql: &str) -> Result<Answer> {
     let plan = plan_of(ctx, sql).await?;
+    answer_of(ctx, codec::as_executed(ctx, plan)?).await
+}
+
+/// The same of a query whose data frame gets the values of its parameters.
+pub(crate) async fn answer_with(
+    ctx: &SessionContext,
+    sql: &str,
+    values: Vec<ScalarValue>,
+) -> Result<Answer> {
+    let query = ctx.sql(sql).await?.with_param_values(values)?;
+    let plan = query.create_physical_plan().await?;
     answer_of(ctx, codec::as_executed(ctx, plan)?).await
 }
 

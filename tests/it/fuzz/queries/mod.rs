@@ -24,6 +24,7 @@ use std::any::Any;
 use std::panic::AssertUnwindSafe;
 
 use arrow::compute::concat_batches;
+use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
 use futures::FutureExt;
@@ -31,7 +32,7 @@ use futures::FutureExt;
 use crate::fuzz::cases::{Outcome, Shares, case_count, is_defect, seed};
 use crate::fuzz::queries::draw::Draw;
 use crate::fuzz::queries::script::Script;
-use crate::support::answer::{Answer, answer, stock};
+use crate::support::answer::{Answer, answer, answer_with};
 use crate::support::compare::similar_rows;
 use crate::support::lists::TECHNIQUES;
 use crate::support::session::{session, set};
@@ -108,13 +109,30 @@ impl Case {
         Ok(ctx)
     }
 
+    /// The answer of the query under the options as they are.
+    async fn answer(&self, ctx: &SessionContext) -> Result<Answer> {
+        let Script { query, values, .. } = &self.script;
+        if values.is_empty() {
+            return answer(ctx, query).await;
+        }
+        answer_with(ctx, query, scalars(ctx, values).await?).await
+    }
+
+    async fn stock(&self, ctx: &SessionContext) -> Result<Answer> {
+        Tuning::PLAIN.apply(ctx);
+        set(ctx, "bowtie.offload", "off");
+        let stock = self.answer(ctx).await?;
+        assert!(!stock.plan.contains("Bowtie"), "{}", stock.plan);
+        Ok(stock)
+    }
+
     async fn given(&self, ctx: &SessionContext, offload: &str) -> Result<Answer> {
         self.tuning.apply(ctx);
         for (key, value) in self.options {
             set(ctx, key, value);
         }
         set(ctx, "bowtie.offload", offload);
-        answer(ctx, &self.script.query).await
+        self.answer(ctx).await
     }
 
     /// What became of it, or why the rows differ.
@@ -126,7 +144,7 @@ impl Case {
                 return Ok(Verdict::Settled(Outcome::Refused));
             }
         };
-        let expected = stock(&ctx, &self.script.query).await;
+        let expected = self.stock(&ctx).await;
         let mut is_offloaded = false;
         for offload in ["force", "auto"] {
             let given = self.given(&ctx, offload).await;
@@ -174,13 +192,24 @@ impl Case {
             };
             tuning.apply(ctx);
             set(ctx, "bowtie.offload", "off");
-            match answer(ctx, &self.script.query).await {
+            match self.answer(ctx).await {
                 Ok(again) if similar_rows(expected, &again).is_ok() => {}
                 _ => return false,
             }
         }
         true
     }
+}
+
+/// The values of constants.
+async fn scalars(ctx: &SessionContext, constants: &[String]) -> Result<Vec<ScalarValue>> {
+    let named = constants.iter().enumerate();
+    let named: Vec<String> = named.map(|(n, sql)| format!("{sql} AS p{n}")).collect();
+    let row = answer(ctx, &format!("SELECT {}", named.join(", "))).await?;
+    let columns = row.batches[0].columns().iter();
+    columns
+        .map(|column| ScalarValue::try_from_array(column, 0))
+        .collect()
 }
 
 /// Parts of scripts, and in how many of 1,000 scripts each of them must be.
@@ -221,9 +250,21 @@ const PARTS: [(&str, usize); 34] = [
     ("array_jaccard", 60),
 ];
 
+/// Of 1,000 scripts, those whose data frames get values.
+const WITH_VALUES: usize = 25;
+
 #[test]
 fn scripts_have_all_parts() {
-    let scripts: Vec<String> = (0..1_000).map(|seed| Script::new(seed).shown()).collect();
+    let scripts: Vec<Script> = (0..1_000).map(Script::new).collect();
+    let with_values = scripts.iter().filter(|script| !script.values.is_empty());
+    let with_values = with_values.count();
+    assert!(with_values >= WITH_VALUES, "{with_values} have values");
+    let prepared = scripts
+        .iter()
+        .filter(|script| script.query.starts_with("EXECUTE"));
+    let prepared = prepared.count();
+    assert!(prepared >= WITH_VALUES, "{prepared} are prepared");
+    let scripts: Vec<String> = scripts.iter().map(Script::shown).collect();
     for (part, minimum) in PARTS {
         let having = scripts.iter().filter(|script| script.contains(part));
         let having = having.count();

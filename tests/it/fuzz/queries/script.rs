@@ -1,4 +1,4 @@
-//! The statements of one case: views and a prepared statement first, then the query.
+//! The statements of one case: views and a prepared statement first, then the query. Values of its parameters may be given to its data frame instead.
 
 use crate::fuzz::queries::draw::Draw;
 use crate::fuzz::queries::tables::table;
@@ -10,6 +10,8 @@ pub(super) struct Script {
     pub tables: Vec<(String, String)>,
     pub setup: Vec<String>,
     pub query: String,
+    /// The values of `$1`, `$2`, … in the query, if it has parameters itself.
+    pub values: Vec<String>,
 }
 
 impl Script {
@@ -22,26 +24,41 @@ impl Script {
             tables.push((name.to_string(), query));
         }
         let mut writer = Writer::new(draw, known);
-        let (setup, query) = writer.statements();
+        let (setup, query, values) = writer.statements();
         Self {
             tables,
             setup,
             query,
+            values,
         }
     }
 
-    /// All statements, which can be run anywhere.
+    /// All statements, which can be run anywhere: a query with parameters is prepared.
     pub fn shown(&self) -> String {
         let tables = self.tables.iter();
         let tables = tables.map(|(name, query)| format!("CREATE TABLE {name} AS {query}"));
         let statements = tables.chain(self.setup.iter().cloned());
-        let statements: Vec<String> = statements.chain([self.query.clone()]).collect();
+        let query = if self.values.is_empty() {
+            vec![self.query.clone()]
+        } else {
+            prepared(&self.query, &self.values).to_vec()
+        };
+        let statements: Vec<String> = statements.chain(query).collect();
         format!("{};", statements.join(";\n"))
     }
 }
 
+/// A query with parameters as a prepared statement, and its execution.
+fn prepared(query: &str, values: &[String]) -> [String; 2] {
+    [
+        format!("PREPARE s AS {query}"),
+        format!("EXECUTE s({})", values.join(", ")),
+    ]
+}
+
 impl Writer {
-    fn statements(&mut self) -> (Vec<String>, String) {
+    /// The statements before the query, the query, and the values of its parameters.
+    fn statements(&mut self) -> (Vec<String>, String, Vec<String>) {
         let mut setup = vec![];
         if self.draw.chance(20) {
             let relation = self.small_relation();
@@ -59,13 +76,13 @@ impl Writer {
                 self.topmost(depth).sql
             }
         };
-        match self.parameters.take() {
-            Some(values) if !values.is_empty() => {
-                setup.push(format!("PREPARE s AS {query}"));
-                (setup, format!("EXECUTE s({})", values.join(", ")))
-            }
-            _ => (setup, query),
+        let values = self.parameters.take().unwrap_or_default();
+        if values.is_empty() || self.draw.chance(50) {
+            return (setup, query, values);
         }
+        let [prepare, execute] = prepared(&query, &values);
+        setup.push(prepare);
+        (setup, execute, vec![])
     }
 
     /// A query that others read: its size is bounded.

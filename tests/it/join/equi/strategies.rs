@@ -2,7 +2,7 @@
 
 use datafusion::prelude::SessionContext;
 
-use crate::support::answer::{analyzed, check, forced, plan_of, shown, stock};
+use crate::support::answer::{analyzed, answer_and_counts, check, forced, plan_of, shown, stock};
 use crate::support::compare::same_rows;
 use crate::support::join_types::KINDS;
 use crate::support::key_types::orderable_types;
@@ -175,4 +175,25 @@ async fn a_forced_strategy_is_shown_and_used() {
         refused.to_string().contains("use auto, direct"),
         "{refused}"
     );
+}
+
+/// On the CPU backend `auto` makes one hash table of up to 262,144 build rows and partitions more of them; dense keys are addresses.
+#[tokio::test]
+async fn what_auto_selects_on_the_cpu_backend() {
+    let ctx = session();
+    Tuning::PLAIN.apply(&ctx);
+    set(&ctx, "bowtie.device", "host");
+    set(&ctx, "bowtie.offload", "force");
+    for (rows, step, expected) in [
+        (262_144, 1_009, "hash"),
+        (262_145, 1_009, "partitioned_hash"),
+        (262_145, 1, "direct"),
+    ] {
+        let side = format!("(SELECT value * {step} AS k, value AS v FROM range(0, {rows}))");
+        let sql = format!("SELECT r.v, s.v AS w FROM {side} r JOIN {side} s ON r.k = s.k");
+        let (answer, counts) = answer_and_counts(&ctx, &sql).await.unwrap();
+        let found = answer.batches.iter().map(|batch| batch.num_rows());
+        assert_eq!(found.sum::<usize>(), rows);
+        assert_eq!(counts.indexed(), [expected], "{rows} rows\n{}", answer.plan);
+    }
 }

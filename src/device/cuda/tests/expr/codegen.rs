@@ -1,5 +1,8 @@
 //! Row programs as kernels, which the device compiles.
 
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+
+use crate::device::counters::Counted;
 use crate::device::cuda::codegen::kernel::generate;
 use crate::device::cuda::codegen::shape::Shape;
 use crate::device::cuda::tests::expr::program_writer::row_instruction;
@@ -8,6 +11,8 @@ use crate::device::cuda::tests::theta::pair_program::KINDS;
 use crate::device::cuda::tests::*;
 use crate::device::primitives::expr::ExprPrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
+use crate::device::trace::{self, Scope};
+use crate::error::BowtieError;
 use crate::ir::program::{Instruction, Kind, Op};
 use crate::ir::row_program::{RowProgram, RowSource};
 
@@ -244,6 +249,9 @@ fn a_kernel_stays_loaded_until_its_work_is_done() {
     let program = RowProgram {
         instructions: vec![
             Instruction::of(Op::Load, Kind::I32, [0, 0, 0]),
+            // No other test has this program.
+            Instruction::of(Op::Neg, Kind::I32, [0, 0, 0]),
+            Instruction::of(Op::Neg, Kind::I32, [0, 0, 0]),
             Instruction::of(Op::Neg, Kind::I32, [0, 0, 0]),
             Instruction::of(Op::Store, Kind::I32, [0, 0, 0]),
         ],
@@ -261,7 +269,12 @@ fn a_kernel_stays_loaded_until_its_work_is_done() {
     assert_eq!(&made, expected[0].on_host().unwrap());
     let ends = gpu.attach(gpu.budget().child(), Arc::default()).unwrap();
     let columns = upload(ends.as_ref(), from_ref(&array));
+    // All families that it launches are loaded: what is left to translate is the program.
+    let scope = Scope::new(&gpu, "", &ExecutionPlanMetricsSet::new(), None);
+    let entered = trace::enter(Some(scope.clone()));
     drop(ends.map(3000, &program, &borrowed(&columns)).unwrap());
+    drop(entered);
+    assert!(scope.counters.is_counted(Counted::TranslationTime));
     drop((columns, ends));
     compiled.forget();
 }

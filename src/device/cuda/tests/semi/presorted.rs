@@ -413,3 +413,24 @@ fn keys_that_are_for_other_strategies() {
         assert!(!merged(&gpu, &other, &other), "{}", other.data_type());
     }
 }
+
+/// A merge of few rows gains nothing, unless their order is known.
+#[test]
+fn few_rows_are_not_merged() {
+    let Some((_, mut gpu)) = reference_and_gpu() else {
+        return;
+    };
+    // As the reference has it.
+    assert_eq!(gpu.least_merged_rows, 131_072);
+    let numbers: Vec<u64> = (0..100).collect();
+    let sides = Sides::new(0, &numbers, &numbers);
+    let is_merged = |gpu: &CudaDevice, known| {
+        let joined = sides.join(gpu, known, Materialization::Gftr);
+        joined.is_some()
+    };
+    assert!(!is_merged(&gpu, false) && is_merged(&gpu, true));
+    for (least, merged) in [(200, true), (201, false)] {
+        gpu.least_merged_rows = least;
+        assert_eq!(is_merged(&gpu, false), merged, "from {least} rows on");
+    }
+}
