@@ -12,7 +12,6 @@ use crate::device::cuda::tests::*;
 use crate::device::primitives::expr::ExprPrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::device::trace::{self, Scope};
-use crate::error::BowtieError;
 use crate::ir::program::{Instruction, Kind, Op};
 use crate::ir::row_program::{RowProgram, RowSource};
 
