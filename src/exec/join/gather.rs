@@ -20,7 +20,7 @@ pub(crate) fn needs_right_without_left(kind: JoinType) -> bool {
     )
 }
 
-/// All chunks of a side. They are evicted when others wait for device memory, and spilled when the memory pool is full.
+/// All chunks of a side that have rows. They are evicted when others wait for device memory, and spilled when the memory pool is full.
 pub(crate) async fn gather(
     mut chunks: InputStream,
     device: &Arc<dyn Device>,
@@ -34,7 +34,10 @@ pub(crate) async fn gather(
             return Ok(gathered.chunks);
         };
         let memory_pressure = matches!(input, Input::MemoryPressure);
-        gathered.chunks.extend(input.into_chunk());
+        let chunk = input.into_chunk();
+        gathered
+            .chunks
+            .extend(chunk.filter(|chunk| chunk.rows() > 0));
         if let Some(spilling) = spilling
             && (memory_pressure || spilling.pool_is_full())
         {

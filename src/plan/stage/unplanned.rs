@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use datafusion::error::Result;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::joins::{HashJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
-use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
+use datafusion::physical_plan::{
+    ExecutionPlan, ExecutionPlanProperties, replace_children_if_necessary,
+};
 
 use crate::plan::recognise::lone_stage::LoneStageExec;
 use crate::plan::stage::members::moves_rows;
@@ -19,6 +22,30 @@ type Plan = Arc<dyn ExecutionPlan>;
 
 /// `node` above `children`, which were made likewise.
 pub(crate) fn unplanned(node: &Plan, children: Vec<Plan>) -> Result<Plan> {
+    let plan = without_exchanges(node, children)?;
+    // Their limits are of all rows already.
+    let is_whole = node.is::<GlobalLimitExec>()
+        || node.is::<SortExec>()
+        || node.is::<SortPreservingMergeExec>()
+        || node.is::<CoalescePartitionsExec>();
+    match is_whole {
+        true => Ok(plan),
+        false => limited(node, plan),
+    }
+}
+
+/// `plan`, which is made of `node`, below the limit of `node`. Of a node with one partition DataFusion makes the limit of all rows its own, and
+/// what is planned anew may have more partitions, each of which would have as many rows.
+pub(crate) fn limited(node: &Plan, plan: Plan) -> Result<Plan> {
+    let fetch = node.fetch();
+    let fetch = fetch.filter(|_| node.output_partitioning().partition_count() == 1);
+    match fetch {
+        Some(_) => Ok(Arc::new(GlobalLimitExec::new(in_order(&plan)?, 0, fetch))),
+        None => Ok(plan),
+    }
+}
+
+fn without_exchanges(node: &Plan, children: Vec<Plan>) -> Result<Plan> {
     if let [child] = &children[..] {
         if node.is::<GlobalLimitExec>() || node.is::<LocalLimitExec>() {
             let child = in_order(child)?;
@@ -31,10 +58,11 @@ pub(crate) fn unplanned(node: &Plan, children: Vec<Plan>) -> Result<Plan> {
             return merged(node, merge, child);
         }
         if let Some(sort) = node.downcast_ref::<SortExec>() {
+            let apart = node.output_partitioning().partition_count() > 1;
             // A new one has another filter for its scan.
             let sorted = SortExec::new(sort.expr().clone(), Arc::clone(child))
                 .with_fetch(sort.fetch())
-                .with_preserve_partitioning(sort.preserve_partitioning());
+                .with_preserve_partitioning(sort.preserve_partitioning() && apart);
             return Ok(Arc::new(sorted));
         }
     }

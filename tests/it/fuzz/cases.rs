@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
+use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, UInt32Array};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::error::DataFusionError;
@@ -65,7 +65,12 @@ pub(crate) fn table(types: &[DataType], rows: &[[Cell; 4]]) -> RecordBatch {
             .collect();
         columns.push((format!("x{i}"), take(&values, &picks, None).unwrap()));
     }
-    RecordBatch::try_from_iter(columns).unwrap()
+    // A dictionary has its NULLs among the values, too.
+    let columns = columns.into_iter().map(|(name, column)| {
+        let nullable = column.logical_null_count() > 0;
+        (name, column, nullable)
+    });
+    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
 }
 
 /// Aggregates of a join of `a` as r with `right` as s; where `listed` begins with `… AS g`, by that group.

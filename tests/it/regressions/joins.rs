@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::datasource::MemTable;
 
-use crate::support::snapshot::{offloaded, run, session_on_test_device as session};
+use crate::support::snapshot::{answer, offloaded, run, session_on_test_device as session};
 
 /// Ranked keys of the two sides of a rewritten difference have one type.
 #[tokio::test]
@@ -72,4 +72,26 @@ async fn metadata_of_both_sides() {
         assert_eq!(plan.schema().metadata()["origin"], winner, "{query}");
         offloaded(&context, query, &["BowtieJoinExec"]).await;
     }
+}
+
+/// Groups that are none are no rows of a left side: the right one is not read, as by DataFusion, so that nothing can fail in it.
+#[tokio::test]
+async fn a_right_side_beside_no_groups() {
+    let context = session("off").await;
+    for sql in [
+        "CREATE TABLE t(i INT, j INT) AS VALUES (0, 2)",
+        "CREATE TABLE nothing AS SELECT * FROM t WHERE i > 7",
+    ] {
+        run(&context, sql).await.unwrap();
+    }
+    let sql = "SELECT * FROM nothing WHERE i > 3 INTERSECT
+               (SELECT * FROM t WHERE i / (j - 2) > 1 ORDER BY i, j LIMIT 7)";
+    assert_eq!(answer(&context, sql).await, "");
+    run(&context, "SET bowtie.offload = 'force'").await.unwrap();
+    let nodes = ["BowtieJoinExec", "BowtieAggregateExec"];
+    assert_eq!(offloaded(&context, sql, &nodes).await, "");
+    let fails =
+        "SELECT * FROM t INTERSECT (SELECT * FROM t WHERE i / (j - 2) > 1 ORDER BY i, j LIMIT 7)";
+    let error = run(&context, fails).await.unwrap_err();
+    assert!(error.to_string().contains("Divide by zero"), "{error}");
 }

@@ -71,3 +71,43 @@ async fn stages_keep_the_order_below_an_offset() {
         }
     }
 }
+
+/// DataFusion makes the limit of all rows one of a node that has one partition. Where a stage is planned again there may be more of them.
+#[tokio::test]
+async fn stages_keep_the_limits_of_one_partition() {
+    for rule in [Rule::Early, Rule::Stages, Rule::CutStages] {
+        let context = session_by(rule);
+        for sql in [
+            // The table has one partition.
+            "SET datafusion.execution.target_partitions = 1",
+            "CREATE TABLE t AS SELECT value AS id, value % 5 AS k FROM generate_series(1, 40)",
+            "SET datafusion.execution.target_partitions = 4",
+            "SET bowtie.offload = 'force'",
+        ] {
+            run(&context, sql).await.unwrap();
+        }
+        let pairs =
+            "SELECT a.id, a.k, b.id AS j FROM t a JOIN t b ON a.id < b.id AND a.id + b.id < 30";
+        let numbered = format!(
+            "SELECT id, row_number() OVER (PARTITION BY k ORDER BY id, j) AS r FROM ({pairs})"
+        );
+        for sql in [
+            format!("SELECT 1 FROM ({numbered}) WHERE r % 2 = 1 LIMIT 3"),
+            format!("SELECT count(*) FROM (SELECT 1 FROM ({numbered}) WHERE r % 2 = 1 LIMIT 3)"),
+            format!("SELECT id FROM ({numbered}) JOIN t USING (id) LIMIT 3"),
+            format!(
+                "SELECT count(*) FROM (SELECT 1 FROM ({pairs}) WHERE (id + j) % 3 <> 1 LIMIT 3)"
+            ),
+            "SELECT count(*) FROM (SELECT * FROM t LIMIT 3) a JOIN t b ON a.id < b.id + 100".into(),
+        ] {
+            let rows = answer(&context, &sql).await;
+            let expected = match sql.starts_with("SELECT count") {
+                true => rows == "3" || rows == "120",
+                false => rows.lines().count() == 3,
+            };
+            assert!(expected, "{rule:?}: {sql}\n{rows}");
+            let explained = answer(&context, &format!("EXPLAIN {sql}")).await;
+            assert!(explained.contains("Bowtie"), "{rule:?}: {explained}");
+        }
+    }
+}
