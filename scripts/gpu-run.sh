@@ -14,8 +14,8 @@ declare -A minimums=(
     [unit-tests]=475
     [integration-tests]=530
     [shell-tests]=17
-    [worker-unit-tests]=15
-    [worker-tests]=15
+    [worker-unit-tests]=16
+    [worker-tests]=16
 )
 # Functions of python/tests, without those of test_cluster.py, which need the part `workers`.
 python_minimum=110

@@ -299,7 +299,7 @@ impl fmt::Display for Decline {
 
 #[cfg(test)]
 impl BowtieError {
-    /// The refusal of 3 MB for matches, where 6 MB of 8 MB are reserved.
+    /// For tests: the refusal of 3 MB for matches, where 6 MB of 8 MB are reserved.
     fn refused_by(limit_of: LimitOf) -> Self {
         Self::OutOfDeviceMemory {
             what: "matches",

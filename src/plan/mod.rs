@@ -6,6 +6,7 @@ pub(crate) mod cache;
 pub(crate) mod calls;
 pub(crate) mod choose;
 pub(crate) mod clusters;
+pub(crate) mod clusters_table;
 #[cfg(feature = "codec")]
 pub(crate) mod codec;
 pub(crate) mod compile;

@@ -24,7 +24,7 @@ __device__ __forceinline__ u32 hash_of(u64 key) {
     return (u32)mix(key);
 }
 
-// The same with a seed, which keys that were made to have one home do not know.
+// The same with a seed, so that keys that were prepared have not one home.
 __device__ __forceinline__ u32 hash_of(u32 key, u32 seed) {
     return hash_of(key ^ seed);
 }

@@ -7,11 +7,14 @@
 //! |---|---|
 //! | any expression | unless it has a volatile function |
 //! | `LIMIT`, `OFFSET`, `DISTINCT ON` | in an order that decides all columns: rows that tie are equal then |
-//! | `COUNT`, `MIN`, `MAX`, `BOOL_AND`, `BIT_OR`, … | yes. `MIN` and `MAX` of floats differ under `GROUP BY` with NaN or zeros of both signs alone |
+//! | `COUNT`, `BOOL_AND`, `BIT_OR`, … | yes |
+//! | `MIN`, `MAX` | unless they are floats under `GROUP BY`, where the order decides between NaN and others |
 //! | `SUM`, `AVG` | unless they are floats, whose sums depend on the order |
 //! | `ARRAY_AGG`, `FIRST_VALUE`, … | in an order by all of their arguments, or one that decides all columns |
 //! | other aggregates | not known, so no |
 //! | a window | in an order that decides all columns. Ranks do in any order, and so do aggregates that do, over frames of peers or of the whole partition |
+//! | a call of `bowtie_asof`, `bowtie_nearest` or `bowtie_similar` | no: any of the partners that tie are kept |
+//! | a call of `bowtie_clusters` | if its query has |
 //! | a stream, a node of another extension | no: the one ends, and nothing is known of the other |
 //! | any other table, join, set operation, … | yes, if its inputs have |
 
@@ -45,6 +48,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::optimize_projections::OptimizeProjections;
 use datafusion::optimizer::{OptimizerContext, OptimizerRule};
 
+use crate::plan::clusters_table::ClustersTable;
 use crate::plan::compile::permitted::repeats;
 
 /// Why a query may have other rows each time that it is read, if it may: the words go behind "has".
@@ -56,11 +60,8 @@ pub(crate) fn differs_when_read_again(plan: &LogicalPlan) -> Result<Option<Strin
     }
     let mut why = None;
     plan.apply_with_subqueries(|node| {
-        why = reason(node);
-        Ok(match why {
-            Some(_) => TreeNodeRecursion::Stop,
-            None => TreeNodeRecursion::Continue,
-        })
+        why = reason(node)?;
+        Ok(go_on(why.is_none()))
     })?;
     Ok(why)
 }
@@ -73,12 +74,17 @@ fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
             found |= expr.is_volatile();
             Ok(TreeNodeRecursion::Continue)
         })?;
-        Ok(match found {
-            true => TreeNodeRecursion::Stop,
-            false => TreeNodeRecursion::Continue,
-        })
+        Ok(go_on(!found))
     })?;
     Ok(found)
+}
+
+fn go_on(on: bool) -> TreeNodeRecursion {
+    if on {
+        TreeNodeRecursion::Continue
+    } else {
+        TreeNodeRecursion::Stop
+    }
 }
 
 /// The plan without columns that nobody reads: what is not computed does not differ. As it is where DataFusion cannot tell them, and where a
@@ -92,11 +98,11 @@ fn without_unread(plan: &LogicalPlan) -> Result<LogicalPlan> {
 }
 
 /// Why one node may have other rows, where its inputs have the same.
-fn reason(node: &LogicalPlan) -> Option<String> {
-    match node {
+fn reason(node: &LogicalPlan) -> Result<Option<String>> {
+    Ok(match node {
         LogicalPlan::Limit(limit) => of_limit(sort_of(&limit.input)),
         LogicalPlan::Sort(sort) if sort.fetch.is_some() => of_limit(Some(sort)),
-        LogicalPlan::TableScan(scan) => of_scan(scan),
+        LogicalPlan::TableScan(scan) => of_scan(scan)?,
         LogicalPlan::Distinct(Distinct::On(distinct)) => {
             let order = distinct.sort_expr.iter().flatten().map(|key| &key.expr);
             let keys = distinct.on_expr.iter().chain(order);
@@ -107,7 +113,7 @@ fn reason(node: &LogicalPlan) -> Option<String> {
         LogicalPlan::Window(window) => of_window(window),
         LogicalPlan::Extension(_) => Some("a node of another extension".into()),
         _ => None,
-    }
+    })
 }
 
 /// The order in which the rows of a plan come, if it says one.
@@ -131,13 +137,19 @@ fn of_limit(sort: Option<&Sort>) -> Option<String> {
     has_ties.then(|| "a LIMIT whose ORDER BY may have ties".into())
 }
 
-fn of_scan(scan: &TableScan) -> Option<String> {
+fn of_scan(scan: &TableScan) -> Result<Option<String>> {
     if scan.fetch.is_some() {
-        return of_limit(None);
+        return Ok(of_limit(None));
     }
-    let provider = source_as_provider(&scan.source).ok()?;
+    let Ok(provider) = source_as_provider(&scan.source) else {
+        return Ok(None);
+    };
+    // Its pairs are read each time.
+    if let Some(clusters) = provider.downcast_ref::<ClustersTable>() {
+        return differs_when_read_again(clusters.pairs());
+    }
     let is_stream = provider.is::<StreamTable>();
-    is_stream.then(|| "a table that is a stream".into())
+    Ok(is_stream.then(|| "a table that is a stream".into()))
 }
 
 fn of_aggregate(aggregate: &Aggregate) -> Option<String> {
@@ -145,8 +157,12 @@ fn of_aggregate(aggregate: &Aggregate) -> Option<String> {
     let calls = aggregate.aggr_expr.iter().map(unaliased);
     let mut differing = calls.filter_map(|expr| match expr {
         Expr::AggregateFunction(call) => {
-            let is_same = is_same_in_any_order(&call.func, expr.get_type(schema))
-                || is_ordered(call, aggregate);
+            let value = expr.get_type(schema);
+            let is_same = if is_extreme(&call.func) && !aggregate.group_expr.is_empty() {
+                is_exact(value)
+            } else {
+                is_same_in_any_order(&call.func, value) || is_ordered(call, aggregate)
+            };
             (!is_same).then(|| call.func.name())
         }
         _ => None,
@@ -158,6 +174,13 @@ fn of_aggregate(aggregate: &Aggregate) -> Option<String> {
 }
 
 fn of_window(window: &Window) -> Option<String> {
+    // The rows of these functions are numbered (`plan/partners/numbered.rs`).
+    let is_own =
+        |expr: &Expr| matches!(expr, Expr::Alias(alias) if alias.name.starts_with("__bowtie_"));
+    if window.window_expr.iter().any(is_own) {
+        let own = "a call of bowtie_asof, bowtie_nearest or bowtie_similar, which keep any of the partners that tie";
+        return Some(own.into());
+    }
     let schema = window.input.schema();
     let calls = window.window_expr.iter().map(unaliased);
     let mut differing = calls.filter_map(|expr| match expr {
@@ -177,18 +200,27 @@ fn of_window(window: &Window) -> Option<String> {
 fn is_same_in_any_order(function: &AggregateUDF, value: Result<DataType>) -> bool {
     let implementation: &dyn Any = function.inner().as_ref();
     if implementation.is::<Sum>() || implementation.is::<Avg>() {
-        return value.is_ok_and(|value| !value.is_floating());
+        return is_exact(value);
     }
     let bitwise = [bit_and_udaf(), bit_or_udaf(), bit_xor_udaf()];
     implementation.is::<Count>()
-        || implementation.is::<Min>()
-        || implementation.is::<Max>()
+        || is_extreme(function)
         || implementation.is::<BoolAnd>()
         || implementation.is::<BoolOr>()
         || implementation.is::<Median>()
         || implementation.is::<PercentileCont>()
         || implementation.is::<Grouping>()
         || bitwise.iter().any(|known| function == known.as_ref())
+}
+
+/// Whether a type is that of numbers that are not rounded.
+fn is_exact(value: Result<DataType>) -> bool {
+    value.is_ok_and(|value| !value.is_floating())
+}
+
+fn is_extreme(function: &AggregateUDF) -> bool {
+    let implementation: &dyn Any = function.inner().as_ref();
+    implementation.is::<Min>() || implementation.is::<Max>()
 }
 
 /// Whether an aggregate of rows in an order has one in which rows that tie have the same arguments.

@@ -148,20 +148,19 @@ impl PartnersFunction {
     }
 }
 
-/// Whether a value that can be added to others is a distance: a finite number that is not negative, or an interval that does not go back with all of its
-/// parts. A text is read when the query runs.
+/// Nanoseconds of a day.
+const DAY: i128 = 86_400_000_000_000;
+
+/// Whether a value that can be added to others is a distance: a finite number that is not negative, or an interval whose months are not negative, nor
+/// all of its days and times together. A text is read when the query runs.
 fn is_from_zero(value: &ScalarValue) -> bool {
-    let is_ahead = |parts: &[i64]| {
-        let is_zero = parts.iter().all(|part| *part == 0);
-        is_zero || parts.iter().any(|part| *part > 0)
-    };
     match value {
         ScalarValue::IntervalYearMonth(Some(months)) => *months >= 0,
         ScalarValue::IntervalDayTime(Some(by)) => {
-            is_ahead(&[i64::from(by.days), i64::from(by.milliseconds)])
+            i128::from(by.days) * DAY + i128::from(by.milliseconds) * 1_000_000 >= 0
         }
         ScalarValue::IntervalMonthDayNano(Some(by)) => {
-            is_ahead(&[i64::from(by.months), i64::from(by.days), by.nanoseconds])
+            by.months >= 0 && i128::from(by.days) * DAY + i128::from(by.nanoseconds) >= 0
         }
         ScalarValue::DurationSecond(Some(by))
         | ScalarValue::DurationMillisecond(Some(by))

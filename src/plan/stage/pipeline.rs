@@ -30,7 +30,7 @@ use crate::plan::stage::members::{
     Membership, computes, is_collected, moves_rows, unites_partitions, works_by_partition,
 };
 use crate::plan::stage::part_scan::with_own_statistics;
-use crate::plan::stage::unplanned::{limited, unplanned};
+use crate::plan::stage::unplanned::{limited_scan, unplanned};
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -159,7 +159,7 @@ impl Stage<'_> {
                     Ok(Member {
                         original: Arc::clone(child),
                         wrapped: Arc::clone(child),
-                        unplanned: limited(child, with_own_statistics(child))?,
+                        unplanned: limited_scan(child, with_own_statistics(child)),
                     })
                 }
                 Membership::Input => {

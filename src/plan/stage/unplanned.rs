@@ -3,11 +3,16 @@
 
 use std::sync::Arc;
 
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::joins::{HashJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
@@ -22,35 +27,120 @@ type Plan = Arc<dyn ExecutionPlan>;
 
 /// `node` above `children`, which were made likewise.
 pub(crate) fn unplanned(node: &Plan, children: Vec<Plan>) -> Result<Plan> {
+    if let ([child], Some(limit)) = (&children[..], node.downcast_ref::<GlobalLimitExec>()) {
+        let (skip, fetch) = (limit.skip(), limit.fetch());
+        let most = fetch.map(|fetch| skip + fetch);
+        let child = in_order(limit.input(), Arc::clone(child), most)?;
+        return Ok(Arc::new(GlobalLimitExec::new(child, skip, fetch)));
+    }
+    if let ([child], Some(limit)) = (&children[..], node.downcast_ref::<LocalLimitExec>()) {
+        return first_rows(limit.input(), Arc::clone(child), limit.fetch());
+    }
     let plan = without_exchanges(node, children)?;
-    // Their limits are of all rows already.
-    let is_whole = node.is::<GlobalLimitExec>()
-        || node.is::<SortExec>()
+    let limits_all_rows = node.is::<SortExec>()
         || node.is::<SortPreservingMergeExec>()
         || node.is::<CoalescePartitionsExec>();
-    match is_whole {
-        true => Ok(plan),
-        false => limited(node, plan),
+    match node.fetch() {
+        Some(fetch) if !limits_all_rows => below_own_limit(node, plan, fetch),
+        _ => Ok(plan),
     }
 }
 
-/// `plan`, which is made of `node`, below the limit of `node`. Of a node with one partition DataFusion makes the limit of all rows its own, and
-/// what is planned anew may have more partitions, each of which would have as many rows.
-pub(crate) fn limited(node: &Plan, plan: Plan) -> Result<Plan> {
-    let fetch = node.fetch();
-    let fetch = fetch.filter(|_| node.output_partitioning().partition_count() == 1);
-    match fetch {
-        Some(_) => Ok(Arc::new(GlobalLimitExec::new(in_order(&plan)?, 0, fetch))),
-        None => Ok(plan),
+/// `scan` as it is made anew, with the limit that it has.
+pub(crate) fn limited_scan(scan: &Plan, made: Plan) -> Plan {
+    match scan.fetch() {
+        // Each partition would have as many rows.
+        Some(fetch) if scan.output_partitioning().partition_count() == 1 => {
+            Arc::new(GlobalLimitExec::new(made, 0, Some(fetch)))
+        }
+        _ => made,
+    }
+}
+
+/// `plan`, which is made of `node`, with the limit that `node` has as one above it. A projection that it has may leave out keys of the order
+/// in which the rows come: then it follows the limit.
+fn below_own_limit(node: &Plan, plan: Plan, fetch: usize) -> Result<Plan> {
+    let (node, projection) = unprojected(node)?;
+    let (plan, _) = unprojected(&plan)?;
+    let plan = first_rows(&node, plan, fetch)?;
+    let Some(projection) = projection else {
+        return Ok(plan);
+    };
+    let schema = plan.schema();
+    let columns = projection.iter().map(|column| {
+        let name = schema.field(*column).name();
+        let expr: Arc<dyn PhysicalExpr> = Arc::new(Column::new(name, *column));
+        (expr, name.clone())
+    });
+    Ok(Arc::new(ProjectionExec::try_new(
+        columns.collect::<Vec<_>>(),
+        plan,
+    )?))
+}
+
+/// A node without the projection and the limit that it may have, and the columns of the projection.
+fn unprojected(node: &Plan) -> Result<(Plan, Option<Vec<usize>>)> {
+    if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+        let columns = join.projection.as_ref().map(|columns| columns.to_vec());
+        let builder = join.builder().with_projection(None).with_fetch(None);
+        return Ok((builder.build_exec()?, columns));
+    }
+    if let Some(filter) = node.downcast_ref::<FilterExec>() {
+        let columns = filter.projection().as_ref().map(|columns| columns.to_vec());
+        let builder = FilterExecBuilder::from(filter).apply_projection_by_ref(None)?;
+        return Ok((Arc::new(builder.with_fetch(None).build()?), columns));
+    }
+    Ok((Arc::clone(node), None))
+}
+
+/// The first `fetch` rows of each partition of `plan`, which is made of `node`, by the order of `node`.
+fn first_rows(node: &Plan, plan: Plan, fetch: usize) -> Result<Plan> {
+    let plan = in_order(node, plan, Some(fetch))?;
+    Ok(match node.output_partitioning().partition_count() {
+        // DataFusion makes the limit of all rows one of a node with one partition. What is planned anew may have more of them.
+        0 | 1 => Arc::new(GlobalLimitExec::new(plan, 0, Some(fetch))),
+        _ => Arc::new(LocalLimitExec::new(plan, fetch)),
+    })
+}
+
+/// `plan`, which is made of `node`, with its first `fetch` rows, or all, in the order of `node`. A limit requires no order, so that the rules would
+/// leave out a merge below it; and DataFusion leaves out a sort below it where the rows come in the order anyway, as they may not on a device.
+fn in_order(node: &Plan, plan: Plan, fetch: Option<usize>) -> Result<Plan> {
+    if let Some(plan) = above_sort(&plan)? {
+        return Ok(plan);
+    }
+    match node.output_ordering() {
+        Some(ordering) if !node.is::<DataSourceExec>() => {
+            let has_parts = node.output_partitioning().partition_count() > 1;
+            let sorted = SortExec::new(LexOrdering::clone(ordering), plan).with_fetch(fetch);
+            Ok(Arc::new(sorted.with_preserve_partitioning(has_parts)))
+        }
+        _ => Ok(plan),
+    }
+}
+
+/// `plan` with a sort in place of a merge, if its order is that of a sort or a merge below it.
+fn above_sort(plan: &Plan) -> Result<Option<Plan>> {
+    if let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() {
+        let sort = SortExec::new(merge.expr().clone(), Arc::clone(merge.input()));
+        return Ok(Some(Arc::new(sort.with_fetch(merge.fetch()))));
+    }
+    if let Some(sort) = plan.downcast_ref::<SortExec>() {
+        return Ok((!sort.preserve_partitioning()).then(|| Arc::clone(plan)));
+    }
+    match (&plan.children()[..], &plan.maintains_input_order()[..]) {
+        ([below], [true]) => {
+            let Some(below) = above_sort(below)? else {
+                return Ok(None);
+            };
+            replace_children_if_necessary(Arc::clone(plan), vec![below]).map(Some)
+        }
+        _ => Ok(None),
     }
 }
 
 fn without_exchanges(node: &Plan, children: Vec<Plan>) -> Result<Plan> {
     if let [child] = &children[..] {
-        if node.is::<GlobalLimitExec>() || node.is::<LocalLimitExec>() {
-            let child = in_order(child)?;
-            return replace_children_if_necessary(Arc::clone(node), vec![child]);
-        }
         if moves_rows(node) {
             return Ok(Arc::clone(child));
         }
@@ -58,11 +148,11 @@ fn without_exchanges(node: &Plan, children: Vec<Plan>) -> Result<Plan> {
             return merged(node, merge, child);
         }
         if let Some(sort) = node.downcast_ref::<SortExec>() {
-            let apart = node.output_partitioning().partition_count() > 1;
+            let has_parts = node.output_partitioning().partition_count() > 1;
             // A new one has another filter for its scan.
             let sorted = SortExec::new(sort.expr().clone(), Arc::clone(child))
                 .with_fetch(sort.fetch())
-                .with_preserve_partitioning(sort.preserve_partitioning() && apart);
+                .with_preserve_partitioning(sort.preserve_partitioning() && has_parts);
             return Ok(Arc::new(sorted));
         }
     }
@@ -119,21 +209,6 @@ fn merged(node: &Plan, merge: &SortPreservingMergeExec, child: &Plan) -> Result<
     let fetch = [merge.fetch(), sort.fetch()].into_iter().flatten().min();
     let sorted = SortExec::new(merge.expr().clone(), Arc::clone(sort.input())).with_fetch(fetch);
     Ok(Arc::new(sorted))
-}
-
-/// The input of a limit, whose merge is a sort: a limit requires no order, so that the rules would leave out a merge below it.
-fn in_order(input: &Plan) -> Result<Plan> {
-    if let Some(merge) = input.downcast_ref::<SortPreservingMergeExec>() {
-        let sort = SortExec::new(merge.expr().clone(), Arc::clone(merge.input()));
-        return Ok(Arc::new(sort.with_fetch(merge.fetch())));
-    }
-    match (&input.children()[..], &input.maintains_input_order()[..]) {
-        ([below], [true]) => {
-            let below = vec![in_order(below)?];
-            replace_children_if_necessary(Arc::clone(input), below)
-        }
-        _ => Ok(Arc::clone(input)),
-    }
 }
 
 /// The input of a merge join or an aggregation that was sorted for it.

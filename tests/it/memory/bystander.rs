@@ -135,7 +135,6 @@ async fn a_session_with_a_small_limit_does_not_stop_another() {
     println!("beside {JOINS} joins under 3 MB: {}", beside.shown());
     println!("the joins: {retries} retries, waited {waited:?} together");
     assert!(retries > 0, "the small limit refused nothing");
-    assert!(!waited.is_zero(), "no wait for memory was counted");
     // Other work takes the cores as well, so the latencies themselves depend on how many there are. A latency of at most twice that alone
     // is left for what the sessions do to one another.
     let most = Latencies::percentile(&alone.took, 99) + SCHEDULING;

@@ -90,6 +90,14 @@ async fn sides_that_differ_when_read_again() {
             "the aggregate sum, whose value depends on the order of rows",
         ),
         (
+            "SELECT id AS lo, id AS hi FROM bowtie_clusters($q$ SELECT value, value + 1 FROM generate_series(1, 40) WHERE random() < 0.5 $q$)".into(),
+            "a volatile function",
+        ),
+        (
+            "SELECT hi AS lo, hi FROM bowtie_asof($a$ SELECT 1 AS at $a$, $b$ SELECT 1 AS at, 2 AS hi $b$, $c$at$c$)".into(),
+            "a call of bowtie_asof, bowtie_nearest or bowtie_similar",
+        ),
+        (
             "SELECT value AS lo, value AS hi, row_number() OVER (ORDER BY value % 7) AS id FROM generate_series(1, 40)".into(),
             "the window function row_number, whose ORDER BY may have ties",
         ),

@@ -91,8 +91,8 @@ const STATE_WORDS: usize = 96;
 const GROUPS: usize = 0;
 const FULL: usize = 32;
 
-/// The seed of the keys' hashes, another one in each process: keys cannot be made to have one home, for which linear probing would take a time
-/// quadratic in their number.
+/// The seed of the keys' hashes, another one in each process: keys that were prepared have not one home, for which linear probing would take a
+/// time quadratic in their number.
 static SEED: LazyLock<u32> = LazyLock::new(|| RandomState::new().build_hasher().finish() as u32);
 
 /// The argument of kernels that hash keys of a directory.
