@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::common::JoinType;
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::Result;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
@@ -21,10 +22,12 @@ use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use crate::plan::stage::hidden_order::limits_hidden_order;
+
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// Whether a node makes rows of its inputs' rows, so that a pipeline may begin with it.
-pub(crate) fn computes(node: &Plan) -> bool {
+/// Whether a node makes rows of its inputs' rows.
+fn computes(node: &Plan) -> bool {
     works_by_partition(node)
         || node.is::<SortPreservingMergeExec>()
         || node.is::<UnionExec>()
@@ -48,6 +51,11 @@ pub(crate) fn works_by_partition(node: &Plan) -> bool {
         || node.is::<BoundedWindowAggExec>()
 }
 
+/// Whether a pipeline may begin with a node, or go on with it.
+pub(crate) fn may_compute(node: &Plan) -> Result<bool> {
+    Ok(computes(node) && !limits_hidden_order(node)?)
+}
+
 /// Whether a node does no more than to move rows between partitions of this process.
 pub(crate) fn moves_rows(node: &Plan) -> bool {
     node.is::<RepartitionExec>()
@@ -69,22 +77,29 @@ pub(crate) enum Membership {
 
 impl Membership {
     /// Of a node below `parent`, as its `child`-th input.
-    pub(crate) fn of(node: &Plan, (parent, child): (&Plan, usize), by_partition: bool) -> Self {
+    pub(crate) fn of(
+        node: &Plan,
+        (parent, child): (&Plan, usize),
+        by_partition: bool,
+    ) -> Result<Self> {
+        if limits_hidden_order(node)? {
+            return Ok(Self::Input);
+        }
         if !by_partition {
-            return match () {
+            return Ok(match () {
                 () if node.is::<DataSourceExec>() => Self::Scan,
                 () if computes(node) || moves_rows(node) => Self::Member,
                 () if node.is::<CoalescePartitionsExec>() => Self::Member,
                 () => Self::Input,
-            };
+            });
         }
         let partitions = node.output_partitioning().partition_count();
         let same = partitions == parent.output_partitioning().partition_count();
         let is_member = same && works_by_partition(node) && !unites_partitions(node);
-        match is_member && !is_collected(parent, child) {
+        Ok(match is_member && !is_collected(parent, child) {
             true => Self::Member,
             false => Self::Input,
-        }
+        })
     }
 }
 

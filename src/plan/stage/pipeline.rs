@@ -26,8 +26,9 @@ use crate::exec::stage::node::{BowtieStageExec, Pipeline};
 use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::recognise::lone_stage::LoneStageExec;
 use crate::plan::rule::BowtieRule;
+use crate::plan::stage::hidden_order::hides_order;
 use crate::plan::stage::members::{
-    Membership, computes, is_collected, moves_rows, unites_partitions, works_by_partition,
+    Membership, is_collected, may_compute, moves_rows, unites_partitions, works_by_partition,
 };
 use crate::plan::stage::part_scan::with_own_statistics;
 use crate::plan::stage::unplanned::{limited_scan, unplanned};
@@ -99,7 +100,8 @@ impl Stage<'_> {
         if BowtieStageExec::of(node).is_some() || BowtieFusedExec::of(node).is_some() {
             return Ok(Arc::clone(node));
         }
-        if computes(node) && !node.boundedness().is_unbounded() {
+        let hides = needs.order && hides_order(node)?;
+        if may_compute(node)? && !hides && !node.boundedness().is_unbounded() {
             return self.pipeline(node, needs);
         }
         self.above_stages(node, needs)
@@ -152,7 +154,7 @@ impl Stage<'_> {
         let children = node.children().into_iter().enumerate();
         let children = children.map(|(i, child)| {
             let below = needs.of_input(node, i);
-            match Membership::of(child, (node, i), by_partition) {
+            match Membership::of(child, (node, i), by_partition)? {
                 Membership::Member => self.member(child, &below, by_partition, inputs),
                 Membership::Scan => {
                     *inputs += 1;

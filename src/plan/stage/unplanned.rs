@@ -9,7 +9,6 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::joins::{HashJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
@@ -21,6 +20,7 @@ use datafusion::physical_plan::{
 };
 
 use crate::plan::recognise::lone_stage::LoneStageExec;
+use crate::plan::stage::hidden_order::unprojected;
 use crate::plan::stage::members::moves_rows;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -30,7 +30,7 @@ pub(crate) fn unplanned(node: &Plan, children: Vec<Plan>) -> Result<Plan> {
     if let ([child], Some(limit)) = (&children[..], node.downcast_ref::<GlobalLimitExec>()) {
         let (skip, fetch) = (limit.skip(), limit.fetch());
         let most = fetch.map(|fetch| skip + fetch);
-        let child = in_order(limit.input(), Arc::clone(child), most)?;
+        let child = in_order(limit.input(), Arc::clone(child), most);
         return Ok(Arc::new(GlobalLimitExec::new(child, skip, fetch)));
     }
     if let ([child], Some(limit)) = (&children[..], node.downcast_ref::<LocalLimitExec>()) {
@@ -78,24 +78,9 @@ fn below_own_limit(node: &Plan, plan: Plan, fetch: usize) -> Result<Plan> {
     )?))
 }
 
-/// A node without the projection and the limit that it may have, and the columns of the projection.
-fn unprojected(node: &Plan) -> Result<(Plan, Option<Vec<usize>>)> {
-    if let Some(join) = node.downcast_ref::<HashJoinExec>() {
-        let columns = join.projection.as_ref().map(|columns| columns.to_vec());
-        let builder = join.builder().with_projection(None).with_fetch(None);
-        return Ok((builder.build_exec()?, columns));
-    }
-    if let Some(filter) = node.downcast_ref::<FilterExec>() {
-        let columns = filter.projection().as_ref().map(|columns| columns.to_vec());
-        let builder = FilterExecBuilder::from(filter).apply_projection_by_ref(None)?;
-        return Ok((Arc::new(builder.with_fetch(None).build()?), columns));
-    }
-    Ok((Arc::clone(node), None))
-}
-
 /// The first `fetch` rows of each partition of `plan`, which is made of `node`, by the order of `node`.
 fn first_rows(node: &Plan, plan: Plan, fetch: usize) -> Result<Plan> {
-    let plan = in_order(node, plan, Some(fetch))?;
+    let plan = in_order(node, plan, Some(fetch));
     Ok(match node.output_partitioning().partition_count() {
         // DataFusion makes the limit of all rows one of a node with one partition. What is planned anew may have more of them.
         0 | 1 => Arc::new(GlobalLimitExec::new(plan, 0, Some(fetch))),
@@ -103,39 +88,30 @@ fn first_rows(node: &Plan, plan: Plan, fetch: usize) -> Result<Plan> {
     })
 }
 
-/// `plan`, which is made of `node`, with its first `fetch` rows, or all, in the order of `node`. A limit requires no order, so that the rules would
-/// leave out a merge below it; and DataFusion leaves out a sort below it where the rows come in the order anyway, as they may not on a device.
-fn in_order(node: &Plan, plan: Plan, fetch: Option<usize>) -> Result<Plan> {
-    if let Some(plan) = above_sort(&plan)? {
-        return Ok(plan);
+/// `plan`, which is made of `node`, with its first `fetch` rows, or all, in the order of `node`. DataFusion leaves out a sort below a limit where the
+/// rows come in the order anyway, as they may not on a device.
+fn in_order(node: &Plan, plan: Plan, fetch: Option<usize>) -> Plan {
+    if is_above_sort(&plan) {
+        return plan;
     }
     match node.output_ordering() {
         Some(ordering) if !node.is::<DataSourceExec>() => {
             let has_parts = node.output_partitioning().partition_count() > 1;
             let sorted = SortExec::new(LexOrdering::clone(ordering), plan).with_fetch(fetch);
-            Ok(Arc::new(sorted.with_preserve_partitioning(has_parts)))
+            Arc::new(sorted.with_preserve_partitioning(has_parts))
         }
-        _ => Ok(plan),
+        _ => plan,
     }
 }
 
-/// `plan` with a sort in place of a merge, if its order is that of a sort or a merge below it.
-fn above_sort(plan: &Plan) -> Result<Option<Plan>> {
-    if let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() {
-        let sort = SortExec::new(merge.expr().clone(), Arc::clone(merge.input()));
-        return Ok(Some(Arc::new(sort.with_fetch(merge.fetch()))));
-    }
+/// Whether the order of a plan is that of a sort of all rows below it.
+fn is_above_sort(plan: &Plan) -> bool {
     if let Some(sort) = plan.downcast_ref::<SortExec>() {
-        return Ok((!sort.preserve_partitioning()).then(|| Arc::clone(plan)));
+        return !sort.preserve_partitioning();
     }
     match (&plan.children()[..], &plan.maintains_input_order()[..]) {
-        ([below], [true]) => {
-            let Some(below) = above_sort(below)? else {
-                return Ok(None);
-            };
-            replace_children_if_necessary(Arc::clone(plan), vec![below]).map(Some)
-        }
-        _ => Ok(None),
+        ([below], [true]) => is_above_sort(below),
+        _ => false,
     }
 }
 
@@ -145,7 +121,7 @@ fn without_exchanges(node: &Plan, children: Vec<Plan>) -> Result<Plan> {
             return Ok(Arc::clone(child));
         }
         if let Some(merge) = node.downcast_ref::<SortPreservingMergeExec>() {
-            return merged(node, merge, child);
+            return Ok(merged(merge, child));
         }
         if let Some(sort) = node.downcast_ref::<SortExec>() {
             let has_parts = node.output_partitioning().partition_count() > 1;
@@ -200,15 +176,17 @@ fn first_stage(plan: &Plan) -> Option<Plan> {
     Some(Arc::clone(marked.aggregate()))
 }
 
-/// The merge of sorted partitions as the sort that it was.
-fn merged(node: &Plan, merge: &SortPreservingMergeExec, child: &Plan) -> Result<Plan> {
+/// A merge of partitions as a sort of all rows. Nobody above requires an order whose keys are read no more, so that the rules would leave out the
+/// merge, but not the sort; they make a merge of it where the partitions come in its order.
+fn merged(merge: &SortPreservingMergeExec, child: &Plan) -> Plan {
     let sort = child.downcast_ref::<SortExec>();
-    let Some(sort) = sort.filter(|sort| sort.expr() == merge.expr()) else {
-        return replace_children_if_necessary(Arc::clone(node), vec![Arc::clone(child)]);
+    let sort = sort.filter(|sort| sort.expr() == merge.expr());
+    let (input, below) = match sort {
+        Some(sort) => (sort.input(), sort.fetch()),
+        None => (child, None),
     };
-    let fetch = [merge.fetch(), sort.fetch()].into_iter().flatten().min();
-    let sorted = SortExec::new(merge.expr().clone(), Arc::clone(sort.input())).with_fetch(fetch);
-    Ok(Arc::new(sorted))
+    let fetch = [merge.fetch(), below].into_iter().flatten().min();
+    Arc::new(SortExec::new(merge.expr().clone(), Arc::clone(input)).with_fetch(fetch))
 }
 
 /// The input of a merge join or an aggregation that was sorted for it.

@@ -219,7 +219,7 @@ const WRONG_CALLS: [(&str, &str, &str); 8] = [
 ];
 
 /// Statements that are refused, and why.
-const REFUSED: [(&str, &str); 5] = [
+const REFUSED: [(&str, &str); 4] = [
     (
         "SELECT * FROM bowtie_devices(1)",
         "bowtie_devices takes no argument: SELECT * FROM bowtie_devices()",
@@ -235,10 +235,6 @@ const REFUSED: [(&str, &str); 5] = [
     (
         "SELECT * FROM bowtie_explain(1)",
         "bowtie_explain takes one argument, the query as a string: bowtie_explain($$ SELECT … $$)",
-    ),
-    (
-        "SELECT array_overlap(a, k) FROM r",
-        "array_overlap takes two arrays, not Int64 and Int64",
     ),
 ];
 

@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::catalog::streaming::StreamingTable;
 
 use crate::support::session::{Rule, session_by};
-use crate::support::snapshot::{answer, offloaded, run, session_on_test_device as session};
+use crate::support::snapshot::{answer, lines, offloaded, run, session_on_test_device as session};
 
 /// A scan may have no partition at all.
 #[tokio::test]
@@ -170,6 +170,49 @@ async fn stages_keep_the_order_below_a_limit() {
             let is_offloaded = explained.contains("Bowtie") || sql.contains("GROUP BY");
             assert!(is_offloaded, "{rule:?}: {explained}");
             assert_eq!(answers[0], answers[1], "{rule:?}: {sql}\n{explained}");
+        }
+    }
+}
+
+/// Rows come in an order whose keys are not among the columns.
+#[tokio::test]
+async fn stages_keep_orders_by_other_columns() {
+    for (rule, partitions) in [
+        (Rule::Early, 4),
+        (Rule::Stages, 1),
+        (Rule::Stages, 4),
+        (Rule::CutStages, 1),
+        (Rule::CutStages, 4),
+    ] {
+        let context = session_by(rule);
+        for sql in [
+            format!("SET datafusion.execution.target_partitions = {partitions}"),
+            "SET datafusion.execution.batch_size = 10".into(),
+            "CREATE TABLE t AS SELECT value AS id, value * 7 % 13 AS k FROM generate_series(1, 300)"
+                .into(),
+        ] {
+            run(&context, &sql).await.unwrap();
+        }
+        let numbered = "SELECT k, id, sum(id) OVER (PARTITION BY k ORDER BY id) AS s FROM t";
+        let joined = format!("({numbered}) a JOIN (SELECT id AS i FROM t) b ON a.id = b.i");
+        for sql in [
+            format!("SELECT s * 2 AS s FROM ({numbered}) ORDER BY k, id"),
+            format!("SELECT s * 2 AS s FROM ({numbered}) ORDER BY k, id LIMIT 40 OFFSET 3"),
+            format!("SELECT s + i AS s FROM {joined} ORDER BY k, id"),
+            format!("SELECT s + i AS s FROM {joined} ORDER BY k DESC, id LIMIT 40"),
+            format!(
+                "SELECT s FROM (SELECT k, s, id FROM {joined} WHERE id % 3 > 0) ORDER BY k, id"
+            ),
+        ] {
+            let mut answers = vec![];
+            for offload in ["off", "force"] {
+                run(&context, &format!("SET bowtie.offload = '{offload}'"))
+                    .await
+                    .unwrap();
+                // In their order.
+                answers.push(lines(&run(&context, &sql).await.unwrap()));
+            }
+            assert_eq!(answers[0], answers[1], "{rule:?} {partitions}: {sql}");
         }
     }
 }

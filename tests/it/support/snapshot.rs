@@ -113,7 +113,7 @@ pub(crate) async fn refusal(context: &SessionContext, sql: &str) -> String {
     }
 }
 
-fn lines(batches: &[RecordBatch]) -> Vec<String> {
+pub(crate) fn lines(batches: &[RecordBatch]) -> Vec<String> {
     let options = FormatOptions::new().with_null("NULL");
     let mut lines = vec![];
     for batch in batches {
