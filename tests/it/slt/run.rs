@@ -59,6 +59,12 @@ pub(super) async fn run_file(root: PathBuf, file: String, rule: Rule) -> Outcome
 }
 
 async fn run_with(root: &Path, file: &str, (offload, rule): (&str, Rule)) -> Outcome {
+    // Upstream's harness writes the tables of this file into its own folder, for all tests of the process.
+    static RANGES: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    let _turn = match file.ends_with("range_partitioning.slt") {
+        true => Some(RANGES.lock().await),
+        false => None,
+    };
     let started = Instant::now();
     let folder = tempfile::tempdir().unwrap();
     let stem = Path::new(file).file_stem().unwrap();
