@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::limit::GlobalLimitExec;
@@ -15,19 +17,56 @@ type Plan = Arc<dyn ExecutionPlan>;
 
 /// Whether the rows of a node come in an order that its columns do not tell, as a projection left out keys: nobody above can ask for it.
 pub(crate) fn hides_order(node: &Plan) -> Result<bool> {
-    let keys = |node: &Plan| node.output_ordering().map_or(0, |ordering| ordering.len());
-    let (unprojected, projection) = unprojected(node)?;
-    if projection.is_some() && keys(&unprojected) > keys(node) {
+    // It has the order that it says.
+    if node.is::<SortPreservingMergeExec>() {
+        return Ok(false);
+    }
+    if leaves_out_keys(node)? {
         return Ok(true);
     }
     let kept = node.maintains_input_order();
     for (child, is_kept) in node.children().into_iter().zip(kept) {
-        let is_left_out = node.is::<ProjectionExec>() && keys(child) > keys(node);
-        if is_kept && (is_left_out || hides_order(child)?) {
+        if is_kept && hides_order(child)? {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// Whether a node has a projection without some of the keys by which its rows come in order.
+pub(crate) fn leaves_out_keys(node: &Plan) -> Result<bool> {
+    if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+        let exprs = projection.expr().iter().map(|column| &column.expr);
+        return Ok(!tells_order(projection.input(), exprs));
+    }
+    let join = node.downcast_ref::<HashJoinExec>();
+    let filter = node.downcast_ref::<FilterExec>();
+    let has_projection = join.is_some_and(HashJoinExec::contains_projection)
+        || filter.is_some_and(|filter| filter.projection().is_some());
+    if !has_projection {
+        return Ok(false);
+    }
+    let (below, columns) = unprojected(node)?;
+    let columns: Vec<Arc<dyn PhysicalExpr>> = columns
+        .iter()
+        .flatten()
+        .map(|at| Arc::new(Column::new(below.schema().field(*at).name(), *at)) as _)
+        .collect();
+    Ok(!tells_order(&below, columns.iter()))
+}
+
+/// Whether all keys of an order are among expressions, or equal to one of them, or constant. A function of a key is no key: it may have ties.
+fn tells_order<'a>(below: &Plan, exprs: impl Iterator<Item = &'a Arc<dyn PhysicalExpr>>) -> bool {
+    let Some(ordering) = below.output_ordering() else {
+        return true;
+    };
+    let known = below.equivalence_properties();
+    let normal = |expr: &Arc<dyn PhysicalExpr>| known.eq_group().normalize_expr(Arc::clone(expr));
+    let told: Vec<Arc<dyn PhysicalExpr>> = exprs.map(normal).collect();
+    ordering.iter().all(|key| {
+        let key = normal(&key.expr);
+        known.is_expr_constant(&key).is_some() || told.iter().any(|expr| expr.eq(&key))
+    })
 }
 
 /// Whether a node has the first rows in such an order.

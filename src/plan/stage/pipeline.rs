@@ -14,6 +14,7 @@ use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
 use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, PlanProperties, replace_children_if_necessary,
@@ -75,8 +76,11 @@ impl Needs {
         let required = required.flatten();
         let keeps = node.maintains_input_order();
         let is_kept = keeps.get(child).copied().unwrap_or(true);
+        // It selects rows by their order.
+        let is_limit = node.is::<GlobalLimitExec>()
+            || node.fetch().is_some() && !node.is::<CoalescePartitionsExec>();
         Self {
-            order: required.is_some() || self.order && is_kept,
+            order: required.is_some() || (self.order || is_limit) && is_kept,
             required,
             place: !moves_rows(node) && node.output_partitioning().partition_count() > 1,
         }
@@ -263,6 +267,8 @@ impl Stage<'_> {
         // card of its own, and on all cores.
         let (offloaded, _) = self.rule.offloaded(pipeline, self.config)?;
         let mut config = self.config.clone();
+        // Merges became sorts, which become merges again.
+        config.optimizer.repartition_sorts = true;
         if by_partition {
             config.execution.target_partitions = 1;
         }

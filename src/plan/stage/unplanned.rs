@@ -9,18 +9,20 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{HashJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, replace_children_if_necessary,
 };
 
 use crate::plan::recognise::lone_stage::LoneStageExec;
-use crate::plan::stage::hidden_order::unprojected;
+use crate::plan::stage::hidden_order::{leaves_out_keys, unprojected};
 use crate::plan::stage::members::moves_rows;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -29,7 +31,7 @@ type Plan = Arc<dyn ExecutionPlan>;
 pub(crate) fn unplanned(node: &Plan, children: Vec<Plan>) -> Result<Plan> {
     if let ([child], Some(limit)) = (&children[..], node.downcast_ref::<GlobalLimitExec>()) {
         let (skip, fetch) = (limit.skip(), limit.fetch());
-        let most = fetch.map(|fetch| skip + fetch);
+        let most = fetch.map(|fetch| skip.saturating_add(fetch));
         let child = in_order(limit.input(), Arc::clone(child), most);
         return Ok(Arc::new(GlobalLimitExec::new(child, skip, fetch)));
     }
@@ -60,6 +62,14 @@ pub(crate) fn limited_scan(scan: &Plan, made: Plan) -> Plan {
 /// `plan`, which is made of `node`, with the limit that `node` has as one above it. A projection that it has may leave out keys of the order
 /// in which the rows come: then it follows the limit.
 fn below_own_limit(node: &Plan, plan: Plan, fetch: usize) -> Result<Plan> {
+    if !leaves_out_keys(node)? {
+        let plan = match node.output_ordering() {
+            Some(_) => plan.with_fetch(None).unwrap_or(plan),
+            // Any rows will do: it stops early.
+            None => plan,
+        };
+        return first_rows(node, plan, fetch);
+    }
     let (node, projection) = unprojected(node)?;
     let (plan, _) = unprojected(&plan)?;
     let plan = first_rows(&node, plan, fetch)?;
@@ -109,10 +119,14 @@ fn is_above_sort(plan: &Plan) -> bool {
     if let Some(sort) = plan.downcast_ref::<SortExec>() {
         return !sort.preserve_partitioning();
     }
-    match (&plan.children()[..], &plan.maintains_input_order()[..]) {
-        ([below], [true]) => is_above_sort(below),
-        _ => false,
-    }
+    // An aggregation keeps the order of its input as well, but not on a device.
+    let keeps_rows = plan.is::<ProjectionExec>()
+        || plan.is::<FilterExec>()
+        || plan.is::<GlobalLimitExec>()
+        || plan.is::<LocalLimitExec>()
+        || plan.is::<WindowAggExec>()
+        || plan.is::<BoundedWindowAggExec>();
+    keeps_rows && plan.children().into_iter().all(is_above_sort)
 }
 
 fn without_exchanges(node: &Plan, children: Vec<Plan>) -> Result<Plan> {
@@ -180,7 +194,10 @@ fn first_stage(plan: &Plan) -> Option<Plan> {
 /// merge, but not the sort; they make a merge of it where the partitions come in its order.
 fn merged(merge: &SortPreservingMergeExec, child: &Plan) -> Plan {
     let sort = child.downcast_ref::<SortExec>();
-    let sort = sort.filter(|sort| sort.expr() == merge.expr());
+    // A limit of each partition is more than one of all rows.
+    let sort = sort.filter(|sort| {
+        sort.expr() == merge.expr() && (sort.fetch().is_none() || merge.fetch().is_some())
+    });
     let (input, below) = match sort {
         Some(sort) => (sort.input(), sort.fetch()),
         None => (child, None),

@@ -156,7 +156,17 @@ async fn stages_keep_the_order_below_a_limit() {
             // The key of the order is read no more.
             format!("SELECT sum(m) FROM (SELECT a.m FROM {joined} ORDER BY g.value LIMIT 9)"),
             format!("SELECT m FROM (SELECT a.m, g.value FROM {joined} ORDER BY g.value LIMIT 9)"),
+            // DataFusion forgets the order where there are several partitions.
+            match partitions {
+                1 => format!("SELECT sum(m) FROM (SELECT a.m FROM {joined} ORDER BY g.value OFFSET 90)"),
+                _ => format!("SELECT count(*) FROM (SELECT a.m FROM {joined} ORDER BY g.value OFFSET 90)"),
+            },
+            // A function of the key has ties.
+            format!("SELECT floor(g.value / 10.0) AS f, a.m FROM {joined} ORDER BY g.value LIMIT 40 OFFSET 3"),
+            format!("SELECT sum(m) FROM (SELECT floor(g.value / 10.0) AS f, a.m FROM {joined} ORDER BY g.value LIMIT 40 OFFSET 3)"),
+            format!("SELECT count(*) FROM (SELECT a.m FROM {joined} LIMIT 40)"),
             "SELECT value, sum(value) FROM generate_series(1, 900000, 1009) GROUP BY value ORDER BY value LIMIT 3".into(),
+            "SELECT k, sum(v) FROM (SELECT m AS k, k AS v FROM a ORDER BY m, k LIMIT 1000) GROUP BY k ORDER BY k LIMIT 3".into(),
         ] {
             let mut answers = vec![];
             for offload in ["off", "force"] {
