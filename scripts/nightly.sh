@@ -26,7 +26,7 @@ steps=(
     "ignored: tests that are ignored, as they take long or measure"
     "fuzz: 2,000 random queries of each kind, with the seed $BOWTIE_FUZZ_SEED, and damaged messages and files"
     "soak: concurrent clients for ten minutes, with the same seed"
-    "clusters: random queries on workers of both engines, with the same seed"
+    "clusters: the queries of the tests on workers with an emulated GPU, and random ones on workers of both engines, with the same seed"
     "twins: all unit tests of the CUDA backend on an emulated GPU, in three orders"
     "features: the library with each feature alone, and the documentation with those of the documentation host"
     "dependencies: cargo-deny, with advisories where their database can be fetched"
@@ -107,7 +107,10 @@ step_soak() {
 }
 
 step_clusters() {
-    local engine failed=0
+    local engine path failed=0
+    path=$(executable it=datafusion-bowtie-distributed/test/distributed) || return 1
+    BOWTIE_TEST_DEVICE=cuda scripts/emulated.sh scripts/run_tests.py --results "$CARGO_TARGET_DIR/nightly/clusters" --patience 1800 \
+        --filter workers::all_queries --filter ballista::all_queries "$path" || failed=1
     cargo build --workspace --bins --features "$BOWTIE_FEATURES" --locked || return 1
     for engine in distributed ballista; do
         mkdir -p "$CARGO_TARGET_DIR/nightly/$engine"
