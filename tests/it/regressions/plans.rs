@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::catalog::streaming::StreamingTable;
+use datafusion::prelude::SessionContext;
 
 use crate::support::session::{Rule, session_by};
 use crate::support::snapshot::{answer, lines, offloaded, run, session_on_test_device as session};
@@ -127,40 +128,47 @@ async fn stages_keep_the_limits_of_one_partition() {
     }
 }
 
+/// Rules, each with its target partitions.
+const PLANNERS: [(Rule, usize); 5] = [
+    (Rule::Early, 4),
+    (Rule::Stages, 1),
+    (Rule::Stages, 4),
+    (Rule::CutStages, 1),
+    (Rule::CutStages, 4),
+];
+
+/// A session in which these statements ran.
+async fn prepared(rule: Rule, partitions: usize, statements: &[&str]) -> SessionContext {
+    let context = session_by(rule);
+    let partitions = format!("SET datafusion.execution.target_partitions = {partitions}");
+    for sql in [partitions.as_str()].iter().chain(statements) {
+        run(&context, sql).await.unwrap();
+    }
+    context
+}
+
 /// DataFusion leaves out a sort below a limit where rows come in its order anyway, as those of a join on a device do not.
 #[tokio::test]
 async fn stages_keep_the_order_below_a_limit() {
-    for (rule, partitions) in [
-        (Rule::Early, 4),
-        (Rule::Stages, 1),
-        (Rule::Stages, 4),
-        (Rule::CutStages, 1),
-        (Rule::CutStages, 4),
-    ] {
-        let context = session_by(rule);
-        for sql in [
-            format!("SET datafusion.execution.target_partitions = {partitions}"),
-            "SET bowtie.equi_join_strategy = 'partitioned_hash'".into(),
-            "CREATE TABLE a AS SELECT value * 3 AS k, value % 7 AS m FROM generate_series(1, 5000)"
-                .into(),
-        ] {
-            run(&context, &sql).await.unwrap();
-        }
+    for (rule, partitions) in PLANNERS {
+        let context = prepared(rule, partitions, &[
+            "SET bowtie.equi_join_strategy = 'partitioned_hash'",
+            "CREATE TABLE a AS SELECT value * 3 AS k, value % 7 AS m FROM generate_series(1, 5000)",
+        ])
+        .await;
         let joined = "a JOIN generate_series(1, 20000) g ON a.k = g.value";
+        // Of several partitions DataFusion forgets the order below an OFFSET alone.
+        let first = if partitions == 1 { "sum" } else { "count" };
         for sql in [
             format!("SELECT g.value FROM {joined} ORDER BY g.value LIMIT 3"),
             format!("SELECT g.value FROM {joined} WHERE m <> 2 ORDER BY g.value LIMIT 3"),
             format!("SELECT g.value FROM {joined} ORDER BY g.value LIMIT 3 OFFSET 100"),
             format!("SELECT sum(value) FROM (SELECT g.value FROM {joined} ORDER BY g.value LIMIT 9)"),
-            format!("SELECT sum(value) FROM (SELECT g.value FROM {joined} ORDER BY g.value OFFSET 90)"),
+            format!("SELECT {first}(value) FROM (SELECT g.value FROM {joined} ORDER BY g.value OFFSET 90)"),
             // The key of the order is read no more.
             format!("SELECT sum(m) FROM (SELECT a.m FROM {joined} ORDER BY g.value LIMIT 9)"),
             format!("SELECT m FROM (SELECT a.m, g.value FROM {joined} ORDER BY g.value LIMIT 9)"),
-            // DataFusion forgets the order where there are several partitions.
-            match partitions {
-                1 => format!("SELECT sum(m) FROM (SELECT a.m FROM {joined} ORDER BY g.value OFFSET 90)"),
-                _ => format!("SELECT count(*) FROM (SELECT a.m FROM {joined} ORDER BY g.value OFFSET 90)"),
-            },
+            format!("SELECT {first}(m) FROM (SELECT a.m FROM {joined} ORDER BY g.value OFFSET 90)"),
             // A function of the key has ties.
             format!("SELECT floor(g.value / 10.0) AS f, a.m FROM {joined} ORDER BY g.value LIMIT 40 OFFSET 3"),
             format!("SELECT sum(m) FROM (SELECT floor(g.value / 10.0) AS f, a.m FROM {joined} ORDER BY g.value LIMIT 40 OFFSET 3)"),
@@ -187,22 +195,12 @@ async fn stages_keep_the_order_below_a_limit() {
 /// Rows come in an order whose keys are not among the columns.
 #[tokio::test]
 async fn stages_keep_orders_by_other_columns() {
-    for (rule, partitions) in [
-        (Rule::Early, 4),
-        (Rule::Stages, 1),
-        (Rule::Stages, 4),
-        (Rule::CutStages, 1),
-        (Rule::CutStages, 4),
-    ] {
-        let context = session_by(rule);
-        for sql in [
-            format!("SET datafusion.execution.target_partitions = {partitions}"),
-            "SET datafusion.execution.batch_size = 10".into(),
-            "CREATE TABLE t AS SELECT value AS id, value * 7 % 13 AS k FROM generate_series(1, 300)"
-                .into(),
-        ] {
-            run(&context, &sql).await.unwrap();
-        }
+    for (rule, partitions) in PLANNERS {
+        let context = prepared(rule, partitions, &[
+            "SET datafusion.execution.batch_size = 10",
+            "CREATE TABLE t AS SELECT value AS id, value * 7 % 13 AS k FROM generate_series(1, 300)",
+        ])
+        .await;
         let numbered = "SELECT k, id, sum(id) OVER (PARTITION BY k ORDER BY id) AS s FROM t";
         let joined = format!("({numbered}) a JOIN (SELECT id AS i FROM t) b ON a.id = b.i");
         for sql in [
