@@ -7,6 +7,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::metrics::{MetricValue, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
@@ -33,7 +34,8 @@ pub(super) struct Instances {
     ended: Arc<Mutex<MetricsSet>>,
 }
 
-/// The same nodes, which share no state with those of `plan`. Scans by DataFusion are the same, so that their metrics are the plan's.
+/// The same nodes, which share no state with those of `plan`, but filters that joins make for scans while they run. Scans by DataFusion are the
+/// same, so that their metrics are the plan's.
 pub(super) fn fresh(plan: &Plan) -> Result<Plan> {
     let anew = |node: Plan| {
         let children: Vec<Plan> = node.children().into_iter().cloned().collect();
@@ -41,7 +43,18 @@ pub(super) fn fresh(plan: &Plan) -> Result<Plan> {
             return Ok(Transformed::no(node));
         }
         let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        Ok(Transformed::yes(node.replace_children(children, options)?))
+        let node = node.replace_children(children, options)?;
+        let Some(join) = node.downcast_ref::<HashJoinExec>() else {
+            return Ok(Transformed::yes(node));
+        };
+        // It would share its build side.
+        let filter = join.dynamic_filter_expr().cloned();
+        let join = join.builder().reset_state().build()?;
+        let join = match filter {
+            Some(filter) => join.with_dynamic_filter_expr(filter)?,
+            None => join,
+        };
+        Ok(Transformed::yes(Arc::new(join) as Plan))
     };
     Arc::clone(plan).transform_up(anew).data()
 }

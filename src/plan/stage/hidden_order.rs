@@ -2,39 +2,66 @@
 
 use std::sync::Arc;
 
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::partial_sort::PartialSortExec;
+use datafusion::physical_plan::sorts::partitioned_topk::PartitionedTopKExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// Whether the rows of a node come in an order that its columns do not tell, as a projection left out keys: nobody above can ask for it.
+/// Whether the rows of a node come in an order that its columns do not tell, as a projection left out keys: nobody above can ask for it. Of
+/// several partitions nobody can have read rows in such an order: a merge needs its keys.
 pub(crate) fn hides_order(node: &Plan) -> Result<bool> {
-    // It has the order that it says.
-    if node.is::<SortPreservingMergeExec>() {
+    // They have the order that they say.
+    let says_order = node.is::<SortPreservingMergeExec>() || node.is::<AggregateExec>();
+    if says_order || node.output_partitioning().partition_count() > 1 {
         return Ok(false);
     }
     if leaves_out_keys(node)? {
         return Ok(true);
     }
-    let kept = node.maintains_input_order();
-    for (child, is_kept) in node.children().into_iter().zip(kept) {
-        if is_kept && hides_order(child)? {
+    for (i, child) in node.children().into_iter().enumerate() {
+        if keeps_order(node, i) && hides_order(child)? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// Whether a node has a projection without some of the keys by which its rows come in order.
+/// Whether a node's rows come in the order of its `child`-th input. Some nodes do not say so, but have an order for that of their input.
+pub(crate) fn keeps_order(node: &Plan, child: usize) -> bool {
+    let said = node.maintains_input_order();
+    if said.get(child).copied().unwrap_or(true) {
+        return true;
+    }
+    let makes_order =
+        node.is::<SortExec>() || node.is::<PartialSortExec>() || node.is::<PartitionedTopKExec>();
+    let children = node.children();
+    let input = children.get(child);
+    !makes_order
+        && node.output_ordering().is_some()
+        && input.is_some_and(|input| input.output_ordering().is_some())
+}
+
+/// Whether a node has a projection without some of the keys by which its rows come in order. A table in memory does not tell what its rows are
+/// sorted by beyond its columns.
 pub(crate) fn leaves_out_keys(node: &Plan) -> Result<bool> {
+    if let Some(scan) = node.downcast_ref::<DataSourceExec>() {
+        let files = scan.data_source().downcast_ref::<FileScanConfig>();
+        return Ok(files.is_some_and(leaves_out_sorted_columns));
+    }
     if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
         let exprs = projection.expr().iter().map(|column| &column.expr);
         return Ok(!tells_order(projection.input(), exprs));
@@ -55,6 +82,15 @@ pub(crate) fn leaves_out_keys(node: &Plan) -> Result<bool> {
     Ok(!tells_order(&below, columns.iter()))
 }
 
+fn leaves_out_sorted_columns(files: &FileScanConfig) -> bool {
+    let Some(projection) = files.file_source.projection() else {
+        return false;
+    };
+    let is_read = |key: &Arc<dyn PhysicalExpr>| projection.iter().any(|read| read.expr.eq(key));
+    let mut keys = files.output_ordering.iter().flatten();
+    !keys.all(|key| is_read(&key.expr))
+}
+
 /// Whether all keys of an order are among expressions, or equal to one of them, or constant. A function of a key is no key: it may have ties.
 fn tells_order<'a>(below: &Plan, exprs: impl Iterator<Item = &'a Arc<dyn PhysicalExpr>>) -> bool {
     let Some(ordering) = below.output_ordering() else {
@@ -72,8 +108,10 @@ fn tells_order<'a>(below: &Plan, exprs: impl Iterator<Item = &'a Arc<dyn Physica
 /// Whether a node has the first rows in such an order.
 pub(crate) fn limits_hidden_order(node: &Plan) -> Result<bool> {
     let is_limit = node.fetch().is_some() || node.is::<GlobalLimitExec>();
-    let sorts = node.is::<SortExec>() || node.is::<SortPreservingMergeExec>();
-    if !is_limit || sorts {
+    let takes_any_order = node.is::<SortExec>()
+        || node.is::<SortPreservingMergeExec>()
+        || node.is::<CoalescePartitionsExec>();
+    if !is_limit || takes_any_order {
         return Ok(false);
     }
     let mut hidden = node.children().into_iter().map(hides_order);

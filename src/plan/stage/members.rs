@@ -6,6 +6,7 @@ use datafusion::common::JoinType;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::buffer::BufferExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::filter::FilterExec;
@@ -56,10 +57,15 @@ pub(crate) fn may_compute(node: &Plan) -> Result<bool> {
     Ok(computes(node) && !limits_hidden_order(node)?)
 }
 
-/// Whether a node does no more than to move rows between partitions of this process.
+/// Whether a node does no more than to hand on rows in this process, each in its partition.
+pub(crate) fn hands_on(node: &Plan) -> bool {
+    node.is::<CooperativeExec>() || node.is::<BufferExec>()
+}
+
+/// Whether a node does no more than to move rows between partitions of this process, or to hand them on.
 pub(crate) fn moves_rows(node: &Plan) -> bool {
-    node.is::<RepartitionExec>()
-        || node.is::<CooperativeExec>()
+    hands_on(node)
+        || node.is::<RepartitionExec>()
         || node
             .downcast_ref::<CoalescePartitionsExec>()
             .is_some_and(|node| node.fetch().is_none())
@@ -69,7 +75,7 @@ pub(crate) fn moves_rows(node: &Plan) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Membership {
     Member,
-    /// A scan that the device may do. Its rows are an input's for everybody else.
+    /// A scan that the device may do. Where it does not, it is an input.
     Scan,
     /// Its rows come from elsewhere.
     Input,
@@ -87,7 +93,8 @@ impl Membership {
         }
         if !by_partition {
             return Ok(match () {
-                () if node.is::<DataSourceExec>() => Self::Scan,
+                // Neither does a device do scans that have a limit, nor may such a one be cut to partitions.
+                () if node.is::<DataSourceExec>() && node.fetch().is_none() => Self::Scan,
                 () if computes(node) || moves_rows(node) => Self::Member,
                 () if node.is::<CoalescePartitionsExec>() => Self::Member,
                 () => Self::Input,

@@ -27,12 +27,14 @@ use crate::exec::stage::node::{BowtieStageExec, Pipeline};
 use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::recognise::lone_stage::LoneStageExec;
 use crate::plan::rule::BowtieRule;
-use crate::plan::stage::hidden_order::hides_order;
+use crate::plan::stage::aggregates::aggregates_in_order;
+use crate::plan::stage::hidden_order::{hides_order, keeps_order};
 use crate::plan::stage::members::{
-    Membership, is_collected, may_compute, moves_rows, unites_partitions, works_by_partition,
+    Membership, hands_on, is_collected, may_compute, moves_rows, unites_partitions,
+    works_by_partition,
 };
 use crate::plan::stage::part_scan::with_own_statistics;
-use crate::plan::stage::unplanned::{limited_scan, unplanned};
+use crate::plan::stage::unplanned::unplanned;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -74,15 +76,18 @@ impl Needs {
         let mut required = node.required_input_ordering();
         let required = (child < required.len()).then(|| required.swap_remove(child));
         let required = required.flatten();
-        let keeps = node.maintains_input_order();
-        let is_kept = keeps.get(child).copied().unwrap_or(true);
         // It selects rows by their order.
         let is_limit = node.is::<GlobalLimitExec>()
             || node.fetch().is_some() && !node.is::<CoalescePartitionsExec>();
         Self {
-            order: required.is_some() || (self.order || is_limit) && is_kept,
+            order: required.is_some()
+                || aggregates_in_order(node)
+                || (self.order || is_limit) && keeps_order(node, child),
             required,
-            place: !moves_rows(node) && node.output_partitioning().partition_count() > 1,
+            place: match hands_on(node) {
+                true => self.place,
+                false => !moves_rows(node) && node.output_partitioning().partition_count() > 1,
+            },
         }
     }
 }
@@ -133,7 +138,7 @@ impl Stage<'_> {
         let mut inputs = 0;
         let members = self.children(top, needs, by_partition, &mut inputs)?;
         let original = above(top, &members, |member| &member.original)?;
-        let pipeline = unplanned(top, inputs_of(&members))?;
+        let pipeline = unplanned(top, inputs_of(&members), by_partition)?;
         let Some((executed, properties)) =
             self.executed(&original, pipeline, needs, by_partition)?
         else {
@@ -165,7 +170,7 @@ impl Stage<'_> {
                     Ok(Member {
                         original: Arc::clone(child),
                         wrapped: Arc::clone(child),
-                        unplanned: limited_scan(child, with_own_statistics(child)),
+                        unplanned: with_own_statistics(child),
                     })
                 }
                 Membership::Input => {
@@ -202,7 +207,7 @@ impl Stage<'_> {
         Ok(Member {
             original: above(node, &members, |member| &member.original)?,
             wrapped: BowtieFusedExec::of_node(wrapped),
-            unplanned: unplanned(node, inputs_of(&members))?,
+            unplanned: unplanned(node, inputs_of(&members), by_partition)?,
         })
     }
 

@@ -22,13 +22,14 @@ use datafusion::physical_plan::{
 };
 
 use crate::plan::recognise::lone_stage::LoneStageExec;
+use crate::plan::stage::aggregates::in_any_order;
 use crate::plan::stage::hidden_order::{leaves_out_keys, unprojected};
 use crate::plan::stage::members::moves_rows;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// `node` above `children`, which were made likewise.
-pub(crate) fn unplanned(node: &Plan, children: Vec<Plan>) -> Result<Plan> {
+/// `node` above `children`, which were made likewise. `by_partition`: for each of its partitions alone.
+pub(crate) fn unplanned(node: &Plan, children: Vec<Plan>, by_partition: bool) -> Result<Plan> {
     if let ([child], Some(limit)) = (&children[..], node.downcast_ref::<GlobalLimitExec>()) {
         let (skip, fetch) = (limit.skip(), limit.fetch());
         let most = fetch.map(|fetch| skip.saturating_add(fetch));
@@ -38,24 +39,13 @@ pub(crate) fn unplanned(node: &Plan, children: Vec<Plan>) -> Result<Plan> {
     if let ([child], Some(limit)) = (&children[..], node.downcast_ref::<LocalLimitExec>()) {
         return first_rows(limit.input(), Arc::clone(child), limit.fetch());
     }
-    let plan = without_exchanges(node, children)?;
-    let limits_all_rows = node.is::<SortExec>()
+    let plan = without_exchanges(node, children, by_partition)?;
+    let limits_itself = node.is::<SortExec>()
         || node.is::<SortPreservingMergeExec>()
         || node.is::<CoalescePartitionsExec>();
     match node.fetch() {
-        Some(fetch) if !limits_all_rows => below_own_limit(node, plan, fetch),
+        Some(fetch) if !limits_itself => below_own_limit(node, plan, fetch),
         _ => Ok(plan),
-    }
-}
-
-/// `scan` as it is made anew, with the limit that it has.
-pub(crate) fn limited_scan(scan: &Plan, made: Plan) -> Plan {
-    match scan.fetch() {
-        // Each partition would have as many rows.
-        Some(fetch) if scan.output_partitioning().partition_count() == 1 => {
-            Arc::new(GlobalLimitExec::new(made, 0, Some(fetch)))
-        }
-        _ => made,
     }
 }
 
@@ -63,10 +53,11 @@ pub(crate) fn limited_scan(scan: &Plan, made: Plan) -> Plan {
 /// in which the rows come: then it follows the limit.
 fn below_own_limit(node: &Plan, plan: Plan, fetch: usize) -> Result<Plan> {
     if !leaves_out_keys(node)? {
-        let plan = match node.output_ordering() {
-            Some(_) => plan.with_fetch(None).unwrap_or(plan),
-            // Any rows will do: it stops early.
-            None => plan,
+        // Where any rows will do, a join stops early. A filter with a limit is none for a device.
+        let stops_early = node.output_ordering().is_none() && !node.is::<FilterExec>();
+        let plan = match stops_early {
+            true => plan,
+            false => plan.with_fetch(None).unwrap_or(plan),
         };
         return first_rows(node, plan, fetch);
     }
@@ -129,7 +120,7 @@ fn is_above_sort(plan: &Plan) -> bool {
     keeps_rows && plan.children().into_iter().all(is_above_sort)
 }
 
-fn without_exchanges(node: &Plan, children: Vec<Plan>) -> Result<Plan> {
+fn without_exchanges(node: &Plan, children: Vec<Plan>, by_partition: bool) -> Result<Plan> {
     if let [child] = &children[..] {
         if moves_rows(node) {
             return Ok(Arc::clone(child));
@@ -139,9 +130,11 @@ fn without_exchanges(node: &Plan, children: Vec<Plan>) -> Result<Plan> {
         }
         if let Some(sort) = node.downcast_ref::<SortExec>() {
             let has_parts = node.output_partitioning().partition_count() > 1;
+            // The first rows of each partition are more than those of all rows: a window reads some beyond the limit above it.
+            let fetch = sort.fetch().filter(|_| by_partition || !has_parts);
             // A new one has another filter for its scan.
             let sorted = SortExec::new(sort.expr().clone(), Arc::clone(child))
-                .with_fetch(sort.fetch())
+                .with_fetch(fetch)
                 .with_preserve_partitioning(sort.preserve_partitioning() && has_parts);
             return Ok(Arc::new(sorted));
         }
@@ -175,7 +168,7 @@ fn without_exchanges(node: &Plan, children: Vec<Plan>) -> Result<Plan> {
         aggregate.mode(),
         AggregateMode::Single | AggregateMode::SinglePartitioned
     );
-    let aggregate = replace_children_if_necessary(Arc::clone(node), children)?;
+    let aggregate = replace_children_if_necessary(in_any_order(aggregate)?, children)?;
     Ok(match whole {
         true => aggregate,
         false => LoneStageExec::marking(aggregate),

@@ -4,3 +4,4 @@ mod aggregates;
 mod joins;
 mod not_in;
 mod plans;
+mod stages;
