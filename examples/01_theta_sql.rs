@@ -16,7 +16,7 @@ use datafusion::physical_plan::displayable;
 use datafusion::prelude::*;
 use datafusion_bowtie::BowtieSessionExt;
 
-const FLIGHTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/flights.parquet");
+const FLIGHTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/flights.parquet");
 
 /// A band join. Stock DataFusion hashes on the airport, of which there are three, and tests the band on each remaining
 /// pair: a quarter of a billion of them.

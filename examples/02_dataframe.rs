@@ -18,7 +18,7 @@ use datafusion::physical_plan::displayable;
 use datafusion::prelude::*;
 use datafusion_bowtie::BowtieSessionExt;
 
-const FLIGHTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/flights.parquet");
+const FLIGHTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/flights.parquet");
 
 #[tokio::main]
 async fn main() -> Result<()> {

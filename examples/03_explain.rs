@@ -11,7 +11,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::*;
 use datafusion_bowtie::BowtieSessionExt;
 
-const FLIGHTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/flights.parquet");
+const FLIGHTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/flights.parquet");
 
 /// How many planes were under way when a flight left, itself included: a join of points with the
 /// intervals around them, and work for Bowtie.

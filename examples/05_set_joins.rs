@@ -15,7 +15,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::*;
 use datafusion_bowtie::BowtieSessionExt;
 
-const FLIGHTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/flights.parquet");
+const FLIGHTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/flights.parquet");
 
 /// A set for each aircraft.
 const AIRCRAFT: &str = "\

@@ -25,7 +25,7 @@ use futures::TryStreamExt;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-const FLIGHTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/flights.parquet");
+const FLIGHTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/flights.parquet");
 
 /// What all queries together may use of the device, or of the host's memory where there is none: less than four of
 /// the queries below take, so some wait for others.

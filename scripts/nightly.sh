@@ -130,7 +130,7 @@ step_twins() {
 
 step_features() {
     local feature failed=0
-    for feature in "" parquet cuda codec tracing measure faults; do
+    for feature in "" datafusion parquet cuda codec tracing measure faults; do
         printf '    features: %s\n' "${feature:-none}"
         cargo check --package datafusion-bowtie --lib --no-default-features --features "$feature" --locked || failed=1
     done

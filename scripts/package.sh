@@ -16,7 +16,7 @@ crate=$(ls "$target"/package/datafusion-bowtie-*.crate)
 packed=$(mktemp)
 trap 'rm -f "$packed"' EXIT
 tar tzf "$crate" | sed 's#^[^/]*/##' | LC_ALL=C sort > "$packed"
-missing=$(git ls-files Cargo.toml build.rs src kernels examples README.md LICENSE NOTICE | LC_ALL=C sort | LC_ALL=C comm -23 - "$packed")
+missing=$(git ls-files Cargo.toml build.rs src kernels README.md LICENSE NOTICE | LC_ALL=C sort | LC_ALL=C comm -23 - "$packed")
 if [ -n "$missing" ]; then
     printf 'not in the package:\n%s\n' "$missing" >&2
     exit 1

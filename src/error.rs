@@ -7,9 +7,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::error::ArrowError;
-use datafusion::common::human_readable_size;
+#[cfg(feature = "datafusion")]
 use datafusion::error::DataFusionError;
 
+#[cfg(feature = "datafusion")]
+mod conversions;
+#[cfg(feature = "datafusion")]
 pub(crate) mod device_failure;
 
 /// An error of the device layers.
@@ -39,6 +42,7 @@ pub(crate) enum BowtieError {
     /// An Arrow kernel failed.
     Arrow(Arc<ArrowError>),
     /// A DataFusion expression or accumulator failed.
+    #[cfg(feature = "datafusion")]
     DataFusion(Arc<DataFusionError>),
     /// A program met a row or a candidate that DataFusion's own expressions have to evaluate. The caller evaluates with
     /// them instead, so users never see this.
@@ -162,30 +166,23 @@ impl BowtieError {
         Some(largest.div_ceil(free.max(1)).min(MOST_SPLITS))
     }
 
-    /// An expression of the query failed on some row.
-    pub(crate) fn is_of_expressions(&self) -> bool {
-        matches!(self, Self::Arrow(_) | Self::DataFusion(_)) && !self.is_out_of_host_memory()
-    }
 
-    /// Whether DataFusion's memory pool refused. The caller may spill to files and retry.
-    pub(crate) fn is_out_of_host_memory(&self) -> bool {
-        let Self::DataFusion(error) = self else {
-            return false;
-        };
-        matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
-    }
 }
 
-/// A number of a unit; bytes as DataFusion shows them.
+/// A number of a unit.
 fn amount(number: u64, unit: &str) -> String {
     match unit {
-        "bytes" => human_readable_size(to_usize(number)),
+        "bytes" => readable_size(number),
         unit => format!("{number} {unit}"),
     }
 }
 
-fn to_usize(bytes: u64) -> usize {
-    usize::try_from(bytes).unwrap_or(usize::MAX)
+/// A number of bytes, as DataFusion shows it: in the largest unit of which there are two.
+fn readable_size(bytes: u64) -> String {
+    let units = [("TB", 40), ("GB", 30), ("MB", 20), ("KB", 10)];
+    let unit = units.into_iter().find(|(_, bits)| bytes >= 2 << bits);
+    let (name, bits) = unit.unwrap_or(("B", 0));
+    format!("{:.1} {name}", bytes as f64 / (1u64 << bits) as f64)
 }
 
 impl fmt::Display for BowtieError {
@@ -211,7 +208,7 @@ impl fmt::Display for BowtieError {
                     );
                 }
                 let [requested, in_use, limit] =
-                    [requested, in_use, limit].map(|bytes| human_readable_size(to_usize(*bytes)));
+                    [requested, in_use, limit].map(|bytes| readable_size(*bytes));
                 write!(
                     f,
                     "bowtie: device memory exhausted: {what}{of} needs {requested} while {in_use} of {limit} are reserved {place}; {remedy}"
@@ -230,6 +227,7 @@ impl fmt::Display for BowtieError {
             ),
             Self::Device(message) => write!(f, "bowtie: {message}"),
             Self::Arrow(e) => write!(f, "{e}"),
+            #[cfg(feature = "datafusion")]
             Self::DataFusion(e) => write!(f, "{e}"),
             Self::NeedsDataFusion => {
                 f.write_str("bowtie: DataFusion has to evaluate this expression")
@@ -250,34 +248,6 @@ impl std::error::Error for BowtieError {}
 impl From<ArrowError> for BowtieError {
     fn from(e: ArrowError) -> Self {
         Self::Arrow(Arc::new(e))
-    }
-}
-
-impl From<DataFusionError> for BowtieError {
-    fn from(e: DataFusionError) -> Self {
-        Self::DataFusion(Arc::new(e))
-    }
-}
-
-impl From<BowtieError> for DataFusionError {
-    fn from(e: BowtieError) -> Self {
-        match e {
-            BowtieError::OutOfDeviceMemory { .. } | BowtieError::MustSplit { .. } => {
-                DataFusionError::ResourcesExhausted(e.to_string())
-            }
-            BowtieError::Arrow(e) => match Arc::try_unwrap(e) {
-                Ok(e) => e.into(),
-                Err(shared) => DataFusionError::External(Box::new(shared)),
-            },
-            BowtieError::DataFusion(e) => match Arc::try_unwrap(e) {
-                Ok(e) => e,
-                Err(shared) => DataFusionError::Shared(shared),
-            },
-            BowtieError::Device(_) | BowtieError::NeedsDataFusion | BowtieError::Cancelled => {
-                DataFusionError::Execution(e.to_string())
-            }
-            BowtieError::Internal(_) => DataFusionError::Internal(e.to_string()),
-        }
     }
 }
 

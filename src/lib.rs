@@ -34,50 +34,72 @@
 
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
-// What every device shares has parts that the CUDA backend alone uses, and the store some that files alone need.
+// What every device shares has parts that the CUDA backend alone uses, and the store some that files alone need. The feature `parquet` implies
+// `datafusion`, without which nobody uses the devices but their tests.
 #![cfg_attr(not(all(feature = "cuda", feature = "parquet")), allow(dead_code))]
 
-mod clusters;
 mod device;
 mod error;
-mod exec;
-mod functions;
 mod ir;
 mod list_sets;
+
+#[cfg(feature = "datafusion")]
+mod clusters;
+#[cfg(feature = "datafusion")]
+mod exec;
+#[cfg(feature = "datafusion")]
+mod functions;
+#[cfg(feature = "datafusion")]
 mod ops;
+#[cfg(feature = "datafusion")]
 mod options;
+#[cfg(feature = "datafusion")]
 mod plan;
 #[cfg(feature = "measure")]
 #[doc(hidden)]
 pub mod rates;
+#[cfg(feature = "datafusion")]
 mod report;
+#[cfg(feature = "datafusion")]
 mod runtime;
+#[cfg(feature = "datafusion")]
 mod session;
+#[cfg(feature = "datafusion")]
 mod spec;
+#[cfg(feature = "datafusion")]
 mod store;
 
 #[cfg(feature = "faults")]
 #[doc(hidden)]
 pub use device::faults::{Fault, Faults};
+#[cfg(feature = "datafusion")]
 pub use options::{
     BowtieOptions, BroadcastRows, Bytes, CacheSize, ChunkRows, DeviceChoice, EquiJoinStrategy,
     GroupStrategy, MaterializationChoice, MinSpeedup, Offload, SetStrategy, ThetaStrategy,
 };
 #[cfg(feature = "codec")]
 pub use plan::codec::BowtieCodec;
-#[cfg(feature = "faults")]
+#[cfg(all(feature = "datafusion", feature = "faults"))]
 #[doc(hidden)]
 pub use plan::planning_faults::FailingRule;
+#[cfg(feature = "datafusion")]
 pub use plan::ranges::rule::ExchangeByRanges;
+#[cfg(feature = "datafusion")]
 pub use plan::stage::rule::BowtieStageRule;
+#[cfg(feature = "datafusion")]
 pub use report::explain::explain;
+#[cfg(feature = "datafusion")]
 pub use report::plan_report::{NodeReport, PlanReport, PlanSummary, Verdict};
+#[cfg(feature = "datafusion")]
 pub use report::profile::run::{Profile, profile};
+#[cfg(feature = "datafusion")]
 pub use runtime::list::{DeviceInfo, devices};
+#[cfg(feature = "datafusion")]
 pub use runtime::process::{BowtieRuntime, DeviceMemory};
+#[cfg(feature = "datafusion")]
 pub use session::{BowtieConfigExt, BowtieContextExt, BowtieSessionExt};
 
 /// The README's code compiles.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "datafusion"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,6 +1,6 @@
 //! The command line of a bench: the arguments after `--` in `cargo bench --bench <name> -- …`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -53,8 +53,12 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Reads the process's arguments. `--help` prints the options and ends the process.
+    /// Reads the process's arguments. `--help` prints the options and ends the process. cargo starts a bench in the folder of its package: the
+    /// paths of files are those of the folder above, from which it is called.
     pub fn from_command_line() -> Result<Self> {
+        if std::env::current_dir()? == Path::new(env!("CARGO_MANIFEST_DIR")) {
+            std::env::set_current_dir("..")?;
+        }
         Self::parse(std::env::args().skip(1))
     }
 

@@ -1,11 +1,7 @@
-//! [`Counters`]: what a device did for a plan node, beyond what the node counts itself; and the same of the process.
+//! [`Counted`]: what a device did for a plan node, beyond what the node counts itself, and for the process; [`Meter`]: who takes a node's.
 
-use std::sync::OnceLock;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-use datafusion::physical_plan::metrics::{
-    Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, MetricType, Time,
-};
 
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +44,7 @@ pub(crate) enum Counted {
 
 /// How an amount is shown.
 #[derive(Debug, Clone, Copy)]
-enum Unit {
+pub(crate) enum Unit {
     Count,
     Bytes,
     Nanoseconds,
@@ -98,7 +94,7 @@ impl Counted {
         }
     }
 
-    fn unit(self) -> Unit {
+    pub(crate) fn unit(self) -> Unit {
         match self {
             Self::OffloadedQueries
             | Self::DeclinedQueries
@@ -175,50 +171,26 @@ impl Counted {
 
 static PROCESS: [AtomicU64; Counted::ALL.len()] = [const { AtomicU64::new(0) }; Counted::ALL.len()];
 
-/// A metric of DataFusion's, shown once something was counted.
-#[derive(Debug)]
-enum Shown {
-    Count(Count),
-    Bytes(Gauge),
-    Time(Time),
+/// Takes what is counted for a node: its metrics, in product code.
+pub(crate) trait Meter: fmt::Debug + Send + Sync {
+    fn add(&self, what: Counted, amount: u64);
 }
 
-/// The counters of a node.
+/// For tests: how often each was counted.
+#[cfg(test)]
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
-    metrics: ExecutionPlanMetricsSet,
-    shown: [OnceLock<Shown>; Counted::ALL.len()],
+pub(crate) struct Tally([AtomicU64; Counted::ALL.len()]);
+
+#[cfg(test)]
+impl Tally {
+    pub(crate) fn is_counted(&self, what: Counted) -> bool {
+        self.0[what as usize].load(Ordering::Relaxed) > 0
+    }
 }
 
-impl Counters {
-    /// Counters that are shown among a node's metrics.
-    pub(crate) fn of(metrics: &ExecutionPlanMetricsSet) -> Self {
-        Self {
-            metrics: metrics.clone(),
-            shown: Default::default(),
-        }
-    }
-
-    pub(crate) fn add(&self, what: Counted, amount: u64) {
-        let shown = self.shown[what as usize].get_or_init(|| {
-            let metric = MetricBuilder::new(&self.metrics).with_type(MetricType::Dev);
-            match what.unit() {
-                Unit::Count => Shown::Count(metric.counter(what.name(), 0)),
-                // DataFusion shows the unit of bytes only for memory usage.
-                Unit::Bytes => Shown::Bytes(metric.peak_memory_usage(what.name(), 0)),
-                Unit::Nanoseconds => Shown::Time(metric.subset_time(what.name(), 0)),
-            }
-        });
-        let counted = usize::try_from(amount).unwrap_or(usize::MAX);
-        match shown {
-            Shown::Count(count) => count.add(counted),
-            Shown::Bytes(bytes) => bytes.add(counted),
-            Shown::Time(time) => time.add_duration(std::time::Duration::from_nanos(amount)),
-        }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn is_counted(&self, what: Counted) -> bool {
-        self.shown[what as usize].get().is_some()
+#[cfg(test)]
+impl Meter for Tally {
+    fn add(&self, what: Counted, _amount: u64) {
+        self.0[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 }

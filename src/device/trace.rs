@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! exec/  a node's stream is polled, a blocking task runs  ──► Scope::enter        device/cuda/  launches, copies, waits
-//!                                                             a thread's scope ◄── current() ─┘   ──► Counters, Trace
+//!                                                             a thread's scope ◄── current() ─┘   ──► Meter, Trace
 //! ```
 
 use std::any::Any;
@@ -14,11 +14,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::Stream;
 use parking_lot::Mutex;
 
-use crate::device::counters::{Counted, Counters};
+use crate::device::counters::{Counted, Meter};
 use crate::device::tracing_spans;
 
 pub(crate) use crate::device::lane::Lane;
@@ -26,7 +25,7 @@ pub(crate) use crate::device::lane::Lane;
 /// The node that a thread works for.
 #[derive(Debug, Clone)]
 pub(crate) struct Scope {
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) meter: Arc<dyn Meter>,
     /// Of a query that is profiled.
     pub(crate) trace: Option<Arc<Trace>>,
     /// The node's address, which names it in the trace.
@@ -38,15 +37,15 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// Of a node with these metrics; `trace`: that of its query.
+    /// Of a node whose counters are `meter`; `trace`: that of its query.
     pub(crate) fn new<N>(
         node: &N,
         operator: &'static str,
-        metrics: &ExecutionPlanMetricsSet,
+        meter: Arc<dyn Meter>,
         trace: Option<Arc<Trace>>,
     ) -> Self {
         Self {
-            counters: Arc::new(Counters::of(metrics)),
+            meter,
             trace,
             node: std::ptr::from_ref(node).addr(),
             operator,
@@ -77,7 +76,7 @@ impl Scope {
             };
             let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
             what.add_to_process(took);
-            self.counters.add(what, took);
+            self.meter.add(what, took);
         }
     }
 }
@@ -96,7 +95,7 @@ pub(crate) fn count(what: Counted, amount: u64) {
     what.add_to_process(amount);
     CURRENT.with_borrow(|scope| {
         if let Some(scope) = scope {
-            scope.counters.add(what, amount);
+            scope.meter.add(what, amount);
         }
     });
 }
@@ -125,7 +124,7 @@ pub(crate) fn timed_for<T>(
     let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
     what.add_to_process(nanoseconds);
     if let Some(scope) = scope {
-        scope.counters.add(what, nanoseconds);
+        scope.meter.add(what, nanoseconds);
         if let Some(trace) = &scope.trace {
             trace.add_host(lane, name, begun, took, scope.node);
         }
@@ -372,12 +371,14 @@ impl Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::counters::Tally;
 
     #[test]
     fn a_scope_ends_with_its_guard_and_goes_along_with_futures() {
         let trace = Trace::begin();
+        let tally = Arc::new(Tally::default());
         let scope = |node| Scope {
-            counters: Arc::default(),
+            meter: Arc::<Tally>::clone(&tally),
             trace: Some(Arc::clone(&trace)),
             node,
             operator: "",
@@ -392,18 +393,18 @@ mod tests {
         drop(inner);
         assert_eq!(node(), Some(1));
         timed(Counted::WaitTime, Lane::Wait, "a wait", || ());
-        let scope = current().unwrap();
         drop(outer);
         assert!(node().is_none());
         let (spans, dropped) = trace.finish();
         assert_eq!((spans.len(), spans[0].node, dropped), (1, 1, 0));
-        assert!(scope.counters.is_counted(Counted::WaitTime));
+        assert!(tally.is_counted(Counted::WaitTime));
     }
 
     #[test]
     fn a_timed_scope_adds_up_all_that_was_submitted() {
+        let tally = Arc::new(Tally::default());
         let scope = Scope {
-            counters: Arc::default(),
+            meter: Arc::<Tally>::clone(&tally),
             trace: None,
             node: 1,
             operator: "",
@@ -428,8 +429,8 @@ mod tests {
             Box::new(|| Some((Duration::ZERO, Duration::from_micros(9)))),
         );
         scope.add_card_times();
-        assert!(scope.counters.is_counted(Counted::HostToDeviceTime));
-        assert!(!scope.counters.is_counted(Counted::KernelTime));
+        assert!(tally.is_counted(Counted::HostToDeviceTime));
+        assert!(!tally.is_counted(Counted::KernelTime));
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub(crate) mod join_aggregate;
 pub(crate) mod memory;
 pub(crate) mod metrics;
 pub(crate) mod node;
+pub(crate) mod node_counters;
 pub(crate) mod partition;
 pub(crate) mod rows;
 pub(crate) mod scan;

@@ -27,6 +27,7 @@ use crate::exec::card_times;
 use crate::exec::chunk::DeviceStream;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::{DeviceMetrics, ResidentOutput};
+use crate::exec::node_counters::NodeCounters;
 use crate::runtime::planned_device::PlannedDevice;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -278,7 +279,8 @@ impl DeviceNode {
         context: Arc<TaskContext>,
     ) -> Result<DeviceStream> {
         let trace = context.session_config().get_extension::<Trace>();
-        let scope = Scope::new(self, self.operator.name(), &self.metrics, trace)
+        let meter = NodeCounters::shared(&self.metrics);
+        let scope = Scope::new(self, self.operator.name(), meter, trace)
             .timed(self.device.is_timed());
         let _entered = trace::enter(Some(scope.clone()));
         let chunks = self.operator.execute(Execution {

@@ -34,6 +34,7 @@ use crate::exec::chunk::DeviceChunk;
 use crate::exec::join::node::JoinOperator;
 use crate::exec::metrics::OutputMetrics;
 use crate::exec::node::{DeviceNode, only_child};
+use crate::exec::node_counters::NodeCounters;
 use crate::exec::transfer::output_batches::{Batches, HostChunk};
 use crate::exec::transfer::stands_for::StandsFor;
 use crate::exec::transfer::way_back::WayBack;
@@ -205,8 +206,9 @@ impl ExecutionPlan for BowtieDownloadExec {
     ) -> Result<SendableRecordBatchStream> {
         let batch_size = context.session_config().batch_size().max(1);
         let trace = context.session_config().get_extension::<Trace>();
+        let meter = NodeCounters::shared(&self.metrics);
         let scope =
-            Scope::new(self, Self::NAME, &self.metrics, trace).timed(self.device.is_timed());
+            Scope::new(self, Self::NAME, meter, trace).timed(self.device.is_timed());
         let batches = Box::new(Batches::new(
             self.schema(),
             batch_size,

@@ -4,18 +4,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
-
 use super::*;
 use crate::device::host::device::HostDevice;
+use crate::device::counters::Tally;
 use crate::device::trace::Scope;
 
 /// The node that the step works for counts the retries, and the time in which it waited for memory.
 #[test]
 fn a_transient_refusal_is_retried() {
     let device = HostDevice::new(Budget::new(100)).unwrap();
-    let scope = Scope::new(&device, "", &ExecutionPlanMetricsSet::new(), None);
-    let _entered = trace::enter(Some(scope.clone()));
+    let tally = Arc::new(Tally::default());
+    let scope = Scope::new(&device, "", Arc::<Tally>::clone(&tally), None);
+    let _entered = trace::enter(Some(scope));
     let others = device.budget().child();
     let (tell_leased, leased) = mpsc::channel();
     let (tell_refused, refused) = mpsc::channel();
@@ -41,7 +41,7 @@ fn a_transient_refusal_is_retried() {
         lease
     };
     let counted = [Counted::Retries, Counted::MemoryWaitTime];
-    let is_counted = || counted.map(|what| scope.counters.is_counted(what));
+    let is_counted = || counted.map(|what| tally.is_counted(what));
     assert_eq!(is_counted(), [false, false]);
     let mut tried = 0;
     let lease = retried(&device, &mut tried, lease, |_| true).unwrap();

@@ -1,8 +1,6 @@
 //! Row programs as kernels, which the device compiles.
 
-use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
-
-use crate::device::counters::Counted;
+use crate::device::counters::{Counted, Tally};
 use crate::device::cuda::codegen::kernel::generate;
 use crate::device::cuda::codegen::shape::Shape;
 use crate::device::cuda::tests::expr::program_writer::row_instruction;
@@ -269,11 +267,12 @@ fn a_kernel_stays_loaded_until_its_work_is_done() {
     let ends = gpu.attach(gpu.budget().child(), Arc::default()).unwrap();
     let columns = upload(ends.as_ref(), from_ref(&array));
     // All families that it launches are loaded: what is left to translate is the program.
-    let scope = Scope::new(&gpu, "", &ExecutionPlanMetricsSet::new(), None);
-    let entered = trace::enter(Some(scope.clone()));
+    let tally = Arc::new(Tally::default());
+    let scope = Scope::new(&gpu, "", Arc::<Tally>::clone(&tally), None);
+    let entered = trace::enter(Some(scope));
     drop(ends.map(3000, &program, &borrowed(&columns)).unwrap());
     drop(entered);
-    assert!(scope.counters.is_counted(Counted::TranslationTime));
+    assert!(tally.is_counted(Counted::TranslationTime));
     drop((columns, ends));
     compiled.forget();
 }
