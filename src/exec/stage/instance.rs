@@ -1,11 +1,13 @@
 //! [`Instance`]: one execution of a pipeline's plan. Its nodes go with its rows, as some of DataFusion's go on working as long as they are there:
 //! engines keep the plans of stages long after nobody reads them.
 
+use std::any::Any;
 use std::sync::{Arc, Weak};
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::metrics::{MetricValue, MetricsSet};
@@ -48,9 +50,13 @@ pub(super) fn fresh(plan: &Plan) -> Result<Plan> {
             return Ok(Transformed::yes(node));
         };
         // It would share its build side.
-        let filter = join.dynamic_filter_expr().cloned();
+        let filters = join.dynamic_expressions_produced().into_iter();
+        let mut filters = filters.filter_map(|filter| {
+            let filter: Arc<dyn Any + Send + Sync> = filter;
+            filter.downcast::<DynamicFilterPhysicalExpr>().ok()
+        });
         let join = join.builder().reset_state().build()?;
-        let join = match filter {
+        let join = match filters.next() {
             Some(filter) => join.with_dynamic_filter_expr(filter)?,
             None => join,
         };
