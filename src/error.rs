@@ -165,8 +165,6 @@ impl BowtieError {
         let largest = size.saturating_add(size / SKEW_MARGIN);
         Some(largest.div_ceil(free.max(1)).min(MOST_SPLITS))
     }
-
-
 }
 
 /// A number of a unit.

@@ -3,6 +3,7 @@
 //! Keys are order-preserving words, rows are `u32` ids inside a chunk (fewer than 2^32 - 1 rows), match counts are
 //! `u64`. Nothing here depends on SQL or plans.
 
+pub(crate) mod batches;
 pub(crate) mod budget;
 pub(crate) mod counters;
 #[cfg(feature = "cuda")]

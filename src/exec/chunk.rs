@@ -3,7 +3,7 @@
 use datafusion::error::Result;
 use futures::stream::BoxStream;
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::exec::join::long_ranges::LongRanges;
 use crate::exec::transfer::staged_chunk::StagedChunk;
 

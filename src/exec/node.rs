@@ -20,7 +20,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt as _};
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
 use crate::device::trace::{self, Scope, Trace};
 use crate::exec::card_times;
@@ -280,8 +280,8 @@ impl DeviceNode {
     ) -> Result<DeviceStream> {
         let trace = context.session_config().get_extension::<Trace>();
         let meter = NodeCounters::shared(&self.metrics);
-        let scope = Scope::new(self, self.operator.name(), meter, trace)
-            .timed(self.device.is_timed());
+        let scope =
+            Scope::new(self, self.operator.name(), meter, trace).timed(self.device.is_timed());
         let _entered = trace::enter(Some(scope.clone()));
         let chunks = self.operator.execute(Execution {
             inputs: &self.inputs,

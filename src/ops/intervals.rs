@@ -1,7 +1,7 @@
 //! Overlaps of a probe chunk's intervals with those of a build chunk, counted without finding them. In: a chunk of each
 //! side. Out: [`IntervalPlaces`] in an [`IntervalBuild`].
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::data::buffer::Bits;
 use crate::device::data::intervals::{IntervalIndex, IntervalPlaces, ProbeIntervals};
 use crate::device::data::keys::{KeyDomain, Keys};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::data::keys::Keys;
 use crate::device::data::ranges::OrderedRows;
 use crate::device::data::results::SetCounting;

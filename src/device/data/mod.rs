@@ -1,12 +1,9 @@
 //! Data on a device: buffers, columns, keys, indexes. Its contents are opaque to everyone but the device that made it.
 
-pub(crate) mod batch;
-pub(crate) mod batch_column;
 pub(crate) mod block_extents;
 pub(crate) mod buffer;
 pub(crate) mod column;
 pub(crate) mod decode_array;
-pub(crate) mod encoded_column;
 pub(crate) mod encoding;
 pub(crate) mod intervals;
 pub(crate) mod key_bitmap;

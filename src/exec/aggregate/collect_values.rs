@@ -13,7 +13,7 @@ use arrow::compute::{cast, take};
 use arrow::datatypes::DataType;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;

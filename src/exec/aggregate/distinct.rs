@@ -14,7 +14,7 @@ use arrow::datatypes::DataType;
 use datafusion::error::Result as DataFusionResult;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::new_empty_array;
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::error::{IfItFits as _, Result};
 use crate::exec::aggregate::output::{Finished, FinishedRun};
 use crate::exec::aggregate::resident::ResidentGroups;

@@ -14,7 +14,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt32Array};
 use arrow::compute::{LexicographicalComparator, SortColumn, take};
 use arrow::datatypes::UInt32Type;
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::exec::aggregate::collect_values::RowGroups;

@@ -8,7 +8,7 @@ use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use futures::{StreamExt, stream};
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::exec::blocking::blocking;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::metrics::DeviceMetrics;

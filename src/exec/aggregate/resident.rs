@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 
-use crate::device::data::batch::DeviceBatch;
-use crate::device::data::batch_column::BatchColumn;
+use crate::device::batches::batch::DeviceBatch;
+use crate::device::batches::batch_column::BatchColumn;
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, IfItFits as _, Result};

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use arrow::compute::SortOptions;
 
-use crate::device::data::batch::DeviceBatch;
-use crate::device::data::batch_column::BatchColumn;
+use crate::device::batches::batch::DeviceBatch;
+use crate::device::batches::batch_column::BatchColumn;
 use crate::device::data::buffer::{Buffer, check_chunk_rows};
 use crate::device::primitives::device::Device;
 use crate::device::primitives::keys::SortKey;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use datafusion::execution::memory_pool::MemoryPool;
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, IfItFits as _, Result};

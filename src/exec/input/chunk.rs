@@ -18,8 +18,8 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use futures::stream::BoxStream;
 use parking_lot::Mutex;
 
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::counters::Counted;
-use crate::device::data::batch::DeviceBatch;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::device::trace;

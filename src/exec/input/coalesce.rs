@@ -11,7 +11,7 @@ use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt};
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
 use crate::exec::blocking::{joined, spawn_blocking};
 use crate::exec::chunk::{DeviceChunk, DeviceStream};

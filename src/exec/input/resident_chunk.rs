@@ -8,7 +8,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::execution::memory_pool::MemoryReservation;
 use parking_lot::Mutex;
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::exec::memory::spill::{Spilling, spilled_rows};

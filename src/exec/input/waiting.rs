@@ -8,8 +8,8 @@ use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::device::data::batch::DeviceBatch;
-use crate::device::data::batch_column::BatchColumn;
+use crate::device::batches::batch::DeviceBatch;
+use crate::device::batches::batch_column::BatchColumn;
 use crate::device::primitives::device::Device;
 use crate::error::IfItFits as _;
 use crate::exec::input::chunk::{Input, InputChunk};

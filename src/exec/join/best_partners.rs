@@ -14,7 +14,7 @@ use arrow::compute::{LexicographicalComparator, SortColumn, concat, take};
 use arrow::datatypes::UInt32Type;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::exec::chunk::DeviceChunk;

@@ -1,8 +1,8 @@
 //! Expands the candidates of a tile piece by piece. In: a counted tile. Out: output rows of the matches, and their
 //! flags.
 
-use crate::device::data::batch::DeviceBatch;
-use crate::device::data::batch_column::BatchColumn;
+use crate::device::batches::batch::DeviceBatch;
+use crate::device::batches::batch_column::BatchColumn;
 use crate::error::{BowtieError, Result};
 use crate::exec::chunk::DeviceChunk;
 use crate::exec::join::residual;

@@ -4,7 +4,7 @@
 //! It pays where the left side is much shorter and equal keys are not the whole condition: such a join sorts what it indexes. One pass with a
 //! bit for each key of the left side's range costs a small part of that.
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::{KeyBitmap, KeyRange, are_addresses};
 use crate::device::primitives::device::Device;

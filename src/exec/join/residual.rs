@@ -8,7 +8,7 @@ use datafusion::common::JoinSide;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ops::probe::RowPairs;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::data::buffer::Buffer;
 use crate::error::Result;
 use crate::exec::chunk::DeviceChunk;

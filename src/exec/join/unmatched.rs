@@ -9,8 +9,8 @@ use arrow::array::{Array, BooleanArray, new_null_array};
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 
-use crate::device::data::batch::DeviceBatch;
-use crate::device::data::batch_column::BatchColumn;
+use crate::device::batches::batch::DeviceBatch;
+use crate::device::batches::batch_column::BatchColumn;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::structures::Flags;

@@ -4,7 +4,7 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::error::{BowtieError, Result};
 use crate::exec::aggregate::distinct_rows::are_distinct;
 use crate::exec::aggregate::group_values::Partial;

@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::budget::Lease;
-use crate::device::data::batch::DeviceBatch;
 use crate::device::data::buffer::{Bits, Buffer};
 use crate::device::data::intervals::{IntervalCover, IntervalPlaces};
 use crate::device::primitives::device::Device;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::UInt32Array;
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};

@@ -8,7 +8,7 @@ use std::slice::from_ref;
 
 use arrow::datatypes::DataType;
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::Result;

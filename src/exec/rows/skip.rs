@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::device::data::batch::DeviceBatch;
-use crate::device::data::batch_column::BatchColumn;
+use crate::device::batches::batch::DeviceBatch;
+use crate::device::batches::batch_column::BatchColumn;
 use crate::device::data::block_extents::BLOCK_ROWS;
 use crate::device::data::encoding::CodedValues;
 use crate::error::Result;

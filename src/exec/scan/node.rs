@@ -13,9 +13,9 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::device::data::batch::DeviceBatch;
-use crate::device::data::batch_column::BatchColumn;
-use crate::device::data::encoded_column::EncodedColumn;
+use crate::device::batches::batch::DeviceBatch;
+use crate::device::batches::batch_column::BatchColumn;
+use crate::device::batches::encoded_column::EncodedColumn;
 use crate::device::primitives::device::Device;
 use crate::exec::blocking::spawn;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 
-use crate::device::data::batch::DeviceBatch;
-use crate::device::data::batch_column::BatchColumn;
+use crate::device::batches::batch::DeviceBatch;
+use crate::device::batches::batch_column::BatchColumn;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::lazy_column::Need;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::data::buffer::Buffer;
 use crate::device::primitives::device::Device;
 use crate::error::Result;

@@ -25,7 +25,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt};
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
 use crate::device::trace::{Scope, Trace};
 use crate::exec::blocking::{joined, spawn_blocking};
@@ -207,8 +207,7 @@ impl ExecutionPlan for BowtieDownloadExec {
         let batch_size = context.session_config().batch_size().max(1);
         let trace = context.session_config().get_extension::<Trace>();
         let meter = NodeCounters::shared(&self.metrics);
-        let scope =
-            Scope::new(self, Self::NAME, meter, trace).timed(self.device.is_timed());
+        let scope = Scope::new(self, Self::NAME, meter, trace).timed(self.device.is_timed());
         let batches = Box::new(Batches::new(
             self.schema(),
             batch_size,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::device::data::batch::DeviceBatch;
-use crate::device::data::batch_column::BatchColumn;
+use crate::device::batches::batch::DeviceBatch;
+use crate::device::batches::batch_column::BatchColumn;
 use crate::device::data::column::Column;
 use crate::device::data::encoding::{CodedValues, Encoding};
 use crate::device::primitives::device::Device;

@@ -3,7 +3,7 @@
 
 use datafusion::common::JoinType;
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::data::column::Column;
 use crate::device::presorted::PresortedKeys;
 use crate::error::Result;

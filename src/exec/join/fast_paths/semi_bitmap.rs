@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use datafusion::common::JoinType;
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::{KeyBitmap, KeyRange, are_addresses};
 use crate::device::data::structures::Flags;

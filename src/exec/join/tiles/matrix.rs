@@ -18,7 +18,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};

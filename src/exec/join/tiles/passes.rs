@@ -1,6 +1,6 @@
 //! [`Passes`]: a tile whose matches are found by several range joins, one after the other, in which nothing is tested.
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::spec::interval::{Ordered, OverlapPasses};

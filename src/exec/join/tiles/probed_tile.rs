@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::data::buffer::Buffer;
 use crate::device::primitives::device::Device;
 use crate::error::Result;

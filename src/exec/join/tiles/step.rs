@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::device::data::batch::DeviceBatch;
+use crate::device::batches::batch::DeviceBatch;
 use crate::error::{BowtieError, Result};
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::join::fast_paths::single_pass::{PreparedBuild, SinglePassJoin};

@@ -5,8 +5,8 @@ use std::sync::mpsc;
 use std::thread;
 
 use super::*;
-use crate::device::host::device::HostDevice;
 use crate::device::counters::Tally;
+use crate::device::host::device::HostDevice;
 use crate::device::trace::Scope;
 
 /// The node that the step works for counts the retries, and the time in which it waited for memory.

@@ -15,8 +15,8 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::budget::Budget;
-use crate::device::data::batch::DeviceBatch;
 use crate::device::host::device::HostDevice;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;

@@ -23,8 +23,8 @@ pub(crate) mod dates;
 pub(crate) mod generator;
 pub(crate) mod text;
 
+use crate::device::batches::batch::DeviceBatch;
 use crate::device::budget::Budget;
-use crate::device::data::batch::DeviceBatch;
 use crate::device::host::device::HostDevice;
 use crate::device::primitives::device::Device;
 use crate::error::BowtieError;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 
+use crate::device::batches::encoded_column::EncodedColumn;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::decode_array::decode_array;
-use crate::device::data::encoded_column::EncodedColumn;
 use crate::device::data::encoding::Encoding;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
