@@ -5,5 +5,4 @@ pub(crate) mod primitives;
 pub(crate) mod row_program;
 pub(crate) mod shingles;
 pub(crate) mod string_predicate;
-pub(crate) mod text_values;
 pub(crate) mod values;

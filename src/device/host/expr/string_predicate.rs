@@ -17,8 +17,8 @@ use rayon::prelude::*;
 
 use crate::device::budget::Budget;
 use crate::device::data::column::Column;
+use crate::device::host::columns::text_values::{INLINE, TextValues};
 use crate::device::host::columns::values::bytes_of;
-use crate::device::host::expr::text_values::{INLINE, TextValues};
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
 use crate::ir::text_predicate::{LikePattern, TextPredicate, TextSlice, TextTest};

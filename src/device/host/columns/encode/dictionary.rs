@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use rayon::prelude::*;
 
 use crate::device::data::encoding::{ArrayValues, EncodedArrays};
-use crate::device::host::expr::text_values::TextValues;
+use crate::device::host::columns::text_values::TextValues;
 use crate::error::Result;
 use crate::ir::program::Kind;
 
