@@ -1,7 +1,9 @@
 //! [`DirectKeys`]: key columns as the digits of a group's id, in a mixed-radix number.
 
 use crate::device::cuda::aggregate::sample::SAMPLES;
+use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::minmax::Number;
+use crate::device::cuda::keys::key_width::Width;
 
 /// Key columns with their digits, the lowest digit first: ids are decoded into keys by them.
 #[derive(Debug)]
@@ -16,10 +18,20 @@ impl DirectKeys<'_> {
     /// Whether there is one column, whose values serve as keys unchanged.
     pub(crate) fn is_plain(&self) -> bool {
         match &self.0[..] {
-            [(number, _)] => number.plain().is_some(),
+            [(number, _)] => plain(*number).is_some(),
             _ => false,
         }
     }
+}
+
+/// The column with the width of its values, if these have 32 or 64 bits and no NULLs: they can be group keys unchanged.
+pub(crate) fn plain(number: Number<'_>) -> Option<(Number<'_>, Width)> {
+    let bits = match width(&number.values.data_type)? {
+        4 => Width::Four,
+        8 => Width::Eight,
+        _ => return None,
+    };
+    number.values.valid.is_none().then_some((number, bits))
 }
 
 /// The digits of one column in an id.

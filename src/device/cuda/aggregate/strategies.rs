@@ -25,6 +25,7 @@ use crate::device::cuda::aggregate::accumulate::accumulator::{
 use crate::device::cuda::aggregate::accumulate::shared_layout::{SharedAccumulators, Slots};
 use crate::device::cuda::aggregate::choose::{ChoiceInput, SKEWED, are_slots_taken, choose};
 use crate::device::cuda::aggregate::dense_ids::ForEach;
+use crate::device::cuda::aggregate::direct_keys::plain;
 use crate::device::cuda::aggregate::directory::{Directory, GroupKeys, with_capacity};
 use crate::device::cuda::aggregate::results::{Folded, GroupResults, Members};
 use crate::device::cuda::aggregate::sample::Profile;
@@ -120,7 +121,7 @@ impl CudaDevice {
         };
         if strategy != Some(GroupStrategy::Sort)
             && let [key] = keys
-            && let Some((number, bits)) = Number::of(key).and_then(Number::plain)
+            && let Some((number, bits)) = Number::of(key).and_then(plain)
         {
             return Ok(run
                 .by_words(&GroupKeys::Plain(&number.values.values, bits), strategy)?

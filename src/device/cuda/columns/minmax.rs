@@ -8,7 +8,6 @@ use arrow::datatypes::DataType;
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::storage::Storage;
-use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::kernels::{self, Kernel};
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -58,17 +57,6 @@ impl<'a> Number<'a> {
     pub(crate) fn greatest(self) -> u64 {
         let bytes = width(&self.values.data_type).unwrap_or(8).clamp(1, 8);
         u64::MAX >> (64 - 8 * bytes)
-    }
-
-    /// The column with the width of its values, if these have 32 or 64 bits and no NULLs: they can be group keys
-    /// unchanged.
-    pub(crate) fn plain(self) -> Option<(Self, Width)> {
-        let bits = match width(&self.values.data_type)? {
-            4 => Width::Four,
-            8 => Width::Eight,
-            _ => return None,
-        };
-        self.values.valid.is_none().then_some((self, bits))
     }
 
     /// Whether values become ids by subtraction of the least value.
