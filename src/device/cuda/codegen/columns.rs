@@ -2,9 +2,10 @@
 //!
 //! All memory is allocated in whole vectors, so a unit that begins before the end may be loaded and stored whole.
 
-use crate::device::cuda::codegen::layout::{Layout, Place, address};
+use crate::device::cuda::codegen::layout::{Place, address};
 use crate::device::cuda::codegen::ptx::{Long, Predicate, Text, Word};
 use crate::device::cuda::codegen::registers::{Register, Rows, bits, bytes, is_signed};
+use crate::device::cuda::runtime::kernel_cache::generated::Layout;
 use crate::ir::program::Kind;
 
 /// The registers that receive a thread's units of a column.

@@ -3,8 +3,8 @@
 
 use crate::device::cuda::codegen::ptx::{Text, Word};
 use crate::device::cuda::codegen::registers::{Register, Rows};
-use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::codegen::translate::Machine;
+use crate::device::cuda::runtime::kernel_cache::generated::Parameter;
 use crate::ir::program::{FAR_DAYS, Instruction, Kind};
 
 impl Machine<'_> {

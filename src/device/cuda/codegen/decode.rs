@@ -2,8 +2,8 @@
 
 use crate::device::cuda::codegen::ptx::{Long, Text};
 use crate::device::cuda::codegen::registers::{Register, Rows, bits, is_signed, lengthened};
-use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::codegen::translate::Machine;
+use crate::device::cuda::runtime::kernel_cache::generated::Parameter;
 use crate::ir::program::{Instruction, Kind};
 
 impl Machine<'_> {

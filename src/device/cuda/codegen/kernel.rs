@@ -8,8 +8,7 @@
 //! filter/           one_pass.rs compacts the rows that pass a predicate, and the files of its steps;
 //!                   key_bitmap.rs a filter by a bitmap of keys; distinct.rs distinct values by runs
 //! groups/           filters, expressions and an aggregation of few groups
-//! kernel_cache.rs   the compiled programs of a card
-//! launch.rs         when a program is compiled, and its launch
+//! launch.rs         when a program is compiled, and its launch; runtime/kernel_cache.rs has the compiled programs of a card
 //! ```
 //!
 //! The interpreter (`kernels/expr/map.cu`) tests instructions and states for every row. Here these decisions are made
@@ -19,27 +18,12 @@
 //! seconds to compile.
 
 use crate::device::cuda::codegen::columns::Stores;
-use crate::device::cuda::codegen::layout::{Layout, Place};
+use crate::device::cuda::codegen::layout::Place;
 use crate::device::cuda::codegen::ptx::Text;
-use crate::device::cuda::codegen::shape::{Parameter, Shape};
+use crate::device::cuda::codegen::shape::Shape;
 use crate::device::cuda::codegen::translate::{Machine, widths};
+use crate::device::cuda::runtime::kernel_cache::generated::{Generated, KERNEL, Layout, Parameter};
 use crate::ir::program::Op;
-
-/// The text of a kernel and its launch parameters.
-#[derive(Debug)]
-pub(crate) struct Generated {
-    pub text: String,
-    pub parameters: Vec<Parameter>,
-    pub(crate) layout: Layout,
-    /// For a kernel whose blocks loop over tiles: the bytes of shared memory of a block; the grid has as many blocks as
-    /// run concurrently. `None`: each block has one tile, and no shared memory.
-    pub(crate) persistent_shared_bytes: Option<u32>,
-    /// Whether each output may have NULLs.
-    pub nullable: Vec<bool>,
-}
-
-/// The name of the kernel in its module.
-pub(crate) const KERNEL: &str = "generated";
 
 /// Generates a kernel that evaluates a program; `None` if it is too long, or has an instruction that only the
 /// interpreter has.

@@ -1,48 +1,13 @@
-//! The rows of a thread.
+//! [`Place`]: the rows of a thread.
 //!
 //! A unit is the number of rows whose values of the widest column fit one vector of at most 16 bytes. The units of
 //! neighbouring lanes are adjacent, so each load and store of a warp covers whole cache lines whatever the width. A
 //! thread has one unit of each group of its warp.
 
 use crate::device::cuda::codegen::ptx::{Long, Text, Word};
+use crate::device::cuda::runtime::kernel_cache::generated::Layout;
 
 const WARP: u32 = 32;
-
-/// Rows of a unit (1, 2 or 4), units of a thread, and threads of a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Layout {
-    pub unit: u32,
-    pub groups: u32,
-    pub threads: u32,
-}
-
-impl Layout {
-    /// For a program with values of at most `widest` bytes (at most 16), and `bytes` bytes of registers for a row:
-    /// enough bytes in flight for each thread, few enough to stay in registers.
-    pub(crate) fn of_program(widest: u32, bytes: u32) -> Self {
-        Self::new(widest, if bytes <= 24 { 8 } else { 4 }, 256)
-    }
-
-    /// With `rows` rows for each thread: a power of 2.
-    pub(crate) fn new(widest: u32, rows: u32, threads: u32) -> Self {
-        let unit = (16 / widest).clamp(1, 4).min(rows);
-        Self {
-            unit,
-            groups: rows / unit,
-            threads,
-        }
-    }
-
-    /// The rows of a thread.
-    pub(crate) fn rows(self) -> u32 {
-        self.unit * self.groups
-    }
-
-    /// The rows of a block.
-    pub(crate) fn tile(self) -> u32 {
-        self.rows() * self.threads
-    }
-}
 
 /// The rows of the current thread.
 #[derive(Debug, Clone)]

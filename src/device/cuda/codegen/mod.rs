@@ -9,7 +9,6 @@ pub(crate) mod decode;
 pub(crate) mod filter;
 pub(crate) mod groups;
 pub(crate) mod kernel;
-pub(crate) mod kernel_cache;
 pub(crate) mod launch;
 pub(crate) mod layout;
 pub(crate) mod logic;

@@ -9,7 +9,8 @@ use crate::device::cuda::codegen::layout::Place;
 use crate::device::cuda::codegen::ptx::{Long, Text, Word};
 use crate::device::cuda::codegen::registers::{Register, Rows, bytes};
 use crate::device::cuda::codegen::row_masks::Mask;
-use crate::device::cuda::codegen::shape::{Parameter, Shape};
+use crate::device::cuda::codegen::shape::Shape;
+use crate::device::cuda::runtime::kernel_cache::generated::Parameter;
 use crate::ir::program::{Instruction, Kind, Op};
 use crate::ir::row_program::RowProgram;
 

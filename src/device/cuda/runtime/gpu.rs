@@ -12,11 +12,11 @@ use parking_lot::Mutex;
 
 use crate::device::budget::Budget;
 use crate::device::counters::Counted;
-use crate::device::cuda::codegen::kernel_cache::Compiled;
 use crate::device::cuda::runtime::driver::{
     self, LEAST_CAPABILITY, failed, is_out_of_memory, text,
 };
 use crate::device::cuda::runtime::event::Event;
+use crate::device::cuda::runtime::kernel_cache::Compiled;
 use crate::device::cuda::runtime::kernels::{
     ENTRIES, Entry, FAMILIES, Family, image, machine_code,
 };

@@ -8,6 +8,7 @@ pub(crate) mod clusters;
 pub(crate) mod driver;
 pub(crate) mod event;
 pub(crate) mod gpu;
+pub(crate) mod kernel_cache;
 pub(crate) mod kernels;
 pub(crate) mod launch;
 pub(crate) mod memory;

@@ -1,5 +1,5 @@
 //! [`entries`]: the kernels of a PTX text, with the widths of their parameters. `build.rs` reads the repository's PTX with
-//! this file, and `codegen/kernel_cache.rs` the text of a kernel that was made at run time.
+//! this file, and `kernel_cache.rs` the text of a kernel that was made at run time.
 
 /// A kernel of a PTX text.
 #[derive(Debug, Clone, PartialEq, Eq)]

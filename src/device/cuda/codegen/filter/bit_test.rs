@@ -4,17 +4,9 @@
 use crate::device::cuda::codegen::layout::address;
 use crate::device::cuda::codegen::ptx::{Predicate, Text, Word};
 use crate::device::cuda::codegen::registers::{Register, Rows};
-use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::codegen::translate::Machine;
-
-/// What the text of the test depends on. The bitmap and the digits of key columns are parameters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct KeyTest {
-    /// Whether rows pass whose bit is set, or those whose bit is not.
-    pub set: bool,
-    /// Whether a NULL is one more digit of its column; otherwise the row has no bit.
-    pub null_equal: bool,
-}
+use crate::device::cuda::runtime::kernel_cache::form::KeyTest;
+use crate::device::cuda::runtime::kernel_cache::generated::Parameter;
 
 /// Bytes of registers for a row: the number of its bit, and a word of the bitmap.
 pub(crate) const BYTES: u32 = 8;

@@ -1,9 +1,9 @@
 //! [`FilterTest`]: what a filter keeps rows by, with its arguments.
 
-use crate::device::cuda::codegen::filter::bit_test::KeyTest;
-use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::runtime::arguments::U64;
+use crate::device::cuda::runtime::kernel_cache::form::KeyTest;
+use crate::device::cuda::runtime::kernel_cache::generated::Parameter;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::key_bitmap::Digits;
 

@@ -1,13 +1,13 @@
 //! Filters by a bitmap of keys (`device/key_bitmap.rs`): rows are tested and compacted in one pass, with any columns
 //! that a kernel can move.
 
-use crate::device::cuda::codegen::filter::bit_test::KeyTest;
 use crate::device::cuda::codegen::filter::deciding::{FilterTest, KeyTestArguments};
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::flag_words;
+use crate::device::cuda::runtime::kernel_cache::form::KeyTest;
 use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::KeyBitmap;
 use crate::device::data::results::Kept;

@@ -19,28 +19,19 @@
 //! knows the sum up to its own last tile, no block publishes prefix sums, and none waits for another block's sum.
 
 use crate::device::cuda::codegen::columns::Units;
-use crate::device::cuda::codegen::filter::bit_test::KeyTest;
 use crate::device::cuda::codegen::filter::compaction::Places;
 use crate::device::cuda::codegen::filter::look_back::PrefixSum;
 use crate::device::cuda::codegen::filter::run_heads::Runs;
 use crate::device::cuda::codegen::filter::staging::{Column, Values, stage, write};
 use crate::device::cuda::codegen::filter::tiles::{Size, Tiles};
 use crate::device::cuda::codegen::filter::{bit_test, look_back, tiles};
-use crate::device::cuda::codegen::kernel::{Generated, KERNEL};
 use crate::device::cuda::codegen::layout::Place;
 use crate::device::cuda::codegen::ptx::{Predicate, Text, Word};
-use crate::device::cuda::codegen::shape::{Parameter, Shape};
+use crate::device::cuda::codegen::shape::Shape;
 use crate::device::cuda::codegen::translate::{Machine, loads, widths};
+use crate::device::cuda::runtime::kernel_cache::form::{KeyTest, Moved, Selection, Test};
+use crate::device::cuda::runtime::kernel_cache::generated::{Generated, KERNEL, Parameter};
 use crate::ir::program::{Kind, Op};
-
-/// A column without NULLs that is moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Moved {
-    /// Bytes of a value: 1, 2, 4, 8 or 16.
-    pub bytes: u32,
-    /// Its number among the program's columns, if it is one.
-    pub loaded: Option<usize>,
-}
 
 impl Moved {
     /// The kind that its values are moved as.
@@ -53,25 +44,6 @@ impl Moved {
             _ => Kind::Decimal,
         }
     }
-}
-
-/// The test of a filter, and the columns that it moves.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Selection {
-    pub moved: Vec<Moved>,
-    pub test: Test,
-}
-
-/// What decides whether a row passes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Test {
-    /// The only output of the program.
-    Program,
-    /// The bit of the row's key, which is in the columns that the program loads.
-    Bits(KeyTest),
-    /// Whether the value of the only loaded column differs from the previous row's. If a value is less than the
-    /// previous one, the kernel has no result.
-    Run,
 }
 
 /// The most bytes of a row in registers and in shared memory.

@@ -10,8 +10,8 @@ use crate::device::cuda::codegen::layout::{Place, address};
 use crate::device::cuda::codegen::ptx::{Long, Operand, Predicate, Text, Word};
 use crate::device::cuda::codegen::registers::{Rows, bits, is_signed};
 use crate::device::cuda::codegen::row_masks::Mask;
-use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::codegen::translate::Machine;
+use crate::device::cuda::runtime::kernel_cache::generated::Parameter;
 
 /// Values of 32 or 64 bits.
 trait Value: Copy + Display {

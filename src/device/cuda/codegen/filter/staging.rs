@@ -6,8 +6,8 @@ use crate::device::cuda::codegen::filter::tiles::Tiles;
 use crate::device::cuda::codegen::layout::address;
 use crate::device::cuda::codegen::ptx::{Long, Predicate, Text, Word};
 use crate::device::cuda::codegen::registers::Rows;
-use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::codegen::translate::Machine;
+use crate::device::cuda::runtime::kernel_cache::generated::Parameter;
 
 /// Values that a thread writes in one step.
 const AT_ONCE: u32 = 4;

@@ -7,8 +7,8 @@
 //! tile (`compaction.rs`) separates reading a half and filling it again; the barrier before rows are written
 //! (`look_back.rs`) separates filling and reading.
 
-use crate::device::cuda::codegen::layout::Layout;
 use crate::device::cuda::codegen::ptx::{Long, Predicate, Text, Word};
+use crate::device::cuda::runtime::kernel_cache::generated::Layout;
 
 /// Bytes before the counts of tiles, which have 32 bits each: three words of 64 bits for the next tile, the number of
 /// kept rows, and whether a row is a fault. The rest pads the cache line, which all blocks write to.

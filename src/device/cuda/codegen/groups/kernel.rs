@@ -1,13 +1,13 @@
 //! The loop of a kernel over the tiles of its block.
 
-use crate::device::cuda::codegen::groups::shape::GroupShape;
 use crate::device::cuda::codegen::groups::words::{Slots, Words};
-use crate::device::cuda::codegen::kernel::{Generated, KERNEL};
-use crate::device::cuda::codegen::layout::{Layout, Place};
+use crate::device::cuda::codegen::layout::Place;
 use crate::device::cuda::codegen::ptx::{Text, Word};
 use crate::device::cuda::codegen::registers::{Register, Rows};
-use crate::device::cuda::codegen::shape::{Parameter, Shape};
+use crate::device::cuda::codegen::shape::Shape;
 use crate::device::cuda::codegen::translate::{Machine, widths};
+use crate::device::cuda::runtime::kernel_cache::form::GroupShape;
+use crate::device::cuda::runtime::kernel_cache::generated::{Generated, KERNEL, Layout, Parameter};
 
 /// Bytes of a row in registers up to which a thread has eight rows.
 const FEW_BYTES: u32 = 12;

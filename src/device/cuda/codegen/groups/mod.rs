@@ -9,5 +9,4 @@
 
 pub(crate) mod flush;
 pub(crate) mod kernel;
-pub(crate) mod shape;
 pub(crate) mod words;

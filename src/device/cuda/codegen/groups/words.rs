@@ -3,9 +3,9 @@
 //! With few groups, each thread has words of its own, which it adds to without atomics, and neighbouring threads' words are adjacent: word `w` of
 //! group `g` of thread `t` is at `(g * words + w) * threads + t`. With more groups, a block's threads share words.
 
-use crate::device::cuda::codegen::groups::shape::GroupShape;
 use crate::device::cuda::codegen::ptx::{Long, Text, Word as Register32};
 use crate::device::cuda::codegen::registers::{Register, Rows, is_signed, lengthened};
+use crate::device::cuda::runtime::kernel_cache::form::GroupShape;
 use crate::ir::fold::Fold;
 use crate::ir::group_program::{Accumulator, Word};
 

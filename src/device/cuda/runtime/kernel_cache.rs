@@ -15,19 +15,19 @@ use cudarc::nvrtc::Ptx;
 use parking_lot::Mutex;
 
 use crate::device::counters::Counted;
-use crate::device::cuda::codegen::filter::one_pass::Selection;
-use crate::device::cuda::codegen::groups::shape::GroupShape;
-use crate::device::cuda::codegen::kernel::{Generated, KERNEL};
-use crate::device::cuda::codegen::layout::Layout;
-use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::runtime::driver::{failed, is_out_of_memory};
 use crate::device::cuda::runtime::event::Event;
+use crate::device::cuda::runtime::kernel_cache::form::Form;
+use crate::device::cuda::runtime::kernel_cache::generated::{Generated, KERNEL, Layout, Parameter};
 use crate::device::cuda::runtime::kernels::GeneratedKernel;
 use crate::device::cuda::runtime::ptx_entries::{PtxParameter, entries};
 use crate::device::trace::{self, Lane};
 use crate::error::{BowtieError, Result};
 use crate::ir::program::{Instruction, Kind};
 use crate::ir::row_program::RowProgram;
+
+pub(crate) mod form;
+pub(crate) mod generated;
 
 /// The most kernels that are kept. A kernel takes some tens of KiB of the card's memory, and 5 to 30 ms to compile.
 const KEPT: usize = 1024;
@@ -42,17 +42,6 @@ pub(crate) struct Key {
     outputs: Vec<DataType>,
     columns: Vec<(Kind, bool)>,
     form: Form,
-}
-
-/// What a kernel does with the registers of its program.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Form {
-    /// Stores its outputs.
-    Map,
-    /// Moves the rows that pass.
-    Select(Selection),
-    /// Adds rows to the words of groups.
-    Groups(GroupShape),
 }
 
 impl Key {
