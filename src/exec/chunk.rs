@@ -1,11 +1,17 @@
-//! [`DeviceChunk`]: the unit that device nodes exchange, between an upload and a download.
+//! [`DeviceChunk`]: the unit that device nodes exchange, between an upload and a download. `chunk/` has its forms on the host, the limits of
+//! its size, and the sizes of its arrays.
 
 use datafusion::error::Result;
 use futures::stream::BoxStream;
 
 use crate::device::batches::batch::DeviceBatch;
-use crate::exec::join::long_ranges::LongRanges;
-use crate::exec::transfer::staged_chunk::StagedChunk;
+use crate::exec::chunk::long_ranges::LongRanges;
+use crate::exec::chunk::staged_chunk::StagedChunk;
+
+pub(crate) mod chunk_limits;
+pub(crate) mod long_ranges;
+pub(crate) mod sizes;
+pub(crate) mod staged_chunk;
 
 /// A chunk of rows in one of the forms that device nodes exchange, or a signal. A node that keeps a chunk does so as an
 /// [`InputChunk`](crate::exec::input::chunk::InputChunk).

@@ -14,9 +14,9 @@ use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::error::Decline;
+use crate::exec::chunk::chunk_limits::Role;
 use crate::exec::clusters::exec::ClustersExec;
 use crate::exec::clusters::node::ClustersOperator;
-use crate::exec::transfer::chunk_limits::Role;
 use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::options::Offload;
 use crate::plan::device_plan::{device_node, downloaded};

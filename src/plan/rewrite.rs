@@ -9,7 +9,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use crate::error::Decline;
-use crate::exec::transfer::chunk_limits::Role;
+use crate::exec::chunk::chunk_limits::Role;
 use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::exec::transfer::stands_for::StandsFor;
 use crate::ir::side::Side;

@@ -23,13 +23,13 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 
+use crate::exec::chunk::chunk_limits::Role;
 use crate::exec::join::node::JoinOperator;
 use crate::exec::node::DeviceNode;
 use crate::exec::rows::filter::FilterOperator;
 use crate::exec::rows::projection::ProjectionOperator;
 use crate::exec::rows::union::UnionOperator;
 use crate::exec::scan::node::{ScanOperator, scan_of};
-use crate::exec::transfer::chunk_limits::Role;
 use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::exec::transfer::upload::UploadOperator;
 use crate::plan::choose::distinct::{are_few, are_few_in};

@@ -16,13 +16,13 @@ use crate::exec::aggregate::resident::are_results;
 use crate::exec::aggregate::run::GroupRun;
 use crate::exec::blocking::blocking;
 use crate::exec::chunk::DeviceStream;
+use crate::exec::chunk::chunk_limits::Role;
 use crate::exec::input::chunk::{Input, InputStream};
 use crate::exec::input::coalesce::{coalesced, inputs};
 use crate::exec::input::prefetch::Prefetch;
 use crate::exec::memory::on_request::await_or_evict;
 use crate::exec::node::{DeviceOperator, Execution, OneInput, OutputOnDevice};
 use crate::exec::partition::grace_aggregate::{GroupPartitioner, GroupingPath, PartitionedGroups};
-use crate::exec::transfer::chunk_limits::Role;
 use crate::spec::aggregate::GroupSpec;
 
 /// Groups rows and folds or collects the values of each group (\[W\] 3.2 and 4.2 to 4.4): COUNT, SUM, AVG, MIN, MAX,

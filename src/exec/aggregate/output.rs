@@ -10,9 +10,9 @@ use futures::{StreamExt, stream};
 
 use crate::device::batches::batch::DeviceBatch;
 use crate::exec::blocking::blocking;
+use crate::exec::chunk::staged_chunk::StagedChunk;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::metrics::DeviceMetrics;
-use crate::exec::transfer::staged_chunk::StagedChunk;
 
 /// A batch of finished groups.
 pub(crate) enum Finished {

@@ -9,8 +9,8 @@ use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::exec::aggregate::group_values::Partial;
+use crate::exec::chunk::chunk_limits::ChunkLimits;
 use crate::exec::memory::compact_views::compact_views;
-use crate::exec::transfer::chunk_limits::ChunkLimits;
 use crate::ir::fold::Fold;
 use crate::spec::aggregate::GroupSpec;
 

@@ -13,6 +13,9 @@ use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use futures::{StreamExt, TryFutureExt, TryStreamExt, stream};
 
 use crate::exec::blocking::blocking;
+use crate::exec::chunk::chunk_limits::Role;
+use crate::exec::chunk::sizes::batch_bytes;
+use crate::exec::chunk::staged_chunk::StagedChunk;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::clusters::components::Clusters;
 use crate::exec::clusters::on_device::DeviceClusters;
@@ -22,9 +25,6 @@ use crate::exec::input::coalesce::inputs;
 use crate::exec::memory::on_request::await_or_evict;
 use crate::exec::metrics::{ClusterCounts, DeviceMetrics};
 use crate::exec::node::{DeviceOperator, Execution, OneInput};
-use crate::exec::transfer::chunk_limits::Role;
-use crate::exec::transfer::sizes::batch_bytes;
-use crate::exec::transfer::staged_chunk::StagedChunk;
 use crate::spec::clusters::ClustersSpec;
 
 /// The connected components of pairs on a device.

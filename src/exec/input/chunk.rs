@@ -24,11 +24,11 @@ use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::device::trace;
 use crate::error::BowtieError;
+use crate::exec::chunk::staged_chunk::{Failures, Parts, StagedChunk};
 use crate::exec::input::resident_chunk::ResidentChunk;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::memory::spilled_chunk::SpilledChunk;
 use crate::exec::metrics::DeviceMetrics;
-use crate::exec::transfer::staged_chunk::{Failures, Parts, StagedChunk};
 
 /// What a node reads: the next chunk, or the signal that the memory pool refused it. Then the node frees host memory
 /// before it reads on.

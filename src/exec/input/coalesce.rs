@@ -14,6 +14,8 @@ use futures::{StreamExt, TryStreamExt};
 use crate::device::batches::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
 use crate::exec::blocking::{joined, spawn_blocking};
+use crate::exec::chunk::chunk_limits::{ChunkLimits, Role};
+use crate::exec::chunk::staged_chunk::StagedChunk;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::{Input, InputStream};
 use crate::exec::input::waiting::Waiting;
@@ -21,9 +23,7 @@ use crate::exec::memory::on_request::await_or_evict;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::memory::step::{self, OnRefusal};
 use crate::exec::node::DeviceNode;
-use crate::exec::transfer::chunk_limits::{ChunkLimits, Role};
 use crate::exec::transfer::chunker::has_small_dictionary;
-use crate::exec::transfer::staged_chunk::StagedChunk;
 use crate::options::BowtieOptions;
 
 /// The chunks of device node `node`, for a reader on `device`, in the size for its `role`.

@@ -12,11 +12,11 @@ use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::error::IfItFits as _;
 use crate::exec::blocking::{joined, spawn, spawn_blocking};
+use crate::exec::chunk::chunk_limits::ChunkLimits;
 use crate::exec::input::chunk::{Input, InputChunk, InputStream};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::memory::step::{self, OnRefusal};
 use crate::exec::metrics::DeviceMetrics;
-use crate::exec::transfer::chunk_limits::ChunkLimits;
 
 /// Prefetch a chunk only if memory is not scarce with this number of chunks of its size, so that it does not force the
 /// current tile to be cut.

@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use crate::device::batches::batch::DeviceBatch;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
+use crate::exec::chunk::staged_chunk::StagedChunk;
 use crate::exec::memory::spill::{Spilling, spilled_rows};
 use crate::exec::memory::spilled_chunk::{ChunkWriter, SpilledChunk};
-use crate::exec::transfer::staged_chunk::StagedChunk;
 
 /// Rows on the device. A column that is needed on the host is downloaded once, and reserved in DataFusion's memory
 /// pool.
@@ -42,7 +42,7 @@ impl ResidentChunk {
         }
         let array = self.batch.any(column)?.download(self.device.as_ref())?;
         self.reservation
-            .try_grow(crate::exec::transfer::sizes::array_bytes(&array))?;
+            .try_grow(crate::exec::chunk::sizes::array_bytes(&array))?;
         on_host[column] = Some(Arc::clone(&array));
         Ok(array)
     }

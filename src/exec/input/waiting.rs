@@ -12,15 +12,15 @@ use crate::device::batches::batch::DeviceBatch;
 use crate::device::batches::batch_column::BatchColumn;
 use crate::device::primitives::device::Device;
 use crate::error::IfItFits as _;
+use crate::exec::chunk::chunk_limits::ChunkLimits;
+use crate::exec::chunk::sizes::batch_bytes;
+use crate::exec::chunk::staged_chunk::StagedChunk;
 use crate::exec::input::chunk::{Input, InputChunk};
 use crate::exec::input::resident_chunk::slices;
 use crate::exec::memory::on_request::Evictable;
 use crate::exec::memory::spill::{Spilling, spilled_rows};
 use crate::exec::memory::spilled_chunk::ChunkWriter;
 use crate::exec::memory::step::{self, OnRefusal};
-use crate::exec::transfer::chunk_limits::ChunkLimits;
-use crate::exec::transfer::sizes::batch_bytes;
-use crate::exec::transfer::staged_chunk::StagedChunk;
 
 /// The pieces of the next chunk, and the chunks that are ready.
 pub(crate) struct Waiting {

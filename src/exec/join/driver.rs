@@ -11,6 +11,7 @@ use futures::{StreamExt, stream};
 use crate::device::primitives::device::Device;
 use crate::exec::blocking::{blocking_task, spawn_blocking};
 use crate::exec::chunk::DeviceChunk;
+use crate::exec::chunk::chunk_limits::Role;
 use crate::exec::input::chunk::{Input, InputStream};
 use crate::exec::input::coalesce::inputs;
 use crate::exec::input::prefetch::Prefetch;
@@ -21,7 +22,6 @@ use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::Execution;
 use crate::exec::partition::grace_join::Grace;
-use crate::exec::transfer::chunk_limits::Role;
 use crate::spec::join::JoinSpec;
 
 /// The output of a step.

@@ -9,11 +9,12 @@ use crate::device::batches::batch::DeviceBatch;
 use crate::device::data::buffer::Buffer;
 use crate::error::Result;
 use crate::exec::chunk::DeviceChunk;
+use crate::exec::chunk::long_ranges::LongRanges;
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::join::fast_paths::presorted::PresortedSemiJoin;
 use crate::exec::join::fast_paths::semi_bitmap::BitmapSemiJoin;
 use crate::exec::join::fast_paths::single_pass::SinglePassJoin;
-use crate::exec::join::long_ranges::LongRanges;
+use crate::exec::join::long_ranges;
 use crate::exec::join::null_aware::RightKeys;
 use crate::exec::join::slices::Slices;
 use crate::exec::join::tiles::probed_tile::{ProbedTile, TileStep};
@@ -171,8 +172,8 @@ impl JoinRun {
             && !has_residual
             && self.spec.values.is_empty()
             && !self.spec.output_on_device;
-        if plain && LongRanges::pay(device, tile, total) {
-            match LongRanges::new(device, &self.spec, tile, total) {
+        if plain && long_ranges::pay(device, tile, total) {
+            match long_ranges::from_tile(device, &self.spec, tile, total) {
                 Ok(ranges) => return Ok(TileResult::LongRanges(Box::new(ranges))),
                 // Without memory for the build columns in sorted order, matches are expanded and gathered piece by
                 // piece.

@@ -12,9 +12,9 @@ use datafusion::execution::spill_file::SpillFile;
 use parking_lot::Mutex;
 
 use crate::error::Result;
+use crate::exec::chunk::sizes::{array_bytes, batch_bytes};
+use crate::exec::chunk::staged_chunk::{ChunkShape, Failures, StagedChunk};
 use crate::exec::memory::spill::{SpillWriter, Spilling, spilled_rows};
-use crate::exec::transfer::sizes::{array_bytes, batch_bytes};
-use crate::exec::transfer::staged_chunk::{ChunkShape, Failures, StagedChunk};
 
 /// A chunk in a file. Its rows are also in memory while they are used.
 pub(crate) struct SpilledChunk {

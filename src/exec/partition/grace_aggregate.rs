@@ -17,6 +17,7 @@ use crate::device::primitives::device::Device;
 use crate::exec::aggregate::output::GroupOutput;
 use crate::exec::aggregate::run::GroupRun;
 use crate::exec::blocking::blocking;
+use crate::exec::chunk::chunk_limits::{ChunkLimits, Role};
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::{Input, InputChunk, InputStream};
 use crate::exec::memory::spill::Spilling;
@@ -28,7 +29,6 @@ use crate::exec::partition::partitioner::{
     LEAST_CHUNKS, Partitioner, TARGET_QUARTERS, can_partition,
 };
 use crate::exec::partition::peek::Peek;
-use crate::exec::transfer::chunk_limits::{ChunkLimits, Role};
 use crate::options::BowtieOptions;
 use crate::spec::aggregate::GroupSpec;
 

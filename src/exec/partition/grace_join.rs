@@ -25,6 +25,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::device::primitives::device::Device;
 use crate::exec::blocking::blocking_task;
+use crate::exec::chunk::chunk_limits::{ChunkLimits, Role};
 use crate::exec::input::chunk::{Input, InputChunk, InputStream};
 use crate::exec::join::fast_paths::semi_bitmap::BitmapSemiJoin;
 use crate::exec::memory::on_request::{Gathered, await_or_evict};
@@ -37,7 +38,6 @@ use crate::exec::partition::partitioner::{
     LEAST_CHUNKS, Partitioner, TARGET_QUARTERS, can_partition,
 };
 use crate::exec::partition::peek::Peek;
-use crate::exec::transfer::chunk_limits::{ChunkLimits, Role};
 use crate::ir::side::Side;
 use crate::options::BowtieOptions;
 use crate::spec::join::JoinSpec;

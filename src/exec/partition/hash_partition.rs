@@ -8,12 +8,12 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::error::Result;
+use crate::exec::chunk::chunk_limits::ChunkLimits;
+use crate::exec::chunk::sizes::elements_of;
+use crate::exec::chunk::staged_chunk::{ChunkShape, StagedChunk};
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::memory::spilled_chunk::ChunkWriter;
-use crate::exec::transfer::chunk_limits::ChunkLimits;
-use crate::exec::transfer::sizes::elements_of;
-use crate::exec::transfer::staged_chunk::{ChunkShape, StagedChunk};
 
 /// The rows of a round whose keys have hashes in one range.
 pub(crate) struct HashPartition {

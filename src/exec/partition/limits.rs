@@ -8,10 +8,10 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
 
 use crate::device::primitives::device::Device;
+use crate::exec::chunk::chunk_limits::ChunkLimits;
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
-use crate::exec::transfer::chunk_limits::ChunkLimits;
 use crate::runtime::host_memory::default_host_budget;
 
 /// The most partitions. A longer input has several chunks a partition.

@@ -22,13 +22,13 @@ use futures::{StreamExt, TryStreamExt, stream};
 use tokio::task::JoinError;
 
 use crate::exec::blocking::{blocking_task, spawn_blocking};
+use crate::exec::chunk::chunk_limits::ChunkLimits;
 use crate::exec::input::chunk::{Input, InputChunk, InputStream};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::partition::hash_partition::HashPartition;
 use crate::exec::partition::keys::Keys;
 use crate::exec::partition::limits::Limits;
 use crate::exec::partition::scatter::{DoesNotFit, Scatter, Scattered};
-use crate::exec::transfer::chunk_limits::ChunkLimits;
 use crate::exec::transfer::chunker::has_small_dictionary;
 
 /// An input of fewer chunks is not partitioned: a join has few tiles without, and the groups of an aggregation are merged.

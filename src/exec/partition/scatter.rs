@@ -10,14 +10,14 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::error::{BowtieError, Result};
+use crate::exec::chunk::sizes::array_bytes;
+use crate::exec::chunk::staged_chunk::{ChunkShape, StagedChunk};
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::memory::compact_views::compact_views;
 use crate::exec::memory::step::{self, OnRefusal};
 use crate::exec::partition::hash_partition::HashPartition;
 use crate::exec::partition::keys::Keys;
 use crate::exec::partition::limits::Limits;
-use crate::exec::transfer::sizes::array_bytes;
-use crate::exec::transfer::staged_chunk::{ChunkShape, StagedChunk};
 
 /// A seed that no other hash of rows uses, so that the rows of one DataFusion partition, or of one spill file, are
 /// spread over all partitions here.

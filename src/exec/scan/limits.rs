@@ -3,7 +3,7 @@
 use datafusion::execution::TaskContext;
 
 use crate::device::primitives::device::Device;
-use crate::exec::transfer::chunk_limits::{ChunkLimits, Role};
+use crate::exec::chunk::chunk_limits::{ChunkLimits, Role};
 use crate::options::BowtieOptions;
 
 /// Text of a piece, on average of its rows: half of what 32-bit offsets address.

@@ -14,11 +14,11 @@ use datafusion::physical_plan::sorts::streaming_merge::StreamingMergeBuilder;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt, stream};
 
+use crate::exec::chunk::sizes::batch_bytes;
+use crate::exec::chunk::staged_chunk::StagedChunk;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::sort::run_writer::Run;
-use crate::exec::transfer::sizes::batch_bytes;
-use crate::exec::transfer::staged_chunk::StagedChunk;
 use crate::spec::sort::SortSpec;
 
 /// What runs are merged by.

@@ -13,6 +13,7 @@ use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use futures::{StreamExt, TryFutureExt, TryStreamExt, stream};
 
 use crate::exec::blocking::blocking;
+use crate::exec::chunk::chunk_limits::Role;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::{Input, InputStream};
 use crate::exec::input::coalesce::inputs;
@@ -22,7 +23,6 @@ use crate::exec::node::{DeviceOperator, Execution, OneInput};
 use crate::exec::sort::merge::Merge;
 use crate::exec::sort::run::{SortRun, Sorted};
 use crate::exec::sort::sorted_rows::SortedRows;
-use crate::exec::transfer::chunk_limits::Role;
 use crate::spec::sort::SortSpec;
 
 /// Sorts all rows by columns of any orderable type, or keeps the first ones in this order.

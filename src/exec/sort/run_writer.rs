@@ -8,9 +8,9 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReser
 use datafusion::physical_plan::sorts::streaming_merge::SortedSpillFile;
 
 use crate::error::Result;
+use crate::exec::chunk::sizes::batch_bytes;
 use crate::exec::memory::compact_views::compact_views;
 use crate::exec::memory::spill::{SpillWriter, Spilling};
-use crate::exec::transfer::sizes::batch_bytes;
 
 /// Sorted rows on the host.
 pub(crate) enum Run {

@@ -11,10 +11,10 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReser
 
 use crate::device::primitives::device::Device;
 use crate::exec::chunk::DeviceChunk;
-use crate::exec::transfer::chunk_limits::ChunkLimits;
+use crate::exec::chunk::chunk_limits::ChunkLimits;
+use crate::exec::chunk::sizes::{batch_bytes, elements_of};
+use crate::exec::chunk::staged_chunk::{StagedChunk, StagedColumn, together};
 use crate::exec::transfer::evaluator::{Evaluated, Evaluator, Layout, Place};
-use crate::exec::transfer::sizes::{batch_bytes, elements_of};
-use crate::exec::transfer::staged_chunk::{StagedChunk, StagedColumn, together};
 
 /// Gathers batches into chunks. All rows that it holds are reserved in DataFusion's memory pool.
 #[derive(Debug)]
@@ -299,7 +299,7 @@ mod tests {
     use datafusion::execution::memory_pool::UnboundedMemoryPool;
 
     use super::*;
-    use crate::exec::transfer::sizes::tests::list;
+    use crate::exec::chunk::sizes::tests::list;
 
     fn chunker(pool: &Arc<dyn MemoryPool>, rows: usize, most_rows: usize) -> Chunker {
         Chunker {

@@ -8,10 +8,10 @@ use arrow::compute::BatchCoalescer;
 use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
 
-use crate::exec::join::long_ranges::{LongRanges, REPEATED_BYTES};
+use crate::exec::chunk::long_ranges::{LongRanges, REPEATED_BYTES};
+use crate::exec::chunk::staged_chunk::StagedChunk;
 use crate::exec::metrics::OutputMetrics;
 use crate::exec::transfer::chunker::has_small_dictionary;
-use crate::exec::transfer::staged_chunk::StagedChunk;
 
 /// The most bytes of a column that are copied together for one whole batch.
 const MOST_COPIED_BYTES: usize = 1 << 30;

@@ -14,9 +14,9 @@ use datafusion::physical_plan::metrics::BaselineMetrics;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use futures::{StreamExt, TryStreamExt};
 
+use crate::exec::chunk::chunk_limits::{ChunkLimits, Role};
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::node::{DeviceOperator, Execution};
-use crate::exec::transfer::chunk_limits::{ChunkLimits, Role};
 use crate::exec::transfer::chunker::Chunker;
 use crate::exec::transfer::evaluator::Evaluator;
 use crate::exec::transfer::partitions;

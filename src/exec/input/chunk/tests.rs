@@ -13,10 +13,10 @@ use futures::StreamExt;
 use crate::device::budget::Budget;
 use crate::device::host::device::HostDevice;
 use crate::exec::chunk::DeviceChunk;
+use crate::exec::chunk::chunk_limits::ChunkLimits;
 use crate::exec::input::chunk::*;
 use crate::exec::input::coalesce::Gathering;
 use crate::exec::input::waiting::Waiting;
-use crate::exec::transfer::chunk_limits::ChunkLimits;
 
 fn pool() -> Arc<dyn MemoryPool> {
     Arc::new(GreedyMemoryPool::new(1 << 20))

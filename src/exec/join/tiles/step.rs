@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use crate::device::batches::batch::DeviceBatch;
 use crate::error::{BowtieError, Result};
+use crate::exec::chunk::staged_chunk::Parts;
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::join::fast_paths::single_pass::{PreparedBuild, SinglePassJoin};
 use crate::exec::join::tiles::matrix::{Indexed, Matrix, Resident};
 use crate::exec::join::tiles::probed_tile::{ProbedTile, TileStep};
 use crate::exec::join::tiles::tile::Tile;
 use crate::exec::memory::step::Step;
-use crate::exec::transfer::staged_chunk::Parts;
 use crate::ir::side::Side;
 use crate::ops::build_index::BuildIndex;
 use crate::ops::probe::{Probe, ProbeResult};

@@ -16,11 +16,11 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt, stream};
 
+use crate::exec::chunk::sizes::batch_bytes;
 use crate::exec::metrics::ReadMetrics;
 use crate::exec::scan::parquet::file::ParquetFile;
 use crate::exec::scan::parquet::piece::ParquetPiece;
 use crate::exec::scan::read_columns::ReadColumns;
-use crate::exec::transfer::sizes::batch_bytes;
 
 /// Files whose versions are asked for at the same time.
 const FILES_AT_ONCE: usize = 32;
