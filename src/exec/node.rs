@@ -84,6 +84,11 @@ pub(crate) trait DeviceOperator: Any + fmt::Debug + Send + Sync {
         None
     }
 
+    /// The operator with only these of its output columns, in this order; `None` if it cannot leave out columns, whichever they are.
+    fn with_columns(&self, _columns: &[usize]) -> Option<Result<Arc<dyn DeviceOperator>>> {
+        None
+    }
+
     /// Output statistics, derived from the first input's, if there is one; `None` if they are unknown.
     fn statistics(&self, _input: Option<&Statistics>) -> Option<Result<Statistics>> {
         None

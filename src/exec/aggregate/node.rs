@@ -11,6 +11,7 @@ use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use futures::{StreamExt, TryFutureExt};
 
 use crate::exec::aggregate::fused::run::{FusedOutput, FusedRows};
+use crate::exec::aggregate::grace_aggregate::{GroupPartitioner, GroupingPath, PartitionedGroups};
 use crate::exec::aggregate::output::GroupOutput;
 use crate::exec::aggregate::resident::are_results;
 use crate::exec::aggregate::run::GroupRun;
@@ -22,7 +23,6 @@ use crate::exec::input::coalesce::{coalesced, inputs};
 use crate::exec::input::prefetch::Prefetch;
 use crate::exec::memory::on_request::await_or_evict;
 use crate::exec::node::{DeviceOperator, Execution, OneInput, OutputOnDevice};
-use crate::exec::partition::grace_aggregate::{GroupPartitioner, GroupingPath, PartitionedGroups};
 use crate::spec::aggregate::GroupSpec;
 
 /// Groups rows and folds or collects the values of each group (\[W\] 3.2 and 4.2 to 4.4): COUNT, SUM, AVG, MIN, MAX,

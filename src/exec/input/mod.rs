@@ -2,6 +2,7 @@
 
 pub(crate) mod chunk;
 pub(crate) mod coalesce;
+pub(crate) mod gathered;
 pub(crate) mod prefetch;
 pub(crate) mod resident_chunk;
 pub(crate) mod waiting;

@@ -16,12 +16,12 @@ use crate::exec::input::chunk::{Input, InputStream};
 use crate::exec::input::coalesce::inputs;
 use crate::exec::input::prefetch::Prefetch;
 use crate::exec::join::gather::{gather, needs_right_without_left};
+use crate::exec::join::grace_join::Grace;
 use crate::exec::join::walk::{JoinWalk, MatchSink, WalkInputs};
 use crate::exec::memory::on_request::await_or_evict;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::Execution;
-use crate::exec::partition::grace_join::Grace;
 use crate::spec::join::JoinSpec;
 
 /// The output of a step.

@@ -9,7 +9,8 @@ use futures::TryStreamExt;
 use crate::device::primitives::device::Device;
 use crate::exec::blocking::blocking_task;
 use crate::exec::input::chunk::{Input, InputChunk, InputStream};
-use crate::exec::memory::on_request::{Gathered, await_or_evict};
+use crate::exec::input::gathered::Gathered;
+use crate::exec::memory::on_request::await_or_evict;
 use crate::exec::memory::spill::Spilling;
 
 /// Whether the join emits rows even if the left side is empty.

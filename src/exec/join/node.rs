@@ -117,6 +117,11 @@ impl DeviceOperator for JoinOperator {
         }))))
     }
 
+    fn with_columns(&self, columns: &[usize]) -> Option<Result<Arc<dyn DeviceOperator>>> {
+        let join = self.with_output(columns);
+        Some(join.map(|join| Arc::new(join) as Arc<dyn DeviceOperator>))
+    }
+
     /// The rows of a join with a limit must be downloaded, since the download truncates them.
     fn with_output_on_device(&self) -> OutputOnDevice {
         match self.0.fetch {

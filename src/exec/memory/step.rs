@@ -6,7 +6,7 @@
 //! | answer | by | when |
 //! |---|---|---|
 //! | defer | [`Step::may_shrink`] is false | the step runs while the consumer reads its operator's last output, which frees memory |
-//! | evict, shrink | `evict.rs`, `shrink.rs`, in the step | always otherwise; what is only faster, such as a key bitmap, is done without ([`IfItFits`](crate::error::IfItFits)) |
+//! | evict, shrink | `exec/join/tiles/evict.rs`, `shrink.rs`, in the step | always otherwise; what is only faster, such as a key bitmap, is done without ([`IfItFits`](crate::error::IfItFits)) |
 //! | retry | [`retried`] | nothing is left to evict or to shrink: with exclusive use of what the limit that refused bounds, and after others gave memory back, those that await their inputs [on request](super::on_request) |
 //!
 //! A thread is in one step at a time: a step that waited for another one on the same thread would wait forever.

@@ -6,7 +6,8 @@ use datafusion::error::Result;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::exec::input::chunk::{Input, InputChunk, InputStream};
-use crate::exec::memory::on_request::{Gathered, await_or_evict};
+use crate::exec::input::gathered::Gathered;
+use crate::exec::memory::on_request::await_or_evict;
 use crate::exec::partition::limits::Limits;
 
 /// The first chunks of an input, and the stream of the rest.

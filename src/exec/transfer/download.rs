@@ -31,9 +31,8 @@ use crate::device::trace::{Scope, Trace};
 use crate::exec::blocking::{joined, spawn_blocking};
 use crate::exec::card_times;
 use crate::exec::chunk::DeviceChunk;
-use crate::exec::join::node::JoinOperator;
 use crate::exec::metrics::OutputMetrics;
-use crate::exec::node::{DeviceNode, only_child};
+use crate::exec::node::{DeviceNode, DeviceOperator, only_child};
 use crate::exec::node_counters::NodeCounters;
 use crate::exec::transfer::output_batches::{Batches, HostChunk};
 use crate::exec::transfer::stands_for::StandsFor;
@@ -96,9 +95,9 @@ impl BowtieDownloadExec {
         self.input.downcast_ref()
     }
 
-    /// The device node and the join, if a join is downloaded.
-    fn join(&self) -> Option<(&DeviceNode, &JoinOperator)> {
-        DeviceNode::find(&self.input)
+    /// The operator of the device node with only these of its output columns; `None` if it cannot leave out columns.
+    fn with_columns(&self, columns: &[usize]) -> Option<Result<Arc<dyn DeviceOperator>>> {
+        self.node()?.operator().with_columns(columns)
     }
 }
 
@@ -314,12 +313,13 @@ impl ExecutionPlan for BowtieDownloadExec {
         }))
     }
 
-    /// A projection of columns is embedded in the join, which then does not gather the other ones.
+    /// A projection of columns is embedded in an operator that can leave out columns, such as a join, which then does not gather the other ones.
     fn try_swapping_with_projection(
         &self,
         projection: &ProjectionExec,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        match self.join() {
+        // Whether an operator can leave out columns does not depend on which.
+        match self.with_columns(&[]) {
             Some(_) => try_embed_projection(projection, self),
             None => Ok(None),
         }
@@ -328,13 +328,17 @@ impl ExecutionPlan for BowtieDownloadExec {
 
 impl EmbeddedProjection for BowtieDownloadExec {
     fn with_projection(&self, projection: Option<Vec<usize>>) -> Result<Self> {
-        let (Some((node, join)), Some(columns)) = (self.join(), projection) else {
+        let selected = projection.and_then(|columns| {
+            let operator = self.with_columns(&columns)?;
+            Some((self.node()?, operator, columns))
+        });
+        let Some((node, operator, columns)) = selected else {
             return Ok(Self {
                 of: self.of.clone(),
                 ..Self::new(Arc::clone(&self.input), Arc::clone(&self.device))
             });
         };
-        let input = node.with_operator(Arc::new(join.with_output(&columns)?))?;
+        let input = node.with_operator(operator?)?;
         let of = match &self.of {
             Some(of) => Some(StandsFor {
                 node: projected(&of.node, &columns)?,

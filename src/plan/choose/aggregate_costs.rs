@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::physical_expr::PhysicalExpr;
 
 use crate::exec::aggregate::resident::are_results;
-use crate::exec::partition::grace_join::Oversized;
+use crate::exec::join::grace_join::Oversized;
 use crate::exec::scan::table::Table;
 use crate::plan::choose::cardinality::{columns_of, columns_of_fused, is_text};
 use crate::plan::choose::cost::{Flow, Work};

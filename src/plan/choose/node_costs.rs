@@ -3,7 +3,7 @@
 use datafusion::common::JoinType;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 
-use crate::exec::partition::grace_join::Oversized;
+use crate::exec::join::grace_join::Oversized;
 use crate::exec::scan::table::Table;
 use crate::plan::choose::cardinality::Cardinalities;
 use crate::plan::choose::cost::{Flow, Gpu, Host, Work};

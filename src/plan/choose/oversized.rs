@@ -1,8 +1,8 @@
 //! The cost of inputs larger than the GPU: they are partitioned on the host, or uploaded several times.
 
 use crate::device::profile::DeviceProfile;
-use crate::exec::partition::grace_aggregate::ROWS_OF_FEW_GROUPS;
-use crate::exec::partition::grace_join::{Oversized, ROUND};
+use crate::exec::aggregate::grace_aggregate::ROWS_OF_FEW_GROUPS;
+use crate::exec::join::grace_join::{Oversized, ROUND};
 use crate::exec::partition::partitioner::LEAST_CHUNKS;
 use crate::plan::choose::cost::{Flow, Gpu, Host};
 

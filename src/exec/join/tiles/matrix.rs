@@ -10,7 +10,7 @@
 //!               └─────────────┴─────────────┘
 //! ```
 //!
-//! If both sides are hash-partitioned (`partition/grace_join.rs`), there are only tiles of the same partition.
+//! If both sides are hash-partitioned (`exec/join/grace_join.rs`), there are only tiles of the same partition.
 //!
 //! A right chunk is joined with every left chunk before the next one is read. So its unmatched rows are known when it
 //! is done, and those of the left side at the end.

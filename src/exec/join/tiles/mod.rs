@@ -2,6 +2,7 @@
 //! joins one.
 
 pub(crate) mod cut;
+pub(crate) mod evict;
 pub(crate) mod matrix;
 pub(crate) mod passes;
 pub(crate) mod probed_tile;

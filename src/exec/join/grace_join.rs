@@ -27,13 +27,14 @@ use crate::device::primitives::device::Device;
 use crate::exec::blocking::blocking_task;
 use crate::exec::chunk::chunk_limits::{ChunkLimits, Role};
 use crate::exec::input::chunk::{Input, InputChunk, InputStream};
+use crate::exec::input::gathered::Gathered;
 use crate::exec::join::fast_paths::semi_bitmap::BitmapSemiJoin;
-use crate::exec::memory::on_request::{Gathered, await_or_evict};
+use crate::exec::join::narrow_keys;
+use crate::exec::memory::on_request::await_or_evict;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::partition::keys::Keys;
 use crate::exec::partition::limits::Limits;
-use crate::exec::partition::narrow_keys;
 use crate::exec::partition::partitioner::{
     LEAST_CHUNKS, Partitioner, TARGET_QUARTERS, can_partition,
 };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::exec::input::chunk::InputChunk;
+use crate::exec::input::gathered::evict_each;
 use crate::exec::join::tiles::matrix::Matrix;
-use crate::exec::memory::on_request::evict_each;
 
 impl Matrix {
     /// Downloads rows that are only on the device; false if there are none.
