@@ -19,11 +19,11 @@ use crate::exec::clusters::exec::ClustersExec;
 use crate::exec::clusters::node::ClustersOperator;
 use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::options::Offload;
+use crate::plan::compile::key_types::is_orderable;
 use crate::plan::device_plan::{device_node, downloaded};
 use crate::plan::explain::decision::Decision;
 use crate::plan::query_ends::{EndDecline, FINISHED_ON_HOST, Origin, origin_of};
 use crate::plan::recognise::candidate::NodeId;
-use crate::plan::recognise::key_types::is_orderable;
 use crate::plan::rewrite::{Rewrite, log_declined};
 
 type Plan = Arc<dyn ExecutionPlan>;

@@ -14,7 +14,6 @@ pub(crate) mod device_plan;
 pub(crate) mod disjunctions;
 pub(crate) mod entrance;
 pub(crate) mod explain;
-pub(crate) mod extended_join;
 pub(crate) mod partners;
 #[cfg(feature = "faults")]
 pub(crate) mod planning_faults;
@@ -26,5 +25,7 @@ pub(crate) mod rewrite;
 pub(crate) mod rule;
 pub(crate) mod set_values;
 pub(crate) mod snapshots;
+pub(crate) mod sources;
 pub(crate) mod stage;
+pub(crate) mod statistics;
 pub(crate) mod transfers;

@@ -16,16 +16,16 @@ use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
 use crate::options::{CacheSize, Offload};
 use crate::plan::choose::policy::Policy;
-use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::device_plan::{aggregate_plan, fused_plan, join_plan, resident_join};
 use crate::plan::explain::decision::Decision;
 use crate::plan::explain::recorder::Recorder;
-use crate::plan::extended_join::{ExtendedJoinExec, of_datafusion};
-use crate::plan::recognise::aggregate_source::{GroupSource, group_source};
 use crate::plan::recognise::candidate::{
     AboveJoin, AggregateCandidate, Candidate, JoinCandidate, NodeId,
 };
 use crate::plan::recognise::recognised_plan::RecognisedPlan;
+use crate::plan::sources::aggregate_source::{GroupSource, group_source};
+use crate::plan::sources::extended_join::{ExtendedJoinExec, of_datafusion};
+use crate::plan::statistics::statistics_cache::StatisticsCache;
 use crate::plan::transfers::{HostStep, Transfers};
 use crate::runtime::host_memory::host_cache_bytes;
 use crate::runtime::planned_device::PlannedDevice;

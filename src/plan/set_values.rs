@@ -18,16 +18,16 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use crate::options::{BowtieOptions, Offload};
-use crate::plan::choose::gain::Gain;
-use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::compile::permitted::merged;
-use crate::plan::extended_join::{ExtendedJoinExec, Original};
+use crate::plan::compile::sides::map_columns;
+use crate::plan::recognise::gain::Gain;
 use crate::plan::recognise::join::join_candidate;
-use crate::plan::recognise::join_source::{JoinSource, ValueSource};
 use crate::plan::recognise::set_predicate;
-use crate::plan::recognise::set_value::{SetCall, set_function};
-use crate::plan::recognise::sides::map_columns;
-use crate::plan::recognise::source::join_source;
+use crate::plan::sources::extended_join::{ExtendedJoinExec, Original};
+use crate::plan::sources::join_nodes::join_source;
+use crate::plan::sources::join_source::{JoinSource, ValueSource};
+use crate::plan::sources::set_value::{SetCall, set_function};
+use crate::plan::statistics::statistics_cache::StatisticsCache;
 use crate::spec::join::joined_schema;
 
 type Plan = Arc<dyn ExecutionPlan>;

@@ -7,16 +7,16 @@ use datafusion::physical_expr::PhysicalExpr;
 use crate::exec::aggregate::resident::are_results;
 use crate::exec::join::grace_join::Oversized;
 use crate::exec::scan::table::Table;
-use crate::plan::choose::cardinality::{columns_of, columns_of_fused, is_text};
+use crate::plan::choose::cardinality::{columns_of, columns_of_fused};
 use crate::plan::choose::cost::{Flow, Work};
-use crate::plan::choose::distinct::values_of;
-use crate::plan::choose::gain::Gain;
 use crate::plan::choose::node_costs::{MANY_ROWS, NodeCosts};
 use crate::plan::choose::placement::{Alternative, NodeCost, Transfer};
 use crate::plan::choose::short_text::{has_few_values, is_short};
-use crate::plan::recognise::aggregate_source::{GroupSource, group_source};
 use crate::plan::recognise::candidate::{AboveJoin, AggregateCandidate, Candidate, NodeId};
+use crate::plan::recognise::gain::Gain;
 use crate::plan::recognise::recognised_plan::Node;
+use crate::plan::sources::aggregate_source::{GroupSource, group_source};
+use crate::plan::statistics::distinct::{is_text, values_of};
 use crate::spec::aggregate::{GroupSpec, GroupState};
 
 /// Rows of a group, where the distinct counts of the keys are unknown.

@@ -9,8 +9,8 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::ir::side::Side;
 use crate::plan::choose::cost::Flow;
-use crate::plan::choose::statistics::StatisticsCache;
-use crate::plan::recognise::source::JoinSource;
+use crate::plan::sources::join_source::JoinSource;
+use crate::plan::statistics::statistics_cache::StatisticsCache;
 use crate::spec::aggregate::GroupSpec;
 use crate::spec::join::{JoinSpec, Output, SideInput};
 use crate::spec::join_aggregate::{GroupSide, JoinAggregateSpec};
@@ -102,15 +102,6 @@ pub(crate) fn columns_of_fused(spec: &JoinAggregateSpec) -> Vec<(Side, usize)> {
         GroupSide::Nothing => None,
     });
     arguments.chain(keys).collect()
-}
-
-pub(crate) fn is_text(data_type: &DataType) -> bool {
-    use DataType::*;
-    match data_type {
-        Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView => true,
-        Dictionary(_, values) => is_text(values),
-        _ => false,
-    }
 }
 
 /// Mean bytes of a value that is uploaded.

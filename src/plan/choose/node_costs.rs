@@ -7,13 +7,13 @@ use crate::exec::join::grace_join::Oversized;
 use crate::exec::scan::table::Table;
 use crate::plan::choose::cardinality::Cardinalities;
 use crate::plan::choose::cost::{Flow, Gpu, Host, Work};
-use crate::plan::choose::distinct::are_few;
-use crate::plan::choose::gain::Gain;
 use crate::plan::choose::placement::{Alternative, NodeCost, Transfer};
-use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::recognise::candidate::{Candidate, JoinCandidate, NodeId, RowsCandidate};
+use crate::plan::recognise::gain::Gain;
 use crate::plan::recognise::recognised_plan::{Node, RecognisedPlan};
-use crate::plan::recognise::source::JoinSource;
+use crate::plan::sources::join_source::JoinSource;
+use crate::plan::statistics::distinct::are_few;
+use crate::plan::statistics::statistics_cache::StatisticsCache;
 
 /// Rows of a side that make a join worth offloading, even if the cardinality of the other side is unknown.
 pub(crate) const MANY_ROWS: f64 = (1 << 22) as f64;

@@ -3,15 +3,15 @@
 use crate::error::Decline;
 use crate::options::{BowtieOptions, Offload};
 use crate::plan::choose::cost::{Gpu, Host};
-use crate::plan::choose::gain::Gain;
 use crate::plan::choose::node_costs::{Cache, NodeCosts};
 use crate::plan::choose::placement::{Estimate, place};
-use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::recognise::candidate::{
     AggregateCandidate, JoinCandidate, NodeId, OWN_AGGREGATION,
 };
+use crate::plan::recognise::gain::Gain;
 use crate::plan::recognise::recognised_plan::RecognisedPlan;
 use crate::plan::recognise::refusal::Refusal;
+use crate::plan::statistics::statistics_cache::StatisticsCache;
 use crate::runtime::host_memory::host_cache_bytes;
 use crate::runtime::planning::Planning;
 use crate::spec::aggregate::GroupSpec;

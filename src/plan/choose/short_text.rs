@@ -6,7 +6,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::plan::choose::origin::source;
+use crate::plan::statistics::origin::source;
 
 type Plan = Arc<dyn ExecutionPlan>;
 

@@ -28,12 +28,12 @@ use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConve
 use serde_json::json;
 
 use crate::exec::stage::input::{Reads, StageInputExec};
-use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::codec::message::{Kind, Message};
-use crate::plan::extended_join::{ExtendedJoinExec, Original};
-use crate::plan::recognise::join_source::{JoinSource, PartnerSource, ValueSource};
-use crate::plan::recognise::set_value::SetCall;
-use crate::plan::recognise::source::join_source;
+use crate::plan::sources::extended_join::{ExtendedJoinExec, Original};
+use crate::plan::sources::join_nodes::join_source;
+use crate::plan::sources::join_source::{JoinSource, PartnerSource, ValueSource};
+use crate::plan::sources::set_value::SetCall;
+use crate::plan::statistics::statistics_cache::StatisticsCache;
 
 type Plan = Arc<dyn ExecutionPlan>;
 

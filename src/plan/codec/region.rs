@@ -25,14 +25,13 @@ use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::exec::transfer::upload::UploadOperator;
 use crate::exec::transfer::way_back::united;
 use crate::options::{BowtieOptions, Offload};
-use crate::plan::choose::statistics::StatisticsCache;
-use crate::plan::codec::clusters;
-use crate::plan::codec::extended_join;
 use crate::plan::codec::message::{Kind, Message};
 use crate::plan::codec::sent_inputs::SentInputsExec;
-use crate::plan::extended_join::{ExtendedJoinExec, of_datafusion};
+use crate::plan::codec::{clusters, extended_join};
 use crate::plan::rule::BowtieRule;
 use crate::plan::snapshots::scans::without_snapshots;
+use crate::plan::sources::extended_join::{ExtendedJoinExec, of_datafusion};
+use crate::plan::statistics::statistics_cache::StatisticsCache;
 use crate::runtime::session_devices::SessionDevices;
 
 type Plan = Arc<dyn ExecutionPlan>;

@@ -24,8 +24,8 @@ use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use crate::functions::text::shingles::Shingles;
 use crate::plan::compile::compiler::Expr;
 use crate::plan::compile::fallible::may_be_scalar;
+use crate::plan::compile::key_types::is_orderable;
 use crate::plan::compile::permitted::{Use, permits};
-use crate::plan::recognise::key_types::is_orderable;
 use crate::spec::rows::DistinctExpression;
 
 /// Expressions in which parts are columns.

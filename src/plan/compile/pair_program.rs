@@ -15,7 +15,7 @@ use crate::ir::program::{Kind, Op};
 use crate::ir::side::Side;
 use crate::plan::compile::compiler::{Compiler, Expr, Target, is_of};
 use crate::plan::compile::fallible::{fails_somewhere, might_fail};
-use crate::plan::recognise::sides::{on_side, side_of};
+use crate::plan::compile::sides::{on_side, side_of};
 use crate::spec::join::SideInput;
 
 /// A program for the conjuncts of `residual` that compile, within its limits, and up to one that does not compile and might fail; `None`

@@ -12,8 +12,8 @@ use crate::ir::comparison::Comparison;
 use crate::list_sets::elements::are_elements;
 use crate::plan::compile::comparison::comparison_of;
 use crate::plan::compile::fallible::is_widening;
+use crate::plan::compile::key_types::are_comparable;
 use crate::plan::disjunctions::sides::Sides;
-use crate::plan::recognise::key_types::are_comparable;
 use crate::plan::recognise::set_predicate::predicate;
 
 /// What finds the matches of a conjunct.

@@ -18,10 +18,10 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use crate::functions::set_function::SetFunction;
 use crate::functions::text::tokens::Tokens;
 use crate::plan::compile::fallible::is_widening;
+use crate::plan::compile::key_types::is_orderable;
 use crate::plan::compile::text::keeps_text;
 use crate::plan::disjunctions::index::is_difference;
 use crate::plan::disjunctions::sides::Sides;
-use crate::plan::recognise::key_types::is_orderable;
 
 /// Whether `expr` has a value on every pair, the same one whenever it is evaluated and whatever evaluates it. Everything that is not known to
 /// be so counts as if it were not: volatile functions, subqueries, and columns outside a subquery among them.

@@ -2,9 +2,9 @@
 
 use crate::error::Decline;
 use crate::plan::choose::placement::Estimate;
-use crate::plan::choose::statistics::{RowEstimate, StatisticsCache};
-use crate::plan::recognise::aggregate_source::GroupSource;
-use crate::plan::recognise::source::JoinSource;
+use crate::plan::sources::aggregate_source::GroupSource;
+use crate::plan::sources::join_source::JoinSource;
+use crate::plan::statistics::statistics_cache::{RowEstimate, StatisticsCache};
 use crate::plan::transfers::{HostStep, Why};
 use crate::spec::aggregate::GroupSpec;
 use crate::spec::join::JoinSpec;

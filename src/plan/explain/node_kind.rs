@@ -25,7 +25,7 @@ use crate::exec::sort::node::SortOperator;
 use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::exec::transfer::upload::UploadOperator;
 use crate::plan::recognise::sort::limit_spec;
-use crate::plan::recognise::source::join_source;
+use crate::plan::sources::join_nodes::join_source;
 
 /// What a node does, whether DataFusion does it or a device.
 #[derive(Debug, Clone, PartialEq, Eq)]

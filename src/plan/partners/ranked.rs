@@ -15,7 +15,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
 
 use crate::plan::compile::permitted::{Use, permits, seen_through};
-use crate::plan::recognise::source::join_source;
+use crate::plan::sources::join_nodes::join_source;
 
 type Plan = Arc<dyn ExecutionPlan>;
 

@@ -15,16 +15,16 @@ use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use crate::ir::side::Side;
 use crate::options::{BowtieOptions, Offload};
-use crate::plan::choose::gain::Gain;
-use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::compile::permitted::{Use, permits};
-use crate::plan::extended_join::{ExtendedJoinExec, Original};
+use crate::plan::compile::sides::map_columns;
 use crate::plan::partners::ranked::{Ranked, Ranking};
 use crate::plan::partners::row_numbers::{numbering, unread};
+use crate::plan::recognise::gain::Gain;
 use crate::plan::recognise::join::join_candidate;
-use crate::plan::recognise::join_source::{JoinSource, PartnerSource};
-use crate::plan::recognise::sides::map_columns;
-use crate::plan::recognise::source::join_source;
+use crate::plan::sources::extended_join::{ExtendedJoinExec, Original};
+use crate::plan::sources::join_nodes::join_source;
+use crate::plan::sources::join_source::{JoinSource, PartnerSource};
+use crate::plan::statistics::statistics_cache::StatisticsCache;
 use crate::spec::join::{JoinSpec, joined_schema};
 
 type Plan = Arc<dyn ExecutionPlan>;

@@ -13,10 +13,10 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::windows::BoundedWindowAggExec;
 
-use crate::plan::choose::origin::below;
 use crate::plan::compile::permitted::{is_free, merged};
 use crate::plan::partners::ranked::is_function;
-use crate::plan::recognise::source::join_source;
+use crate::plan::sources::join_nodes::join_source;
+use crate::plan::statistics::origin::below;
 
 type Plan = Arc<dyn ExecutionPlan>;
 

@@ -18,7 +18,7 @@ use crate::plan::compile::fallible::is_widening;
 use crate::plan::compile::permitted::{Use, permits};
 use crate::plan::ranges::extent::guards_hold;
 use crate::plan::recognise::condition::{Classified, classify};
-use crate::plan::recognise::source::JoinSource;
+use crate::plan::sources::join_source::JoinSource;
 use crate::spec::join::SideInput;
 
 type Expr = Arc<dyn PhysicalExpr>;

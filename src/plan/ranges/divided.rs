@@ -18,7 +18,7 @@ use datafusion::physical_plan::unnest::{ListUnnest, UnnestExec};
 use crate::functions::ranges::{RangeOf, Ranges, RangesOf};
 use crate::ir::side::Side;
 use crate::plan::ranges::bounds::Bounds;
-use crate::plan::recognise::source::JoinSource;
+use crate::plan::sources::join_source::JoinSource;
 
 type Expr = Arc<dyn PhysicalExpr>;
 type Plan = Arc<dyn ExecutionPlan>;

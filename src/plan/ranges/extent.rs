@@ -21,10 +21,10 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 
 use crate::functions::ranges::numbers;
 use crate::ir::side::Side;
-use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::compile::early_value::evaluated;
 use crate::plan::compile::permitted::seen_through;
-use crate::plan::recognise::source::JoinSource;
+use crate::plan::sources::join_source::JoinSource;
+use crate::plan::statistics::statistics_cache::StatisticsCache;
 use crate::spec::guard::Guard;
 
 type Expr = Arc<dyn PhysicalExpr>;

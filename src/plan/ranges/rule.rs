@@ -13,13 +13,14 @@ use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use crate::functions::ranges::Ranges;
 use crate::ir::side::Side;
 use crate::options::{BowtieOptions, Offload};
-use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::entrance::{Entrance, keeps_schema};
 use crate::plan::ranges::bounds::{Bounds, bounds_of};
 use crate::plan::ranges::divided::divided;
 use crate::plan::ranges::extent::extremes;
 use crate::plan::ranges::spread::{spreads, uncrowded};
-use crate::plan::recognise::source::{JoinSource, join_source};
+use crate::plan::sources::join_nodes::join_source;
+use crate::plan::sources::join_source::JoinSource;
+use crate::plan::statistics::statistics_cache::StatisticsCache;
 
 type Expr = Arc<dyn PhysicalExpr>;
 type Plan = Arc<dyn ExecutionPlan>;

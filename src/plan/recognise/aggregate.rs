@@ -18,16 +18,16 @@ use crate::options::{BowtieOptions, Offload};
 use crate::plan::calls;
 use crate::plan::compile::fallible::is_widening;
 use crate::plan::compile::float_bits::FloatBits;
+use crate::plan::compile::key_types::{is_groupable, is_orderable};
 use crate::plan::compile::permitted::{Use, permits};
 use crate::plan::recognise::aggregate_function::{
-    function_of, one_if_not_null, sums_in_own_type, where_true,
+    Find, function_of, one_if_not_null, sums_in_own_type, where_true,
 };
-use crate::plan::recognise::aggregate_source::{Find, GroupSource};
 use crate::plan::recognise::first_last::first_or_last;
 use crate::plan::recognise::join_aggregate::AggregateSource;
-use crate::plan::recognise::key_types::{is_groupable, is_orderable};
 use crate::plan::recognise::partial_states::merging_aggregates;
 use crate::plan::recognise::refusal::Refusal;
+use crate::plan::sources::aggregate_source::GroupSource;
 use crate::spec::aggregate::{GroupAggregate, GroupSpec, GroupState, GroupingSet};
 use crate::spec::join::{JoinSpec, Output, SideInput};
 

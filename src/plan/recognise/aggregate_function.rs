@@ -19,7 +19,11 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{CaseExpr, is_not_null, lit};
 
+use crate::plan::recognise::refusal::Refusal;
 use crate::spec::aggregate::AggregateFunction;
+
+/// Gives the column of an aggregation's input that holds an expression.
+pub(crate) type Find<'a> = dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<usize, Refusal> + 'a;
 
 /// 1 where a value is not NULL, else NULL, which COUNT counts. (A CASE makes no NULLs of types without a validity bitmap, such as unions.)
 pub(crate) fn one_if_not_null(

@@ -12,10 +12,10 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 
 use crate::error::Decline;
-use crate::plan::choose::gain::Gain;
 use crate::plan::compile::row_program::{self, NotCompiled};
+use crate::plan::recognise::gain::Gain;
 use crate::plan::recognise::refusal::Refusal;
-use crate::plan::recognise::source::JoinSource;
+use crate::plan::sources::join_source::JoinSource;
 use crate::spec::aggregate::GroupSpec;
 use crate::spec::join::JoinSpec;
 use crate::spec::join_aggregate::JoinAggregateSpec;

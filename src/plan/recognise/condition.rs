@@ -15,13 +15,13 @@ use crate::ir::pair_program::Program;
 use crate::ir::set_predicate::SetSpec;
 use crate::ir::side::Side;
 use crate::plan::compile::comparison::comparison_of;
+use crate::plan::compile::key_types::are_comparable;
 use crate::plan::compile::pair_program;
-use crate::plan::recognise::key_types::are_comparable;
+use crate::plan::compile::sides::{ExprComparison, named, on_side, side_of, sides_named};
 use crate::plan::recognise::rewrites::band::{GuardExpr, Rewritten};
 use crate::plan::recognise::rewrites::common_width::to_common_width;
 use crate::plan::recognise::rewrites::{band, overlap_length};
 use crate::plan::recognise::set_predicate;
-use crate::plan::recognise::sides::{ExprComparison, named, on_side, side_of, sides_named};
 use crate::spec::guard::Guard;
 use crate::spec::join::{ColumnComparison, ConditionDisplay, SideInput};
 

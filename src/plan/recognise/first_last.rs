@@ -15,9 +15,9 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use crate::error::Decline;
 use crate::exec::scan::table::Table;
 use crate::plan::compile::permitted::{Use, permits};
-use crate::plan::recognise::aggregate_function::where_true;
-use crate::plan::recognise::aggregate_source::{Find, GroupSource};
+use crate::plan::recognise::aggregate_function::{Find, where_true};
 use crate::plan::recognise::refusal::Refusal;
+use crate::plan::sources::aggregate_source::GroupSource;
 use crate::spec::aggregate::{AggregateFunction, GroupAggregate, GroupState, RowOrder};
 
 /// The spec of an aggregate `function`, which is one of these two.

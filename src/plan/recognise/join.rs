@@ -10,19 +10,19 @@ use crate::ir::strategies::Strategy;
 use crate::options::BowtieOptions;
 #[cfg(test)]
 use crate::plan::calls;
-use crate::plan::choose::gain::{CompiledPart, Gain, gain, partners_gain, set_join_gain};
-use crate::plan::choose::statistics::StatisticsCache;
-use crate::plan::choose::strategy;
+use crate::plan::compile::key_types::is_groupable;
 use crate::plan::compile::permitted::{Use, permits};
+use crate::plan::compile::sides::{named, side_of};
 use crate::plan::recognise::candidate::JoinCandidate;
 use crate::plan::recognise::condition;
 use crate::plan::recognise::condition::{Classified, Condition};
-use crate::plan::recognise::key_types::is_groupable;
+use crate::plan::recognise::gain::{CompiledPart, Gain, gain, partners_gain, set_join_gain};
 use crate::plan::recognise::partners::kept::kept_partners;
 use crate::plan::recognise::partners::pair_values::over_pairs;
 use crate::plan::recognise::refusal::Refusal;
-use crate::plan::recognise::sides::{named, side_of};
-use crate::plan::recognise::source::JoinSource;
+use crate::plan::recognise::strategy;
+use crate::plan::sources::join_source::JoinSource;
+use crate::plan::statistics::statistics_cache::StatisticsCache;
 use crate::spec::join::{JoinSpec, MatchSpec, MatchValue, Output, SideInput, join_columns};
 
 /// What bowtie can make of a join under `options`. Its fields are read already.

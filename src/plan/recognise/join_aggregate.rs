@@ -17,14 +17,14 @@ use crate::error::Decline;
 use crate::ir::side::Side;
 #[cfg(test)]
 use crate::plan::calls;
+use crate::plan::compile::key_types::is_orderable;
 use crate::plan::compile::permitted::{Use, permits, seen_through};
+use crate::plan::compile::sides::is_null_of_nulls;
 use crate::plan::recognise::aggregate_function::{
     function_of, one_if_not_null, sums_in_own_type, where_true,
 };
-use crate::plan::recognise::aggregate_source::{AggregateStage, GroupSource, group_source};
-use crate::plan::recognise::key_types::is_orderable;
 use crate::plan::recognise::refusal::Refusal;
-use crate::plan::recognise::sides::is_null_of_nulls;
+use crate::plan::sources::aggregate_source::{AggregateStage, GroupSource, group_source};
 use crate::spec::aggregate::AggregateFunction;
 use crate::spec::join::{JoinSpec, Output, SideInput};
 use crate::spec::join_aggregate::{AggregateSpec, GroupSide, JoinAggregateSpec};
@@ -163,11 +163,7 @@ impl AggregateSource<'_> {
         filter: Option<&Arc<dyn PhysicalExpr>>,
     ) -> Result<AggregateSpec, Refusal> {
         let name = aggregate.name();
-        use crate::spec::aggregate::AggregateFunction::Avg;
-        use crate::spec::aggregate::AggregateFunction::Count;
-        use crate::spec::aggregate::AggregateFunction::Max;
-        use crate::spec::aggregate::AggregateFunction::Min;
-        use crate::spec::aggregate::AggregateFunction::Sum;
+        use crate::spec::aggregate::AggregateFunction::{Avg, Count, Max, Min, Sum};
         let fused = |function: &_| matches!(function, Count | Sum | Avg | Min | Max);
         let Some(function) = function_of(aggregate).filter(fused) else {
             return Err(Decline(format!(
@@ -267,7 +263,7 @@ impl AggregateSource<'_> {
             Some(_) => return Err(Decline(format!("{shown} mixes columns of both sides")).into()),
         };
         let output = join.output.clone();
-        let expr = crate::plan::recognise::sides::map_columns(&expr, |column| {
+        let expr = crate::plan::compile::sides::map_columns(&expr, |column| {
             match output[column.index()] {
                 Output::Column(_, index) => Column::new(column.name(), index),
                 Output::Mark | Output::Value(_) => column.clone(),

@@ -9,10 +9,10 @@ use datafusion::physical_expr::expressions::Column;
 
 use crate::error::Decline;
 use crate::ir::fold::Fold;
-use crate::plan::recognise::aggregate_function::{function_of, is_summed};
-use crate::plan::recognise::aggregate_source::{Find, GroupSource};
-use crate::plan::recognise::key_types::is_orderable;
+use crate::plan::compile::key_types::is_orderable;
+use crate::plan::recognise::aggregate_function::{Find, function_of, is_summed};
 use crate::plan::recognise::refusal::Refusal;
+use crate::plan::sources::aggregate_source::GroupSource;
 use crate::spec::aggregate::{AggregateFunction, GroupAggregate, GroupState};
 
 /// The aggregates of a stage that merges partial states: these are the columns behind the keys, in the order of the aggregates.

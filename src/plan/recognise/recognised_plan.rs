@@ -12,18 +12,19 @@ use datafusion::physical_plan::union::UnionExec;
 use crate::error::Decline;
 use crate::exec::clusters::exec::ClustersExec;
 use crate::options::{BowtieOptions, Offload};
-use crate::plan::choose::fusion::prefers_separate_nodes;
-use crate::plan::choose::gain::Gain;
-use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::recognise::aggregate::{group_above_join, group_spec};
-use crate::plan::recognise::aggregate_source::group_source;
 use crate::plan::recognise::candidate::{
     AboveJoin, AggregateCandidate, Candidate, JoinCandidate, NodeId, OWN_AGGREGATION, RowsCandidate,
 };
+use crate::plan::recognise::fusion::prefers_separate_nodes;
+use crate::plan::recognise::gain::Gain;
 use crate::plan::recognise::join::join_candidate;
 use crate::plan::recognise::join_aggregate::{aggregate_source, join_aggregate_spec};
 use crate::plan::recognise::sort::{limit_spec, sort_candidate};
-use crate::plan::recognise::source::{JoinSource, join_source};
+use crate::plan::sources::aggregate_source::group_source;
+use crate::plan::sources::join_nodes::join_source;
+use crate::plan::sources::join_source::JoinSource;
+use crate::plan::statistics::statistics_cache::StatisticsCache;
 
 type Plan = Arc<dyn ExecutionPlan>;
 

@@ -28,7 +28,7 @@ use crate::ir::set_predicate::{SetPredicate, SetValue};
 use crate::ir::side::Side;
 use crate::list_sets::elements::are_elements;
 use crate::plan::compile::comparison::comparison_of;
-use crate::plan::recognise::sides::{on_side, side_of, sides_named};
+use crate::plan::compile::sides::{on_side, side_of, sides_named};
 
 /// A predicate on a left and a right expression, each over the columns of its side.
 #[derive(Debug)]

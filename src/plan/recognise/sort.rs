@@ -10,9 +10,9 @@ use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::sorts::sort::SortExec;
 
 use crate::error::Decline;
+use crate::plan::compile::key_types::is_orderable;
 use crate::plan::compile::row_program;
 use crate::plan::recognise::candidate::SortCandidate;
-use crate::plan::recognise::key_types::is_orderable;
 use crate::spec::rows::RowExpressions;
 use crate::spec::sort::{LimitSpec, SortColumn, SortSpec};
 

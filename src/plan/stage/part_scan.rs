@@ -67,7 +67,7 @@ mod tests {
     use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 
     use super::*;
-    use crate::plan::choose::statistics::StatisticsCache;
+    use crate::plan::statistics::statistics_cache::StatisticsCache;
 
     /// The rows that a scan says it has, if it reads `share` of the bytes of its only file.
     async fn rows(statistics: bool, share: i64) -> Precision<usize> {

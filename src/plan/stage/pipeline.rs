@@ -24,9 +24,8 @@ use crate::exec::node::DeviceNode;
 use crate::exec::stage::fused::BowtieFusedExec;
 use crate::exec::stage::input::{Reads, StageInputExec};
 use crate::exec::stage::node::{BowtieStageExec, Pipeline};
-use crate::plan::choose::statistics::StatisticsCache;
-use crate::plan::recognise::lone_stage::LoneStageExec;
 use crate::plan::rule::BowtieRule;
+use crate::plan::sources::lone_stage::LoneStageExec;
 use crate::plan::stage::aggregates::aggregates_in_order;
 use crate::plan::stage::hidden_order::{hides_order, keeps_order};
 use crate::plan::stage::members::{
@@ -35,6 +34,7 @@ use crate::plan::stage::members::{
 };
 use crate::plan::stage::part_scan::with_own_statistics;
 use crate::plan::stage::unplanned::unplanned;
+use crate::plan::statistics::statistics_cache::StatisticsCache;
 
 type Plan = Arc<dyn ExecutionPlan>;
 

@@ -8,10 +8,10 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::options::{BowtieOptions, Offload};
-use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::entrance::{Entrance, keeps_schema};
 use crate::plan::rule::BowtieRule;
 use crate::plan::stage::pipeline::{Needs, Stage};
+use crate::plan::statistics::statistics_cache::StatisticsCache;
 use crate::runtime::process::BowtieRuntime;
 use crate::runtime::session_devices::SessionDevices;
 

@@ -21,7 +21,7 @@ use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, replace_children_if_necessary,
 };
 
-use crate::plan::recognise::lone_stage::LoneStageExec;
+use crate::plan::sources::lone_stage::LoneStageExec;
 use crate::plan::stage::aggregates::in_any_order;
 use crate::plan::stage::hidden_order::{leaves_out_keys, unprojected};
 use crate::plan::stage::members::moves_rows;

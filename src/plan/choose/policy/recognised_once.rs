@@ -11,9 +11,9 @@ use datafusion::physical_plan::filter::FilterExec;
 
 use crate::plan::calls::{self, Maker};
 use crate::plan::choose::policy::tests::{H200, session};
-use crate::plan::recognise::aggregate_source::group_source;
-use crate::plan::recognise::source::join_source;
 use crate::plan::rule::BowtieRule;
+use crate::plan::sources::aggregate_source::group_source;
+use crate::plan::sources::join_nodes::join_source;
 use crate::runtime::session_devices::SessionDevices;
 
 fn count(plan: &Arc<dyn ExecutionPlan>, is: fn(&Arc<dyn ExecutionPlan>) -> bool) -> usize {

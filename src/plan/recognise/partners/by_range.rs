@@ -13,15 +13,15 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use crate::ir::partners::{Distance, PartnerLimit, Which};
 use crate::ir::side::Side;
+use crate::plan::compile::key_types::is_orderable;
+use crate::plan::compile::sides::{is_same, map_columns};
 use crate::plan::recognise::condition::Condition;
-use crate::plan::recognise::join_source::{JoinSource, PartnerSource};
-use crate::plan::recognise::key_types::is_orderable;
 use crate::plan::recognise::partners::pair_values::{expression, partner_key};
 use crate::plan::recognise::partners::same_value::{
     integer_of_time, is_same_value, is_widened, signed_range,
 };
-use crate::plan::recognise::set_value::side_of;
-use crate::plan::recognise::sides::{is_same, map_columns};
+use crate::plan::sources::join_source::{JoinSource, PartnerSource};
+use crate::plan::sources::set_value::side_of;
 use crate::spec::guard::Guard;
 use crate::spec::join::SideInput;
 use crate::spec::partners::{BestPartners, Partners};

@@ -7,13 +7,13 @@ use datafusion::common::JoinType;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalSortExpr;
 
+use crate::plan::compile::key_types::is_orderable;
+use crate::plan::compile::sides::sides_named;
 use crate::plan::recognise::condition::Condition;
-use crate::plan::recognise::join_source::{JoinSource, PartnerSource, ValueSource};
-use crate::plan::recognise::key_types::is_orderable;
 use crate::plan::recognise::partners::by_range::{KeptPartners, by_range};
 use crate::plan::recognise::partners::pair_values::{expression, over_pairs, partner_key};
-use crate::plan::recognise::set_value::SetCall;
-use crate::plan::recognise::sides::sides_named;
+use crate::plan::sources::join_source::{JoinSource, PartnerSource, ValueSource};
+use crate::plan::sources::set_value::SetCall;
 use crate::spec::join::SideInput;
 use crate::spec::partners::{BestPartners, KeyValue, PartnerKey};
 

@@ -9,7 +9,7 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 
-use crate::plan::recognise::sides::map_columns;
+use crate::plan::compile::sides::map_columns;
 use crate::spec::join::SideInput;
 use crate::spec::partners::{KeyValue, PartnerKey};
 

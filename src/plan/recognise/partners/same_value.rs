@@ -7,8 +7,8 @@ use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::CastExpr;
 
+use crate::plan::compile::sides::is_same;
 use crate::plan::recognise::rewrites::exact_casts::{has_more_digits, integer_range};
-use crate::plan::recognise::sides::is_same;
 use crate::spec::join::SideInput;
 
 type Expr = Arc<dyn PhysicalExpr>;

@@ -22,10 +22,10 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use crate::ir::comparison::Comparison;
 use crate::ir::side::Side;
 use crate::plan::compile::comparison::comparison_of;
+use crate::plan::compile::sides::{ExprComparison, on_side, side_of};
 use crate::plan::recognise::rewrites::exact_casts::{
     integer_range, shortest, without_rescaling, without_widening,
 };
-use crate::plan::recognise::sides::{ExprComparison, on_side, side_of};
 
 type Expr = Arc<dyn PhysicalExpr>;
 

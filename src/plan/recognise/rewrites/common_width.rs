@@ -9,7 +9,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::CastExpr;
 
 use crate::ir::side::Side;
-use crate::plan::recognise::sides::ExprComparison;
+use crate::plan::compile::sides::ExprComparison;
 
 type Expr = Arc<dyn PhysicalExpr>;
 

@@ -23,11 +23,11 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use crate::ir::comparison::Comparison;
 use crate::ir::side::Side;
 use crate::plan::compile::comparison::comparison_of;
+use crate::plan::compile::sides::{on_side, side_of, sides_named};
 use crate::plan::recognise::rewrites::band::{
     GuardExpr, Mixed, Rewritten, exact, floats, no_overflow,
 };
 use crate::plan::recognise::rewrites::exact_casts::{integer_range, without_widening};
-use crate::plan::recognise::sides::{on_side, side_of, sides_named};
 
 type Expr = Arc<dyn PhysicalExpr>;
 

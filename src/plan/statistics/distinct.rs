@@ -9,9 +9,8 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::exec::scan::table::Table;
-use crate::plan::choose::cardinality::is_text;
-use crate::plan::choose::origin::source;
-use crate::plan::choose::statistics::StatisticsCache;
+use crate::plan::statistics::origin::source;
+use crate::plan::statistics::statistics_cache::StatisticsCache;
 use crate::spec::rows::RowExpressions;
 
 /// The least mean number of rows of a value.
@@ -100,4 +99,14 @@ fn count(column: &ColumnStatistics) -> Option<usize> {
     }
     let span = number(most)?.checked_sub(number(least)?)?;
     usize::try_from(span.checked_add(1)?).ok()
+}
+
+/// Whether values of the type are text or binary of any length.
+pub(crate) fn is_text(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView => true,
+        Dictionary(_, values) => is_text(values),
+        _ => false,
+    }
 }

@@ -9,8 +9,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateOutputMode};
 
 use crate::ir::side::Side;
-use crate::plan::choose::origin::{below, join_type};
-use crate::plan::recognise::source::JoinSource;
+use crate::plan::sources::join_source::JoinSource;
+use crate::plan::statistics::origin::{below, join_type};
 
 /// A side of which each combination of keys has one row at most, as the plan says: the keys hold the groups of an aggregation.
 ///

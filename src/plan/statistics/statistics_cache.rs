@@ -19,7 +19,8 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::statistics::ChildStats;
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs};
 
-use crate::plan::recognise::source::{JoinSource, join_source};
+use crate::plan::sources::join_nodes::join_source;
+use crate::plan::sources::join_source::JoinSource;
 
 /// Columns of batches whose NULLs are counted, at most.
 const MOST_COUNTED: usize = 1 << 12;

@@ -14,7 +14,7 @@ use crate::ir::set_predicate::SetValue;
 use crate::ir::side::Side;
 use crate::list_sets::elements::are_elements;
 use crate::plan::compile::permitted::{Use, permits};
-use crate::plan::recognise::sides::{is_null_of_nulls, is_same, map_columns};
+use crate::plan::compile::sides::{is_null_of_nulls, is_same, map_columns};
 
 type Expr = Arc<dyn PhysicalExpr>;
 

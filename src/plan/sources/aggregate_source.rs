@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 
-use crate::plan::recognise::lone_stage::LoneStageExec;
-use crate::plan::recognise::refusal::Refusal;
+use crate::plan::sources::lone_stage::LoneStageExec;
 
 /// What an aggregation reads and writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +73,3 @@ pub(crate) fn group_source(plan: &Arc<dyn ExecutionPlan>) -> Option<GroupSource<
         stage: AggregateStage::Whole,
     })
 }
-
-/// Gives the column of an aggregation's input that holds an expression.
-pub(crate) type Find<'a> = dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<usize, Refusal> + 'a;

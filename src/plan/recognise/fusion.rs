@@ -11,8 +11,8 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
-use crate::plan::choose::statistics::StatisticsCache;
-use crate::plan::recognise::source::JoinSource;
+use crate::plan::sources::join_source::JoinSource;
+use crate::plan::statistics::statistics_cache::StatisticsCache;
 use crate::spec::join_aggregate::{GroupSide, JoinAggregateSpec};
 
 /// Rows of the grouped side, below which their states take less time than a second node.

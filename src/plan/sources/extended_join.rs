@@ -19,9 +19,9 @@ use datafusion::physical_plan::{
 
 use crate::exec::clusters::exec::ClustersExec;
 use crate::exec::transfer::download::BowtieDownloadExec;
-use crate::plan::recognise::join_source::JoinSource;
-use crate::plan::recognise::lone_stage::LoneStageExec;
 use crate::plan::snapshots::scans::without_snapshots;
+use crate::plan::sources::join_source::JoinSource;
+use crate::plan::sources::lone_stage::LoneStageExec;
 
 type Plan = Arc<dyn ExecutionPlan>;
 

@@ -10,8 +10,8 @@ use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use crate::plan::recognise::set_value::SetCall;
-use crate::plan::recognise::sides::map_columns;
+use crate::plan::compile::sides::map_columns;
+use crate::plan::sources::set_value::SetCall;
 
 pub(crate) type ExprPair = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
 

@@ -4,7 +4,7 @@ use arrow::array::{ArrayRef, DictionaryArray, Int64Array, StringArray};
 use arrow::datatypes::Int32Type;
 use datafusion::physical_plan::StatisticsContext;
 
-use crate::plan::choose::statistics::*;
+use crate::plan::statistics::statistics_cache::*;
 
 fn batch(rows: i64) -> RecordBatch {
     let numbers = (0..rows).map(|i| (i % 3 > 0).then_some(i));

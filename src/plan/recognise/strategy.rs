@@ -7,8 +7,8 @@ use crate::ir::set_predicate::{SetPredicate, SetSpec, SetTechnique};
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
 use crate::options::BowtieOptions;
-use crate::plan::choose::statistics::RowEstimate;
-use crate::plan::recognise::source::JoinSource;
+use crate::plan::sources::join_source::JoinSource;
+use crate::plan::statistics::statistics_cache::RowEstimate;
 use crate::spec::join::ColumnComparison;
 
 /// The side whose sets are indexed: the left one, which is gathered as a whole, unless only its rows' flags are needed.

@@ -14,8 +14,8 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::error::Decline;
 use crate::plan::compile::permitted::{Use, permits};
-use crate::plan::extended_join::ExtendedJoinExec;
-pub(crate) use crate::plan::recognise::join_source::JoinSource;
+use crate::plan::sources::extended_join::ExtendedJoinExec;
+use crate::plan::sources::join_source::JoinSource;
 
 /// `None` when `plan` is no join.
 pub(crate) fn join_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<JoinSource, Decline>> {
@@ -134,7 +134,7 @@ fn piecewise_merge_join(join: &PiecewiseMergeJoinExec) -> Result<JoinSource, Dec
     if !permits(&join.on.1, Use::Rebind) {
         return Decline::because("its condition has a lambda");
     }
-    let shifted = crate::plan::recognise::sides::shift_columns(&join.on.1, width)
+    let shifted = crate::plan::compile::sides::shift_columns(&join.on.1, width)
         .map_err(|e| Decline(format!("its condition cannot be read: {e}")))?;
     let comparison = BinaryExpr::new(
         Arc::clone(&join.on.0),

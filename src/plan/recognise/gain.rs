@@ -4,9 +4,9 @@ use datafusion::common::stats::Precision;
 
 use crate::error::Decline;
 use crate::ir::side::Side;
-use crate::plan::choose::statistics::{RowEstimate, StatisticsCache};
-use crate::plan::choose::unique_keys::side_of_unique_keys;
-use crate::plan::recognise::source::JoinSource;
+use crate::plan::sources::join_source::JoinSource;
+use crate::plan::statistics::statistics_cache::{RowEstimate, StatisticsCache};
+use crate::plan::statistics::unique_keys::side_of_unique_keys;
 use crate::spec::join::ColumnComparison;
 
 /// Rows of a side below which DataFusion's nested loop tests pairs as fast as a compiled filter does.
