@@ -1,19 +1,31 @@
 #!/usr/bin/env python3
-"""The graph of imports between the files of src/: no circle, no arrow upwards.
+"""The graph of imports between the files of src/: no circle of files, no circle of rooms, no arrow upwards.
 
 An arrow goes from the file that names something to the file that defines it: re-exports are followed to the definition. Tests
-are left out, and so are `mod` declarations. Fails on a circle and on an arrow against LAYERS; prints what it looked at.
+are left out, and so are `mod` declarations. LAYERS has the layers, from the top to the ground. A room is what stands at the first
+level below a layer: a folder with all that is in it, or a file; `x.rs` and the folder `x/` are one room, and the file of a layer is one, too.
+Files import files of their own layer and of lower ones. Neither files nor the rooms of a layer import each other in a circle.
 
-    scripts/module_graph.py              checks, prints a summary
-    scripts/module_graph.py --arrows     prints all arrows between layers, too
+It sees names, in paths and imports, and those in the arguments of macros. It does not see
+- calls of methods, which name no file: a method of a trait object, or one that a file adds to a type of a lower folder, as many files of
+  `device/cuda` do by `impl Stream`;
+- the order of files in one room: a room is as coarse as its folder, and a layer as LAYERS;
+- files that take the place of others by `#[path]`, such as `no_faults.rs`.
+
+    scripts/module_graph.py                              checks this repository's library, prints a summary
+    scripts/module_graph.py --arrows                     prints all arrows between layers, too
+    scripts/module_graph.py FOLDER --layers top,ground   checks the crate in another folder, whose layers are `crate::top` and `crate::ground`
+
+scripts/module_graph_test.py tests it.
 """
 
+import argparse
 import re
 import sys
 from collections import defaultdict
 from pathlib import Path
 
-# From the top to the ground. A file may import files of its own layer and of those below.
+# From the top to the ground: a name, and the module.
 LAYERS = [
     ("crate", "crate"),
     ("rates", "crate::rates"),
@@ -324,11 +336,16 @@ class Crate:
         return None
 
 
-def layer_of(path):
+def layer_of(path, layers):
     """The number of a module's layer: the longest prefix decides."""
-    best = max((i for i, (_, prefix) in enumerate(LAYERS) if path == prefix or path.startswith(prefix + "::")),
-               key=lambda i: len(LAYERS[i][1]))
-    return best
+    return max((i for i, (_, prefix) in enumerate(layers) if path == prefix or path.startswith(prefix + "::")),
+               key=lambda i: len(layers[i][1]))
+
+
+def room_of(path, layers):
+    """A module's room: the folder or file at the first level below its layer, or the file of the layer."""
+    _, prefix = layers[layer_of(path, layers)]
+    return "::".join(path.split("::")[: len(prefix.split("::")) + 1])
 
 
 def name_of(file, root):
@@ -401,48 +418,93 @@ def circles(graph):
     return parts
 
 
-def main():
-    root = Path(__file__).resolve().parent.parent / "src"
-    crate = Crate(root)
-    found = arrows(crate)
+def graph_of(pairs):
+    """node -> nodes that it names."""
     graph = defaultdict(set)
-    for a, b in found:
+    for a, b in pairs:
         graph[a].add(b)
         graph[b]
+    return dict(graph)
+
+
+def folder_of(room):
+    """`crate::exec::join` as `exec/join`."""
+    return "/".join(room.split("::")[1:]) or "lib"
+
+
+def check(folder, layers, print_arrows):
+    """Prints the graph and what is wrong with it; the number of faults."""
+    root = Path(folder) / "src"
+    crate = Crate(root)
+    found = arrows(crate)
     failures = 0
-    parts = circles(dict(graph))
+
+    def line(a, b):
+        return f"{name_of(a.file, root)} -> {name_of(b.file, root)}  ({', '.join(sorted(found[a, b]))})"
+
+    def by_path(pair):
+        return pair[0].path, pair[1].path
+
+    parts = circles(graph_of(found))
     for part in sorted(parts, key=len, reverse=True):
         failures += 1
-        inside = set(part)
         print(f"circle of {len(part)} files:")
-        for a in sorted(part, key=lambda m: m.path):
-            for b in sorted(graph[a] & inside, key=lambda m: m.path):
-                print(f"    {name_of(a.file, root)} -> {name_of(b.file, root)}  ({', '.join(sorted(found[a, b]))})")
+        for a, b in sorted((p for p in found if set(p) <= set(part)), key=by_path):
+            print(f"    {line(a, b)}")
+
+    room = {module: room_of(module.path, layers) for pair in found for module in pair}
+    rooms = circles(graph_of({(room[a], room[b]) for a, b in found if room[a] != room[b]}))
+    for part in sorted(rooms, key=len, reverse=True):
+        failures += 1
+        print(f"circle of {len(part)} rooms: {' '.join(sorted(map(folder_of, part)))}")
+        ties = defaultdict(list)
+        for a, b in found:
+            if room[a] != room[b] and room[a] in part and room[b] in part:
+                ties[room[a], room[b]].append((a, b))
+        # What is easily cut comes first.
+        for (a, b), pairs in sorted(ties.items(), key=lambda tie: (len(tie[1]), tie[0])):
+            print(f"  {folder_of(a)} -> {folder_of(b)}")
+            for pair in sorted(pairs, key=by_path):
+                print(f"    {line(*pair)}")
+
     between = defaultdict(list)
-    for (a, b), names in found.items():
-        between[layer_of(a.path), layer_of(b.path)].append((a, b, names))
-    for (upper, lower), pairs in sorted(between.items()):
-        if upper > lower:
-            for a, b, names in sorted(pairs, key=lambda p: p[0].path):
-                failures += 1
-                print(f"upwards: {name_of(a.file, root)} ({LAYERS[upper][0]}) -> {name_of(b.file, root)} "
-                      f"({LAYERS[lower][0]}): {', '.join(sorted(names))}")
-    counted = defaultdict(set)
+    for a, b in found:
+        between[layer_of(a.path, layers), layer_of(b.path, layers)].append((a, b))
+    upwards = [pair for (a, b), pairs in between.items() if a > b for pair in pairs]
+    for a, b in sorted(upwards, key=by_path):
+        failures += 1
+        print(f"upwards, from {layers[layer_of(a.path, layers)][0]} to {layers[layer_of(b.path, layers)][0]}: {line(a, b)}")
+
+    counted, rooms_in = defaultdict(set), defaultdict(set)
     for module in crate.modules.values():
         if not module.is_test and not (module.parent and module.parent.file == module.file):
-            counted[layer_of(module.path)].add(module.path)
-    print("layer           files  imports from")
-    for number, (name, _) in enumerate(LAYERS):
-        below = [f"{LAYERS[lower][0]} {len(pairs)}" for (upper, lower), pairs in sorted(between.items()) if upper == number and lower != number]
-        print(f"{name:<15} {len(counted[number]):>5}  {', '.join(below)}")
-    print(f"{sum(map(len, counted.values()))} files, {len(found)} arrows, {len(parts)} circles, "
-          f"{sum(1 for (u, l), p in between.items() if u > l for _ in p)} arrows upwards")
-    if "--arrows" in sys.argv:
+            layer = layer_of(module.path, layers)
+            counted[layer].add(module.path)
+            rooms_in[layer].add(room_of(module.path, layers))
+    print("layer           files  rooms  imports from")
+    for number, (name, _) in enumerate(layers):
+        below = [f"{layers[b][0]} {len(pairs)}" for (a, b), pairs in sorted(between.items()) if a == number and b != number]
+        print(f"{name:<15} {len(counted[number]):>5}  {len(rooms_in[number]):>5}  {', '.join(below)}".rstrip())
+    print(f"{sum(map(len, counted.values()))} files, {len(found)} arrows, {len(parts)} circles of files, {len(rooms)} circles of rooms, "
+          f"{len(upwards)} arrows upwards")
+    if print_arrows:
         for (upper, lower), pairs in sorted(between.items()):
             if upper != lower:
-                for a, b, names in sorted(pairs, key=lambda p: (p[0].path, p[1].path)):
-                    print(f"{name_of(a.file, root)} -> {name_of(b.file, root)}: {', '.join(sorted(names))}")
-    sys.exit(1 if failures else 0)
+                for a, b in sorted(pairs, key=by_path):
+                    print(line(a, b))
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("crate", nargs="?", default=Path(__file__).resolve().parent.parent, help="the folder of the crate; this repository's by default")
+    parser.add_argument("--layers", help="modules of the crate from the top to the ground, such as top,device::cuda,device; this crate's by default")
+    parser.add_argument("--arrows", action="store_true", help="prints all arrows between layers, too")
+    given = parser.parse_args()
+    layers = LAYERS
+    if given.layers:
+        layers = [("crate", "crate")] + [(name, f"crate::{name}") for name in given.layers.split(",")]
+    sys.exit(1 if check(given.crate, layers, given.arrows) else 0)
 
 
 if __name__ == "__main__":

@@ -23,8 +23,8 @@
 //!  ground     ir/ (what a device is told), list_sets/, options, error
 //! ```
 //!
-//! Imports go downwards only, and no two files import each other, directly or in a circle: `scripts/module_graph.py`
-//! checks it.
+//! Imports go downwards only, and neither two files nor two folders of a layer import each other, directly or in a circle:
+//! `scripts/module_graph.py` checks it.
 //!
 //! Start with [`BowtieContextExt`] or [`BowtieSessionExt`]; every option is a field of [`BowtieOptions`]. Comments cite papers by a letter and
 //! a section: **\[T\]** Bellas and Gounaris, *GPU processing of theta-joins* (2017); **\[D\]** Diamos, Wu, Lele, Wang
