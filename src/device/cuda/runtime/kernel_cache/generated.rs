@@ -29,11 +29,11 @@ pub(crate) enum Parameter {
     ConstantUpper(usize),
     /// A word that is set if a row is a fault.
     Faults,
-    /// Of `filter/one_pass.rs`: its counts, and each column that it moves, as input and output.
+    /// Of `codegen/filter/one_pass.rs`: its counts, and each column that it moves, as input and output.
     Counts,
     Moved(usize),
     Kept(usize),
-    /// Of `filter/bit_test.rs`: the bitmap, and for each key column the least value, the number of values from the
+    /// Of `codegen/filter/bit_test.rs`: the bitmap, and for each key column the least value, the number of values from the
     /// least to the greatest, the digit of NULL, and the stride.
     Bits,
     Least(usize),
