@@ -51,8 +51,8 @@ pub(crate) fn keeps_order(node: &Plan, child: usize) -> bool {
     let join = node.downcast_ref::<HashJoinExec>();
     let has_both_orders = join.is_some_and(|join| {
         matches!(join.join_type(), JoinType::Inner | JoinType::Right)
-            && join.output_ordering().is_some()
-            && join.left().output_ordering().is_some()
+            && node.output_ordering().is_some()
+            && join.left.output_ordering().is_some()
     });
     has_both_orders || node.is::<UnnestExec>() || node.is::<AsyncFuncExec>()
 }
