@@ -183,14 +183,13 @@ fn a_long_query_shows_its_progress_and_stops_at_ctrl_c() {
     // In the middle of a long step, too, whose time is not known yet.
     for _ in 0..4 {
         std::thread::sleep(Duration::from_millis(500));
-        let text = terminal.text();
-        assert!(text.contains("BowtieJoinAggregateExec"), "{text}");
+        terminal.wait_for("progress", |text| text.contains("BowtieJoinAggregateExec"));
     }
     let begun = Instant::now();
     terminal.press("\u{3}");
     terminal.wait_for_prompt(2);
     assert!(
-        begun.elapsed() < Duration::from_secs(3),
+        begun.elapsed() < Duration::from_secs(10),
         "{:?}",
         begun.elapsed()
     );

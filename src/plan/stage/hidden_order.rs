@@ -2,21 +2,22 @@
 
 use std::sync::Arc;
 
+use datafusion::common::JoinType;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::async_func::AsyncFuncExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::sorts::partial_sort::PartialSortExec;
-use datafusion::physical_plan::sorts::partitioned_topk::PartitionedTopKExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -40,19 +41,20 @@ pub(crate) fn hides_order(node: &Plan) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether a node's rows come in the order of its `child`-th input. Some nodes do not say so, but have an order for that of their input.
+/// Whether a node's rows come in the order of its `child`-th input. Some nodes do not say so.
 pub(crate) fn keeps_order(node: &Plan, child: usize) -> bool {
     let said = node.maintains_input_order();
     if said.get(child).copied().unwrap_or(true) {
         return true;
     }
-    let makes_order =
-        node.is::<SortExec>() || node.is::<PartialSortExec>() || node.is::<PartitionedTopKExec>();
-    let children = node.children();
-    let input = children.get(child);
-    !makes_order
-        && node.output_ordering().is_some()
-        && input.is_some_and(|input| input.output_ordering().is_some())
+    // Among the rows of one probe row the order is that of the build side.
+    let join = node.downcast_ref::<HashJoinExec>();
+    let has_both_orders = join.is_some_and(|join| {
+        matches!(join.join_type(), JoinType::Inner | JoinType::Right)
+            && node.output_ordering().is_some()
+            && join.left.output_ordering().is_some()
+    });
+    has_both_orders || node.is::<UnnestExec>() || node.is::<AsyncFuncExec>()
 }
 
 /// Whether a node has a projection without some of the keys by which its rows come in order. A table in memory does not tell what its rows are

@@ -71,6 +71,18 @@ pub(crate) fn moves_rows(node: &Plan) -> bool {
             .is_some_and(|node| node.fetch().is_none())
 }
 
+/// Whether a node sorts each of its partitions for the first rows of it, which are others than those of all partitions as one.
+pub(crate) fn has_first_rows_of_partitions(node: &Plan) -> bool {
+    node.is::<SortExec>()
+        && node.fetch().is_some()
+        && node.output_partitioning().partition_count() > 1
+}
+
+/// Whether a node reads no more than the first rows of each partition.
+fn merges_first_rows(node: &Plan) -> bool {
+    node.is::<SortPreservingMergeExec>() && node.fetch().is_some()
+}
+
 /// What a node is to the pipeline above it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Membership {
@@ -95,6 +107,9 @@ impl Membership {
             return Ok(match () {
                 // Neither does a device do scans that have a limit, nor may such a one be cut to partitions.
                 () if node.is::<DataSourceExec>() && node.fetch().is_none() => Self::Scan,
+                () if has_first_rows_of_partitions(node) && !merges_first_rows(parent) => {
+                    Self::Input
+                }
                 () if computes(node) || moves_rows(node) => Self::Member,
                 () if node.is::<CoalescePartitionsExec>() => Self::Member,
                 () => Self::Input,

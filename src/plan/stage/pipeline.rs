@@ -29,8 +29,8 @@ use crate::plan::sources::lone_stage::LoneStageExec;
 use crate::plan::stage::aggregates::aggregates_in_order;
 use crate::plan::stage::hidden_order::{hides_order, keeps_order};
 use crate::plan::stage::members::{
-    Membership, hands_on, is_collected, may_compute, moves_rows, unites_partitions,
-    works_by_partition,
+    Membership, hands_on, has_first_rows_of_partitions, is_collected, may_compute, moves_rows,
+    unites_partitions, works_by_partition,
 };
 use crate::plan::stage::part_scan::with_own_statistics;
 use crate::plan::stage::unplanned::unplanned;
@@ -55,6 +55,8 @@ pub(crate) struct Stage<'a> {
 pub(crate) struct Needs {
     /// The order that the node says they have.
     pub(crate) order: bool,
+    /// The order that they have, whether the node says so or not.
+    hidden: bool,
     /// An order that the node above asks for.
     required: Option<OrderingRequirements>,
     /// The partition in which each row is.
@@ -66,6 +68,7 @@ impl Needs {
     pub(crate) fn all() -> Self {
         Self {
             order: true,
+            hidden: true,
             required: None,
             place: true,
         }
@@ -79,10 +82,13 @@ impl Needs {
         // It selects rows by their order.
         let is_limit = node.is::<GlobalLimitExec>()
             || node.fetch().is_some() && !node.is::<CoalescePartitionsExec>();
+        let is_kept = keeps_order(node, child);
+        let is_one = node.output_partitioning().partition_count() <= 1;
         Self {
             order: required.is_some()
                 || aggregates_in_order(node)
-                || (self.order || is_limit) && keeps_order(node, child),
+                || (self.order || is_limit) && is_kept,
+            hidden: (self.hidden && is_one || is_limit) && is_kept,
             required,
             place: match hands_on(node) {
                 true => self.place,
@@ -109,7 +115,7 @@ impl Stage<'_> {
         if BowtieStageExec::of(node).is_some() || BowtieFusedExec::of(node).is_some() {
             return Ok(Arc::clone(node));
         }
-        let hides = needs.order && hides_order(node)?;
+        let hides = needs.hidden && hides_order(node)?;
         if may_compute(node)? && !hides && !node.boundedness().is_unbounded() {
             return self.pipeline(node, needs);
         }
@@ -132,7 +138,11 @@ impl Stage<'_> {
                 Partitioning::UnknownPartitioning(_) | Partitioning::RoundRobinBatch(_)
             );
         let by_partition = partitions.partition_count() > 1 && (is_ordered || has_places);
-        if by_partition && (!works_by_partition(top) || unites_partitions(top)) {
+        let stays = match by_partition {
+            true => !works_by_partition(top) || unites_partitions(top),
+            false => has_first_rows_of_partitions(top),
+        };
+        if stays {
             return self.above_stages(top, needs);
         }
         let mut inputs = 0;

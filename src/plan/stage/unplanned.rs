@@ -130,7 +130,7 @@ fn without_exchanges(node: &Plan, children: Vec<Plan>, by_partition: bool) -> Re
         }
         if let Some(sort) = node.downcast_ref::<SortExec>() {
             let has_parts = node.output_partitioning().partition_count() > 1;
-            // The first rows of each partition are more than those of all rows: a window reads some beyond the limit above it.
+            // The first rows of each partition are others than those of all rows. The merge above has a limit, too.
             let fetch = sort.fetch().filter(|_| by_partition || !has_parts);
             // A new one has another filter for its scan.
             let sorted = SortExec::new(sort.expr().clone(), Arc::clone(child))

@@ -145,7 +145,7 @@ async fn stages_keep_the_order_below_a_limit() {
             format!("SELECT sum(m) FROM (SELECT floor(g.value / 10.0) AS f, a.m FROM {joined} ORDER BY g.value LIMIT 40 OFFSET 3)"),
             format!("SELECT count(*) FROM (SELECT a.m FROM {joined} LIMIT 40)"),
             "SELECT value, sum(value) FROM generate_series(1, 900000, 1009) GROUP BY value ORDER BY value LIMIT 3".into(),
-            "SELECT k, sum(v) FROM (SELECT m AS k, k AS v FROM a ORDER BY m, k LIMIT 1000) GROUP BY k ORDER BY k LIMIT 3".into(),
+            "SELECT k, sum(v) FROM (SELECT m AS k, k AS v FROM a ORDER BY m, v LIMIT 1000) GROUP BY k ORDER BY k LIMIT 3".into(),
         ] {
             let mut answers = vec![];
             for offload in ["off", "force"] {
