@@ -99,7 +99,7 @@ for package in json.load(sys.stdin)["packages"]:
     benches)
         for bench in "${@:-theta}"; do
             cargo build --locked --release --features measure --bench "$bench" --message-format=json-render-diagnostics > "$messages"
-            pack "$messages" "bench-$bench=datafusion-bowtie/bench/$bench"
+            pack "$messages" "bench-$bench=bowtie-benches/bench/$bench"
         done
         ;;
 esac
