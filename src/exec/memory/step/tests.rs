@@ -1,5 +1,6 @@
 //! Steps whose reservations are refused, for a while or for good.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
