@@ -44,7 +44,7 @@ case "$group" in
         tests=(device::cuda::tests::)
         ;;
     queries)
-        executable=integration-tests minimum=186
+        executable=integration-tests minimum=191
         tests=(
             aggregate::data_types::filtered_counts aggregate::distinct::distinct_values_of_bit_xor aggregate::first_last::orders_that_decide
             aggregate::grouping::grouping_sets aggregate::grouping::overflow_and aggregate::grouping::sets_of_nothing
