@@ -4,29 +4,20 @@
 use std::sync::Arc;
 
 use datafusion::error::Result;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// Whether a node aggregates rows by functions that may rely on their order: one by a key of a function's.
+/// Whether a node aggregates rows by functions that may rely on their order. The order of any function may follow from that of the rows, by
+/// equalities and monotonic functions.
 pub(crate) fn aggregates_in_order(node: &Plan) -> bool {
     let aggregate = node.downcast_ref::<AggregateExec>();
-    let Some(aggregate) = aggregate.filter(|aggregate| reads_rows(aggregate)) else {
-        return false;
-    };
-    let input = aggregate.input();
-    let Some(ordering) = input.output_ordering() else {
-        return false;
-    };
-    let equal = input.equivalence_properties().eq_group();
-    let normal = |expr: &Arc<dyn PhysicalExpr>| equal.normalize_expr(Arc::clone(expr));
-    let keys: Vec<_> = ordering.iter().map(|key| normal(&key.expr)).collect();
-    let functions = aggregate.aggr_expr().iter();
-    let mut orders = functions.flat_map(|function| function.order_bys());
-    orders.any(|by| keys.contains(&normal(&by.expr)))
+    aggregate.is_some_and(|aggregate| {
+        let mut functions = aggregate.aggr_expr().iter();
+        reads_rows(aggregate) && functions.any(|function| !function.order_bys().is_empty())
+    })
 }
 
 /// The same aggregation, of rows in any order.
