@@ -8,15 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 site="$(realpath --canonicalize-missing "${1:-target/book}")"
 environment="${XDG_CACHE_HOME:-$HOME/.cache}/datafusion-bowtie-docs"
 
-# The copy of the requirements says what is installed there.
-if ! cmp --silent docs/requirements.txt "$environment/requirements.txt"; then
-    printf 'installing %s into %s\n' docs/requirements.txt "$environment"
-    python3 -m venv --clear "$environment"
-    "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --requirement docs/requirements.txt
-    "$environment/bin/python" -m pip check --quiet --disable-pip-version-check
-    cp docs/requirements.txt "$environment/requirements.txt"
-fi
-
+scripts/setup.sh docs
 python3 scripts/check_links.py README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md SECURITY.md
 python3 scripts/figure.py --check
 NO_MKDOCS_2_WARNING=1 "$environment/bin/mkdocs" build --strict --clean --site-dir "$site"

@@ -3,13 +3,20 @@
 # an older toolkit, whose machine code older drivers load: nvidia/cuda_nvcc/bin/ptxas.
 # Only those who change kernels need it: kernels/packed serves everyone else.
 #   scripts/install-cuda.sh [directory]        default: ${XDG_CACHE_HOME:-~/.cache}/datafusion-bowtie-cuda
+#   scripts/install-cuda.sh --check            installs nothing, and fails if the default directory does not have it
 set -euo pipefail
 
+check=no
+if [ "${1:-}" = --check ]; then
+    check=yes
+    shift
+fi
 version=13.0.3.0
 assembler=12.3.107
 directory=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/datafusion-bowtie-cuda}
 
 if [ "$(cat "$directory/version" 2>/dev/null || true)" != "$version $assembler" ]; then
+    [ "$check" = no ] || exit 1
     rm -rf "$directory"
     python3 -m venv "$directory"
     "$directory/bin/pip" install --quiet "cuda-toolkit[nvcc,cccl]==$version" "nvidia-cuda-nvcc-cu12==$assembler"

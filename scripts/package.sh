@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Packs the crate as crates.io takes it, and fails when a file is missing that a build needs, or when the archive is too large. Builds
+# Packs the crate as the Rust registry takes it, and fails when a file is missing that a build needs, or when the archive is too large. Builds
 # nothing: that would compile DataFusion once more, with the features of the library alone.
 #   scripts/package.sh                  in the target directory: package/datafusion-bowtie-<version>.crate
 # Offline: call it after a build, which has fetched what it looks up.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Of crates.io, for the compressed archive.
+# What the registry takes at most, compressed.
 most=$((10 << 20))
 target=${CARGO_TARGET_DIR:-target}
 rm -f "$target"/package/datafusion-bowtie-*.crate

@@ -14,11 +14,8 @@ if [ "${BOWTIE_PYTHON_BUILD:-yes}" != no ]; then
 fi
 
 target="$(realpath "${CARGO_TARGET_DIR:-target}")"
+scripts/setup.sh python-tests
 python="$target/python-tests/bin/python"
-if [ ! -x "$python" ]; then
-    "${PYTHON:-python3}" -m venv "$target/python-tests"
-fi
-"$python" -m pip install --quiet --disable-pip-version-check --requirement python/tests/requirements.txt
 
 # A new file in place of the old one, which a running interpreter may have mapped.
 library=python/datafusion_bowtie/_lib.abi3.so

@@ -15,11 +15,8 @@ if [ "${BOWTIE_PYTHON_BUILD:-yes}" != no ]; then
 fi
 
 target="$(realpath "${CARGO_TARGET_DIR:-target}")"
+scripts/setup.sh recipes
 python="$target/recipes/bin/python"
-if [ ! -x "$python" ]; then
-    "${PYTHON:-python3}" -m venv "$target/recipes"
-fi
-"$python" -m pip install --quiet --disable-pip-version-check --requirement scripts/recipes-requirements.txt
 
 # The package beside the library, as an installation would have it.
 package="$target/recipes/package/datafusion_bowtie"

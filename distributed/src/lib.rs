@@ -2,8 +2,8 @@
 //!
 //! | engine | here |
 //! |---|---|
-//! | [datafusion-distributed](https://docs.rs/datafusion-distributed) | [`workers::worker`], [`workers::coordinator`] |
-//! | [Ballista](https://docs.rs/ballista) | [`executors::executor`], [`executors::scheduler`], [`executors::start_scheduler`], [`client::connect`] |
+//! | [datafusion-distributed](https://github.com/datafusion-contrib/datafusion-distributed) | [`workers::worker`], [`workers::coordinator`] |
+//! | [Ballista](https://github.com/apache/datafusion-ballista) | [`executors::executor`], [`executors::scheduler`], [`executors::start_scheduler`], [`client::connect`] |
 //!
 //! Each is a function for a program of your own. The binary `bowtie-cluster` starts each of them with one command.
 //!
