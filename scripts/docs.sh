@@ -19,7 +19,8 @@ fi
 
 python3 scripts/check_links.py README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md SECURITY.md
 python3 scripts/figure.py --check
-python3 scripts/pictures.py --check
+# No __pycache__ beside the scripts.
+python3 -B scripts/pictures.py --check
 NO_MKDOCS_2_WARNING=1 "$environment/bin/mkdocs" build --strict --clean --site-dir "$site"
 python3 scripts/check_links.py --book "$site"
 printf 'the book: %s\n' "$site/index.html"

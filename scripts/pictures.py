@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 """Writes docs/assets/how-*.svg, the book's pictures of how things work; with --check fails when they are not up to date.
 
 Each picture is a function below that draws on a `Picture` of scripts/picture_canvas.py. Change it where the code changes that it shows, run
