@@ -11,6 +11,8 @@ environment="${XDG_CACHE_HOME:-$HOME/.cache}/datafusion-bowtie-docs"
 scripts/setup.sh docs
 python3 scripts/check_links.py README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md SECURITY.md
 python3 scripts/figure.py --check
+# No __pycache__ beside the scripts.
+python3 -B scripts/pictures.py --check
 NO_MKDOCS_2_WARNING=1 "$environment/bin/mkdocs" build --strict --clean --site-dir "$site"
 python3 scripts/check_links.py --book "$site"
 printf 'the book: %s\n' "$site/index.html"
