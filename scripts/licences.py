@@ -4,7 +4,7 @@
     scripts/licences.py
 
 It reads what `cargo metadata` says about dependencies on this platform, with all features, and compiles nothing. cargo-deny checks more, such as
-advisories and the texts of licences, but takes minutes to build: scripts/nightly.sh calls it. Needs Python 3.11 or newer.
+advisories and the texts of licences, but takes minutes to build: .ci/nightly calls it. Needs Python 3.11 or newer.
 """
 
 import json

@@ -1,11 +1,31 @@
 #!/usr/bin/env bash
 # Makes kernels/packed from kernels/*.cu with the pinned compiler: what a build embeds of each family, PTX and machine code for common
 # architectures, compressed.
-#   scripts/ptx.sh               writes the packs of the families that changed
-#   scripts/ptx.sh --check       fails when they are not what the kernels compile to
-#   scripts/ptx.sh --keep DIR    writes nothing but the PTX and the machine code themselves, into DIR
+#   scripts/ptx.sh                  writes the packs of the families that changed, and kernels/made-of, the hashes of what they were made of
+#   scripts/ptx.sh --check          fails when they are not what the kernels compile to
+#   scripts/ptx.sh --check-sources  fails when sources or packs are others than kernels/made-of says: compiles nothing
+#   scripts/ptx.sh --keep DIR       writes nothing but the PTX and the machine code themselves, into DIR
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+# The sources, the packs, and what makes these of those.
+hashes() {
+    { find kernels -type f ! -name made-of && ls scripts/ptx.sh scripts/kernel_packs.py scripts/install-cuda.sh; } | LC_ALL=C sort | xargs sha256sum
+}
+
+case "${1:-}" in
+    --check-sources)
+        hashes | diff kernels/made-of - || {
+            echo "kernels or their packs changed: run scripts/ptx.sh and commit the result" >&2
+            exit 1
+        }
+        echo "kernels/packed was made of these sources"
+        exit
+        ;;
+    "" | --check) ;;
+    --keep) : "${2:?"--keep needs a directory"}" ;;
+    *) echo "there is no option $1: see the first lines of $0" >&2 && exit 1 ;;
+esac
 
 nvcc=$(scripts/install-cuda.sh)
 include=$(dirname "$nvcc")/../include
@@ -53,15 +73,17 @@ done | xargs -0 -n 5 -P "$(nproc)" env --
 case "${1:-}" in
     --check)
         scripts/kernel_packs.py --check "$machine" || {
-            echo "kernels/packed is not what kernels/*.cu compile to: run scripts/ptx.sh and commit the result" >&2
+            echo "kernels/packed is not what the kernels compile to: run scripts/ptx.sh and commit the result" >&2
             exit 1
         }
-        echo "kernels/packed is what kernels/*.cu compile to"
+        echo "kernels/packed is what the kernels compile to"
         ;;
     --keep)
-        mkdir -p "${2:?"--keep needs a directory"}"
+        mkdir -p "$2"
         cp -r "$machine"/. "$2"
         ;;
-    "") scripts/kernel_packs.py "$machine" ;;
-    *) echo "there is no option $1: see the first lines of $0" >&2 && exit 1 ;;
+    *)
+        scripts/kernel_packs.py "$machine"
+        hashes > kernels/made-of
+        ;;
 esac
