@@ -21,7 +21,7 @@ declare -A minimums=(
 python_minimum=110
 
 # Tests that read sources, which are not here and need no GPU.
-of_sources=(--skip docs:: --skip each_entry_of_the_ptx)
+of_sources=(--skip docs::)
 
 mode=
 tools=(memcheck racecheck initcheck)

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     /// A page that quotes the errors of the library, each of which a test of the workspace looks for in the sources.
-    const MESSAGES: &str = include_str!("../../docs/reference/messages.md");
+    const MESSAGES: &str = include_str!("../../docs/reference/errors.md");
 
     #[test]
     fn each_reason_has_its_advice() {

@@ -3,7 +3,15 @@
 use crate::docs::sources::{MEMBERS, files, literals, text_of, texts_of_python};
 
 /// Pages, in whose tables a row that begins with code begins with messages.
-pub(super) const PAGES: [(&str, &str); 3] = [
+pub(super) const PAGES: [(&str, &str); 5] = [
+    (
+        "reasons.md",
+        include_str!("../../../docs/reference/reasons.md"),
+    ),
+    (
+        "errors.md",
+        include_str!("../../../docs/reference/errors.md"),
+    ),
     (
         "messages.md",
         include_str!("../../../docs/reference/messages.md"),
