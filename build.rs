@@ -1,9 +1,9 @@
 //! Embeds the kernels, which the feature `cuda` needs, and writes a typed constant for each
-//! (`src/device/cuda/runtime/kernels.rs`), whose parameters it reads from the PTX.
+//! (`src/device/cuda/runtime/kernels.rs`), whose parameters it reads from the declarations in its family's pack.
 //!
-//! By default the machine code of common architectures in `kernels/machine`, and there the PTX, which the driver
-//! translates for other cards: no CUDA toolkit is needed, to build or to run. With `BOWTIE_CUDA_ARCHS` (such as `sm_80,sm_90`) and an nvcc (`NVCC`, or on the path) the kernels are
-//! compiled for those architectures instead, and start without that translation.
+//! By default these are the packs of `kernels/packed`: the machine code of common architectures, and the PTX, which the driver translates for other
+//! cards. No CUDA toolkit is needed, to build or to run. With `BOWTIE_CUDA_ARCHS` (such as `sm_80,sm_90`) and an nvcc (`NVCC`, or on the path) the
+//! kernels are compiled for those architectures instead, and start without that translation.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -35,36 +35,32 @@ fn main() {
     println!("cargo:rerun-if-changed=kernels");
     println!("cargo:rerun-if-changed=src/device/cuda/runtime/ptx_entries.rs");
 
-    let mut packed = packed(&root.join("kernels/machine"), &out);
-    let ptx = packed.iter().position(|packed| packed.name == "ptx");
-    let ptx = packed.remove(ptx.expect("kernels/machine has the PTX: scripts/ptx.sh makes it"));
     let families: Vec<Family> = kernel_families(&root.join("kernels"))
         .into_iter()
-        .map(|(name, source)| Family {
-            image: match &archs {
-                Some(archs) => compile(&root, &out, &name, &source, archs),
-                None => ptx.file(&name),
-            },
-            // Machine code has the parameters of the PTX, which is of the same sources.
-            entries: ptx_of(&root, &name),
-            name,
+        .map(|(name, source)| {
+            let mut pack = unpack(&root.join("kernels/packed"), &name, &out);
+            if let Some(archs) = &archs {
+                pack.image = compile(&root, &out, &name, &source, archs);
+                pack.machine.clear();
+            }
+            pack
         })
         .collect();
-    let machine = match &archs {
-        Some(_) => vec![],
-        None => packed,
-    };
     let build = archs.map_or_else(
         || {
-            let architectures = machine.iter().map(|machine| machine.name.as_str());
-            format!(
-                "SASS for {}; PTX",
-                architectures.collect::<Vec<_>>().join(", ")
-            )
+            let mut known: Vec<u32> = families
+                .iter()
+                .flat_map(|family| &family.machine)
+                .map(|code| code.architecture)
+                .collect();
+            known.sort_unstable();
+            known.dedup();
+            let names = known.iter().map(|number| format!("sm_{number}"));
+            format!("SASS for {}; PTX", names.collect::<Vec<_>>().join(", "))
         },
         |archs| format!("SASS for {archs}"),
     );
-    let constants = constants(&families, &machine, &build).expect("writing to a string");
+    let constants = constants(&families, &build).expect("writing to a string");
     fs::write(out.join("kernels.rs"), constants).expect("the build directory can be written");
 }
 
@@ -73,82 +69,77 @@ struct Family {
     name: String,
     /// The name of the image's file in OUT_DIR.
     image: String,
+    machine: Vec<Packed>,
     entries: Vec<PtxEntry>,
 }
 
-/// The compressed code of one architecture, or the PTX.
+/// The compressed machine code of a family for one architecture.
 struct Packed {
-    /// Such as `sm_90`, or `ptx`.
-    name: String,
+    /// 90 for `sm_90`.
+    architecture: u32,
     /// The first version of the driver's interface that takes it, such as 12030.
     first_driver: u32,
-    /// Families that are there; each is a file in OUT_DIR.
-    families: Vec<String>,
+    /// The name of its file in OUT_DIR.
+    file: String,
 }
 
-impl Packed {
-    /// The name of a family's file in OUT_DIR.
-    fn file(&self, family: &str) -> String {
-        assert!(
-            self.families.iter().any(|known| known == family),
-            "kernels/machine/{} lacks {family}: scripts/ptx.sh makes it",
-            self.name
-        );
-        format!("{}_{family}", self.name)
-    }
-}
-
-/// Unpacks what `scripts/machine_code.py` packs, to files of compressed code in `out`.
-fn packed(directory: &Path, out: &Path) -> Vec<Packed> {
-    let files = fs::read_dir(directory).expect("the repository has a directory kernels/machine");
-    let mut files: Vec<PathBuf> = files
-        .map(|file| file.expect("it can be read").path())
-        .collect();
-    files.sort();
-    let unpack = |path: PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        let name = name.expect("its name is ASCII").to_owned();
-        let data = fs::read(&path).expect("it can be read");
-        let end = data.windows(2).position(|two| two == b"\n\n");
-        let end = end.unwrap_or_else(|| panic!("{} has no index", path.display()));
-        let index = str::from_utf8(&data[..end]).expect("the index is ASCII");
-        let mut lines = index.lines();
-        let version = lines.next().and_then(|version| version.split_once('.'));
-        let (major, minor) = version.expect("the index begins with a version of CUDA");
-        let number = |digits: &str| digits.parse::<u32>().expect("a number");
-        let mut from = end + 2;
-        let families = lines.map(|line| {
-            let (family, bytes) = line.split_once(' ').expect("`family bytes`");
-            let to = from + bytes.parse::<usize>().expect("a number of bytes");
-            let file = out.join(format!("{name}_{family}"));
-            fs::write(file, &data[from..to]).expect("the build directory can be written");
-            from = to;
-            family.to_owned()
-        });
-        Packed {
-            families: families.collect(),
-            first_driver: number(major) * 1000 + number(minor) * 10,
-            name,
-        }
-    };
-    files.into_iter().map(unpack).collect()
-}
-
-/// The entries of a family's PTX in the repository.
-fn ptx_of(root: &Path, family: &str) -> Vec<PtxEntry> {
-    let path = root.join(format!("kernels/ptx/{family}.ptx"));
-    let text = fs::read_to_string(&path)
+/// Takes what `scripts/kernel_packs.py` packs of a family apart, to files of compressed code in `out`.
+fn unpack(directory: &Path, family: &str, out: &Path) -> Family {
+    let path = directory.join(family);
+    let data = fs::read(&path)
         .unwrap_or_else(|e| panic!("{}: {e}; scripts/ptx.sh makes it", path.display()));
-    let entries = entries(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let damaged = |what: &str| -> ! { panic!("{}: {what}; scripts/ptx.sh makes it", path.display()) };
+    // The index, the declarations of the kernels, and the code: an empty line ends each text.
+    let mut from = 0;
+    let mut text = || {
+        let length = data[from..].windows(2).position(|two| two == b"\n\n");
+        let length = length.unwrap_or_else(|| damaged("a text does not end"));
+        let text = str::from_utf8(&data[from..from + length]);
+        from += length + 2;
+        text.unwrap_or_else(|_| damaged("a text is not ASCII"))
+    };
+    let (index, declarations) = (text(), text());
+    let entries = entries(declarations).unwrap_or_else(|e| damaged(&e));
     assert!(!entries.is_empty(), "{} has no kernel", path.display());
-    entries
+
+    let number = |digits: &str| digits.parse::<u32>().expect("the index has numbers");
+    let mut unpacked = Family {
+        name: family.to_owned(),
+        image: String::new(),
+        machine: vec![],
+        entries,
+    };
+    for line in index.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [name, version, bytes] = words[..] else {
+            damaged("the index has a line that is not `name version bytes`")
+        };
+        let to = from + number(bytes) as usize;
+        let file = format!("{name}_{family}");
+        let code = data.get(from..to);
+        let code = code.unwrap_or_else(|| damaged("code is missing"));
+        fs::write(out.join(&file), code).expect("the build directory can be written");
+        from = to;
+        let Some(architecture) = name.strip_prefix("sm_") else {
+            unpacked.image = file;
+            continue;
+        };
+        let version = version.split_once('.');
+        let (major, minor) = version.expect("a version of CUDA has two numbers");
+        unpacked.machine.push(Packed {
+            architecture: number(architecture),
+            first_driver: number(major) * 1000 + number(minor) * 10,
+            file,
+        });
+    }
+    assert!(!unpacked.image.is_empty(), "{} has no PTX", path.display());
+    unpacked
 }
 
 /// The generated part of `kernels.rs`: the families with their images, and a constant for each entry. Constants that are
 /// not used are dead code, which the compiler names.
 fn constants(
     families: &[Family],
-    machine: &[Packed],
     build: &str,
 ) -> Result<String, std::fmt::Error> {
     let mut variants = String::new();
@@ -160,6 +151,7 @@ fn constants(
     for Family {
         name,
         image,
+        machine: _,
         entries,
     } in families
     {
@@ -189,16 +181,15 @@ fn constants(
     }
     let count = families.len();
     let mut code = String::new();
-    for packed in machine {
-        let architecture = packed.name.trim_start_matches("sm_");
-        let (major, minor) = architecture.split_at(architecture.len() - 1);
-        for family in &packed.families {
-            let (variant, file) = (camel_case(family), packed.file(family));
+    for family in families {
+        let variant = camel_case(&family.name);
+        for packed in &family.machine {
+            let (major, minor) = (packed.architecture / 10, packed.architecture % 10);
             writeln!(
                 code,
                 "    MachineCode {{ family: Family::{variant}, capability: ({major}, {minor}), first_driver: {}, \
-                 code: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{file}\")) }},",
-                packed.first_driver
+                 code: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{}\")) }},",
+                packed.first_driver, packed.file
             )?;
         }
     }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the pinned CUDA compiler without root, into a Python environment, and prints the path of nvcc. Beside it is the assembler ptxas of
 # an older toolkit, whose machine code older drivers load: nvidia/cuda_nvcc/bin/ptxas.
-# Only those who change kernels need it: the PTX in kernels/ptx serves everyone else.
+# Only those who change kernels need it: kernels/packed serves everyone else.
 #   scripts/install-cuda.sh [directory]        default: ${XDG_CACHE_HOME:-~/.cache}/datafusion-bowtie-cuda
 set -euo pipefail
 

@@ -1,8 +1,8 @@
-//! The kernels of `kernels/`, by name: `build.rs` reads the PTX and writes a constant for each of its entries, such as
+//! The kernels of `kernels/`, by name: `build.rs` reads the declarations of `kernels/packed` and writes a constant for each, such as
 //! `ROWS_GATHER32: Kernel<(U64, U64, U64, U32)>` for `rows_gather32` of `kernels/columns/rows.cu`. The type says the
 //! parameters. A name without a kernel does not compile, and a kernel without a caller is dead code.
 //!
-//! Machine code has the same parameters: `scripts/ptx.sh --check` compares the PTX with the sources, and `kernels/machine` with the PTX.
+//! Machine code has the same parameters: `scripts/ptx.sh --check` compares the packs with what the sources compile to.
 
 #![allow(
     clippy::type_complexity,
