@@ -14,6 +14,8 @@ use datafusion::error::DataFusionError;
 mod conversions;
 #[cfg(feature = "datafusion")]
 pub(crate) mod device_failure;
+#[cfg(feature = "datafusion")]
+pub(crate) mod panics;
 
 /// An error of the device layers.
 #[derive(Debug, Clone)]

@@ -1,7 +1,6 @@
 //! [`Entrance`]: where DataFusion's optimizer calls one of bowtie's rules. A rule cannot fail a query: what it fails on is declined, and the plan
 //! stays as it was.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use crate::device::counters::Counted;
 use crate::device::trace;
 use crate::error::Decline;
+use crate::error::panics::message_of;
 use crate::options::BowtieOptions;
 
 /// The entrance of a rule.
@@ -105,12 +105,6 @@ fn is_asked_for(error: &DataFusionError) -> bool {
         DataFusionError::Configuration(told) => told.starts_with("bowtie."),
         _ => false,
     }
-}
-
-fn message_of(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no message".into())
 }
 
 #[cfg(feature = "faults")]

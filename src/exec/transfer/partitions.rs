@@ -1,17 +1,21 @@
 //! Reads all partitions of a plan concurrently. In: a DataFusion plan. Out: a stream of its batches, with key
 //! expressions evaluated on the task that read them.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
+use datafusion::common::exec_err;
 use datafusion::common::runtime::JoinSet;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::metrics::BaselineMetrics;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, SendableRecordBatchStream};
 use futures::stream::BoxStream;
-use futures::{FutureExt, StreamExt, stream};
+use futures::{FutureExt, Stream, StreamExt, stream};
 use tokio::sync::mpsc;
 
+use crate::error::panics::message_of;
 use crate::exec::transfer::evaluator::{Evaluated, Evaluator};
 
 /// The most batches that a partition sends together, if they are ready: the reader is woken once for all of them.
@@ -22,8 +26,24 @@ const WAITING: usize = 2;
 /// The most messages of all partitions that may wait.
 const MOST_WAITING: usize = 64;
 
+/// The batches of a node, which end with an error where it panics.
+fn without_panics(
+    node: &Arc<dyn ExecutionPlan>,
+    batches: SendableRecordBatchStream,
+) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
+    let name = node.name().to_owned();
+    // A stream that has panicked is not polled again.
+    let caught = AssertUnwindSafe(batches).catch_unwind();
+    caught.map(move |batch| {
+        batch.unwrap_or_else(|panic| {
+            let message = message_of(panic.as_ref());
+            exec_err!("{name} panicked while bowtie read its rows: {message}")
+        })
+    })
+}
+
 /// The evaluated batches of all partitions of `input`, in any order. There is a task for each partition, which ends
-/// with the stream.
+/// with the stream. A panic of `input` is an error of the query, as it is where DataFusion reads it in a task.
 pub(crate) fn evaluated(
     input: &Arc<dyn ExecutionPlan>,
     context: &Arc<TaskContext>,
@@ -31,7 +51,7 @@ pub(crate) fn evaluated(
     metrics: &BaselineMetrics,
 ) -> Result<BoxStream<'static, Result<Evaluated>>> {
     let partition = |partition| {
-        let batches = input.execute(partition, Arc::clone(context))?;
+        let batches = without_panics(input, input.execute(partition, Arc::clone(context))?);
         let (evaluator, elapsed) = (evaluator.clone(), metrics.elapsed_compute().clone());
         Ok::<_, DataFusionError>(batches.map(move |batch| {
             let _timer = elapsed.timer();
