@@ -88,7 +88,8 @@ fn unpack(directory: &Path, family: &str, out: &Path) -> Family {
     let path = directory.join(family);
     let data = fs::read(&path)
         .unwrap_or_else(|e| panic!("{}: {e}; scripts/ptx.sh makes it", path.display()));
-    let damaged = |what: &str| -> ! { panic!("{}: {what}; scripts/ptx.sh makes it", path.display()) };
+    let damaged =
+        |what: &str| -> ! { panic!("{}: {what}; scripts/ptx.sh makes it", path.display()) };
     // The index, the declarations of the kernels, and the code: an empty line ends each text.
     let mut from = 0;
     let mut text = || {
@@ -138,10 +139,7 @@ fn unpack(directory: &Path, family: &str, out: &Path) -> Family {
 
 /// The generated part of `kernels.rs`: the families with their images, and a constant for each entry. Constants that are
 /// not used are dead code, which the compiler names.
-fn constants(
-    families: &[Family],
-    build: &str,
-) -> Result<String, std::fmt::Error> {
+fn constants(families: &[Family], build: &str) -> Result<String, std::fmt::Error> {
     let mut variants = String::new();
     let mut names = String::new();
     let mut images = String::new();

@@ -10,7 +10,9 @@ use datafusion::common::runtime::JoinSet;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::metrics::BaselineMetrics;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, SendableRecordBatchStream};
+use datafusion::physical_plan::{
+    ExecutionPlan, ExecutionPlanProperties, SendableRecordBatchStream,
+};
 use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt, stream};
 use tokio::sync::mpsc;
