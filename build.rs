@@ -103,7 +103,10 @@ fn unpack(directory: &Path, family: &str, out: &Path) -> Family {
     let entries = entries(declarations).unwrap_or_else(|e| damaged(&e));
     assert!(!entries.is_empty(), "{} has no kernel", path.display());
 
-    let number = |digits: &str| digits.parse::<u32>().expect("the index has numbers");
+    let number = |digits: &str| {
+        let number = digits.parse::<u32>();
+        number.unwrap_or_else(|_| damaged("the index has a word that should be a number"))
+    };
     let mut unpacked = Family {
         name: family.to_owned(),
         image: String::new(),
@@ -125,13 +128,17 @@ fn unpack(directory: &Path, family: &str, out: &Path) -> Family {
             unpacked.image = file;
             continue;
         };
-        let version = version.split_once('.');
-        let (major, minor) = version.expect("a version of CUDA has two numbers");
+        let Some((major, minor)) = version.split_once('.') else {
+            damaged("a version of CUDA does not have two numbers")
+        };
         unpacked.machine.push(Packed {
             architecture: number(architecture),
             first_driver: number(major) * 1000 + number(minor) * 10,
             file,
         });
+    }
+    if from != data.len() {
+        damaged("there are bytes behind the last code");
     }
     assert!(!unpacked.image.is_empty(), "{} has no PTX", path.display());
     unpacked

@@ -74,8 +74,11 @@ def made(directory):
 
 
 def is_kept(name, codes):
-    data = (PACKED / name).read_bytes()
-    kept, text = unpack(data)
+    try:
+        kept, text = unpack((PACKED / name).read_bytes())
+    except (ValueError, lzma.LZMAError):
+        # It is damaged, and is written anew.
+        return False
     return kept == codes and text == declarations(dict((name, code) for name, _, code in codes)["ptx"].decode())
 
 

@@ -6,7 +6,7 @@
 
 rustdoc lists the items as JSON, which a stable toolchain does with RUSTC_BOOTSTRAP. Cargo builds for it what `cargo doc --workspace` builds, so the step
 "docs" of .ci/run shares its work; BOWTIE_FEATURES are the features of both. Each item is a line: its kind, its path, its types by their last names
-without the names of arguments, and what it implements. Items that are hidden from the documentation are no part of it (features `measure` and `faults`).
+without the names of arguments, and what it implements, with associated types. Items that are hidden from the documentation are no part of it (features `measure` and `faults`).
 cargo-public-api does more, but builds its JSON by a nightly toolchain, and would be compiled in every fresh CI.
 The form of the JSON depends on the toolchain, which rust-toolchain.toml fixes: scripts/public_api_test.py tests a newer one.
 Needs Python 3.9 or newer.
@@ -18,6 +18,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -51,16 +52,16 @@ def as_rustdoc(arguments):
 
 def documented():
     """The JSON of the library."""
-    target = subprocess.run(["cargo", "metadata", "--format-version=1", "--no-deps", "--locked"], check=True, stdout=subprocess.PIPE, cwd=ROOT)
-    place = Path(json.loads(target.stdout)["target_directory"]) / "public-api"
     # Flags of their own: else Cargo may know the documentation as made already.
     flags = f"--cap-lints allow --cfg public_api_{time.time_ns()}"
-    environment = {**os.environ, "RUSTDOC": str(Path(__file__).resolve()), "RUSTDOCFLAGS": flags, PLACE: str(place)}
     features = os.environ.get("BOWTIE_FEATURES", "")
     command = ["cargo", "doc", "--workspace", "--no-deps", "--features", features, "--locked"]
-    if subprocess.run(command, env=environment, cwd=ROOT).returncode != 0:
-        sys.exit("the library has no documentation: see above")
-    return json.loads((place / f"{CRATE}.json").read_text(encoding="utf-8"))
+    # An empty place: neither an older file nor that of another clone is read.
+    with tempfile.TemporaryDirectory() as place:
+        environment = {**os.environ, "RUSTDOC": str(Path(__file__).resolve()), "RUSTDOCFLAGS": flags, PLACE: place}
+        if subprocess.run(command, env=environment, cwd=ROOT).returncode != 0:
+            sys.exit("the library has no documentation: see above")
+        return json.loads((Path(place) / f"{CRATE}.json").read_text(encoding="utf-8"))
 
 
 class Types:
@@ -364,7 +365,13 @@ class Listing:
             generics, where = self.types.generics(of["generics"])
             sign = "!" if of["is_negative"] else ""
             unsafe = "unsafe " if of["is_unsafe"] else ""
-            self.add(f"{unsafe}impl{generics}", f"{sign}{self.types.path(trait)} for {self.types.type(of['for'])}{where}")
+            self.add(f"{unsafe}impl{generics}", f"{sign}{self.types.path(trait)} for {self.types.type(of['for'])}{where}{self.chosen(of)}")
+
+    def chosen(self, implementation):
+        """The associated types of a trait as an implementation chooses them."""
+        items = [item for item in map(self.item, implementation["items"]) if item and "assoc_type" in item["inner"]]
+        types = [f"{item['name']} = {self.types.type(item['inner']['assoc_type']['type'])}" for item in items]
+        return f" {{ {', '.join(types)} }}" if types else ""
 
     def walk_with(self, identifier, path, remark):
         """With a remark behind the line."""

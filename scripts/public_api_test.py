@@ -88,7 +88,7 @@ fn small::forms([u8; 4], *const u8, (u8,), for<'a> fn(&'a u8) -> &'a u8) -> impl
 impl !Send for NotSend
 impl !Sync for NotSend
 impl Clone for Options
-impl Extension for Vec<u8>
+impl Extension for Vec<u8> { Item = u8 }
 impl Send for Choice
 impl Send for Options
 impl Sync for Choice

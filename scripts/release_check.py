@@ -4,8 +4,9 @@
     scripts/release_check.py [--publish]
 
 All members that are released have the version of the library; CHANGELOG.md and docs/reference/compatibility.md have it too; nothing is uncommitted;
-a tag of the commit has the version's name. To publish, there must be such a tag, the changelog has the version's date, and Cargo.toml says where
-the repository is. Prints the version, or what is wrong, and fails then. Needs Python 3.11 or newer, and git.
+a tag of the commit has the version's name. Where there is such a tag, the changelog has the version's date, and the page does not say that it is not
+released. To publish, there must be a tag, and Cargo.toml says where the repository is. Prints the version, or what is wrong, and fails then. Needs
+Python 3.11 or newer, and git.
 """
 
 import re
@@ -42,21 +43,23 @@ def of_versions(version):
         yield 'python/pyproject.toml has no dynamic = ["version"]'
 
 
-def of_pages(version, publish):
+def of_pages(version, released):
     newest = CHANGELOG.search((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
     if not newest or newest["version"] != version:
         yield f"the newest version of CHANGELOG.md is {newest and newest['version']}, that of Cargo.toml {version}"
-    elif publish and not re.fullmatch(r"\d{4}-\d{2}-\d{2}", newest["date"]):
+    elif released and not re.fullmatch(r"\d{4}-\d{2}-\d{2}", newest["date"]):
         yield f"CHANGELOG.md has '{newest['date']}' where the date of version {version} must be"
     page = "docs/reference/compatibility.md"
-    if not re.search(rf"^\| {re.escape(version)}\b", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE):
+    row = re.search(rf"^\| {re.escape(version)}(?![\w.-]).*$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    if not row:
         yield f"{page} has no row of version {version}"
+    elif released and "not released" in row[0]:
+        yield f"{page} says that version {version} is not released"
 
 
-def of_commit(version, publish):
+def of_commit(version, tags, publish):
     if changes := git("status", "--porcelain"):
         yield f"there are changes that are not committed:\n{changes.rstrip()}"
-    tags = [tag for tag in git("tag", "--points-at", "HEAD").split() if tag.startswith("v")]
     if tags and f"v{version}" not in tags:
         yield f"the commit's tag is {', '.join(tags)}, the version {version}"
     elif publish and not tags:
@@ -69,7 +72,8 @@ def main():
         sys.exit(__doc__)
     package = manifest(".")["package"]
     version = package["version"]
-    wrong = [*of_versions(version), *of_pages(version, publish), *of_commit(version, publish)]
+    tags = [tag for tag in git("tag", "--points-at", "HEAD").split() if tag.startswith("v")]
+    wrong = [*of_versions(version), *of_pages(version, publish or bool(tags)), *of_commit(version, tags, publish)]
     if publish and "repository" not in package:
         wrong.append("Cargo.toml has no `repository`: users would not find the source, nor where to report")
     if wrong:

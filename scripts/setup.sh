@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Installs what builds and checks of this repository need and this machine lacks. What is there already stays as it is.
-#   scripts/setup.sh [--check] [THING…]     the first six things, or these; --check installs nothing, and fails if something is missing
+#   scripts/setup.sh [--check] [THING…]     what .ci/run needs (the first five things), or these; --check installs nothing, and fails if something is
+#                                           missing
 #   scripts/setup.sh --list                 what they are
 # Packages of the system are installed by apt-get where there is one, as root or by sudo; elsewhere the script says which ones are missing.
-# Environments of Python are in Cargo's target directory, that of the book and the CUDA compiler in ${XDG_CACHE_HOME:-~/.cache}.
+# Environments of Python are in Cargo's target directory, that of the book and the CUDA compiler in ${XDG_CACHE_HOME:-~/.cache}. Calls at the same time
+# take turns where there is flock.
 # PYTHON, CC and CXX choose other programs than python3, cc and g++.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -24,6 +26,7 @@ things=(
 names=("${things[@]%%:*}")
 python="${PYTHON:-python3}"
 target="${CARGO_TARGET_DIR:-target}"
+cache="${XDG_CACHE_HOME:-$HOME/.cache}"
 
 # What the machine lacks, by functions that succeed if a thing is there and else print what is missing; then functions that install it.
 
@@ -92,33 +95,41 @@ install_cuda() {
     scripts/install-cuda.sh
 }
 
-# environment <name>: the folder of an environment of Python, and the file that says what is in it.
+# environment <name>: sets `folder`, that of an environment of Python, and `requirements`, the file that says what is in it.
 environment() {
+    folder="$target/$1"
     case "$1" in
-        python-tests) echo "$target/python-tests" python/tests/requirements.txt ;;
-        page-tests) echo "$target/page-tests" tests/page/requirements.txt ;;
-        recipes) echo "$target/recipes" scripts/recipes-requirements.txt ;;
-        docs) echo "${XDG_CACHE_HOME:-$HOME/.cache}/datafusion-bowtie-docs" docs/requirements.txt ;;
-        wheel-tools) echo "$target/wheel-tools" scripts/wheels-requirements.txt ;;
+        python-tests) requirements=python/tests/requirements.txt ;;
+        page-tests) requirements=tests/page/requirements.txt ;;
+        recipes) requirements=scripts/recipes-requirements.txt ;;
+        docs) folder="$cache/datafusion-bowtie-docs" requirements=docs/requirements.txt ;;
+        wheel-tools) requirements=scripts/wheels-requirements.txt ;;
     esac
 }
 
-# The copy of the requirements says what was installed.
+# What an environment is made of: an interpreter of a version, and packages.
+ingredients() {
+    "$python" -V && cat "$requirements"
+}
+
+# The environment's file `made-of` says what was installed.
 has_environment() {
     local folder requirements
-    read -r folder requirements <<< "$(environment "$1")"
-    if [ ! -x "$folder/bin/python" ] || ! cmp -s "$requirements" "$folder/requirements.txt"; then
+    environment "$1"
+    if [ ! -x "$folder/bin/python" ] || ! ingredients | cmp -s - "$folder/made-of"; then
         echo "the packages of $requirements"
         return 1
     fi
 }
 
+# The requirements have each package: one that they lack has no fixed version, and is an error.
 install_environment() {
     local folder requirements
-    read -r folder requirements <<< "$(environment "$1")"
+    environment "$1"
     "$python" -m venv --clear "$folder"
-    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$requirements"
-    cp "$requirements" "$folder/requirements.txt"
+    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --requirement "$requirements"
+    "$folder/bin/python" -m pip check --quiet --disable-pip-version-check
+    ingredients > "$folder/made-of"
 }
 
 # packages <name…>: those of Debian and of its descendants.
@@ -130,8 +141,22 @@ packages() {
     local as_root=()
     [ "$(id -u)" -eq 0 ] || as_root=(sudo)
     ${as_root[@]+"${as_root[@]}"} apt-get update -qq
-    ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" >/dev/null
+    ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o DPkg::Lock::Timeout=300 "$@" >/dev/null
 }
+
+# in_turn <kind> <thing>: installs it, if another call has not done so in the meantime.
+in_turn() (
+    mkdir -p "$cache"
+    exec 9> "$cache/datafusion-bowtie-setup.lock"
+    if command -v flock >/dev/null && ! flock --nonblock 9; then
+        echo "$2: waits until another setup has ended"
+        flock 9
+    fi
+    if ! "has_$1" "$2" >/dev/null; then
+        # Nothing that this starts keeps the lock.
+        "install_$1" "$2" 9>&-
+    fi
+)
 
 check=no
 wanted=()
@@ -151,7 +176,9 @@ for argument in "$@"; do
             ;;
     esac
 done
-[ ${#wanted[@]} -gt 0 ] || wanted=("${names[@]:0:6}")
+[ ${#wanted[@]} -gt 0 ] || wanted=("${names[@]:0:5}")
+# rustup installs a toolchain when it is first called.
+[ "$check" = no ] || export RUSTUP_AUTO_INSTALL=0
 
 missing=0
 for thing in "${wanted[@]}"; do
@@ -166,7 +193,7 @@ for thing in "${wanted[@]}"; do
         missing=$((missing + 1))
     else
         echo "$thing: installing, as this is missing: $lacks"
-        "install_$kind" "$thing"
+        in_turn "$kind" "$thing"
         if ! lacks=$("has_$kind" "$thing"); then
             echo "$thing: still missing: $lacks" >&2
             exit 1
