@@ -7,10 +7,10 @@
 //!
 //! | module | tests |
 //! |---|---|
-//! | `join` | `theta`, `equi`, `semi` and `sets` joins, the join nodes that are read (`source`), output batches |
+//! | `join` | `theta`, `equi`, `semi` and `sets` joins; the `partners` that each row keeps; joins by an `OR` (`disjunctions`); the join nodes that are read (`source`); batches of `output`; right rows without a key of the left side, dropped first (`reduction`) |
 //! | `aggregate`, `join_aggregate` | grouped aggregation; aggregations that are fused with a join |
 //! | `rows`, `functions`, `text_functions`, `keys` | filters, projections, unions and expressions that fail; SQL functions of lists, and of text as sets; nested keys |
-//! | `cache` | columns that stay on the device between queries |
+//! | `cache` | columns that stay on the device or in host memory between queries |
 //! | `ranges`, `codec` | range joins that are exchanged by ranges; plans that are sent |
 //! | `clusters` | connected components of pairs: `bowtie_clusters` |
 //! | `memory`, `partition` | budgets, pools, spilling, concurrent and cancelled queries, faults on purpose; Grace partitioning |
