@@ -17,9 +17,11 @@ pub(crate) enum Fault {
     Event,
 }
 
-/// No faults.
+/// No faults. It has a field, so that `Faults::default()` is as good a way to make them as in the other build.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Faults;
+pub(crate) struct Faults {
+    _none: (),
+}
 
 impl Faults {
     /// Whether a call is to fail.
