@@ -24,6 +24,7 @@ use crate::exec::clusters::components::{Clusters, Components};
 use crate::exec::clusters::table_memory::TableMemory;
 use crate::exec::metrics::ClusterCounts;
 use crate::exec::node::only_child;
+use crate::exec::transfer::partitions::without_panics;
 use crate::spec::clusters::ClustersSpec;
 
 /// Pairs that are added at a time, between which other tasks may run.
@@ -170,10 +171,12 @@ impl ExecutionPlan for ClustersExec {
     ) -> Result<SendableRecordBatchStream> {
         let pairs = match self.input.output_partitioning().partition_count() {
             0 => Box::pin(EmptyRecordBatchStream::new(self.input.schema())),
-            1 => self.input.execute(0, Arc::clone(&context))?,
+            1 => without_panics(&self.input, 0, Arc::clone(&context))?,
             // No rule has seen the plan: a table is scanned without a query.
-            _ => CoalescePartitionsExec::new(Arc::clone(&self.input))
-                .execute(0, Arc::clone(&context))?,
+            _ => {
+                let merged = CoalescePartitionsExec::new(Arc::clone(&self.input));
+                without_panics(&(Arc::new(merged) as _), 0, Arc::clone(&context))?
+            }
         };
         let memory = TableMemory::new(Self::NAME, context.memory_pool());
         let components = Components::try_new(&self.spec.data_type, memory)?;

@@ -4,17 +4,17 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
 use datafusion::common::exec_err;
 use datafusion::common::runtime::JoinSet;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::metrics::BaselineMetrics;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, SendableRecordBatchStream,
 };
 use futures::stream::BoxStream;
-use futures::{FutureExt, Stream, StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use tokio::sync::mpsc;
 
 use crate::error::panics::message_of;
@@ -28,20 +28,25 @@ const WAITING: usize = 2;
 /// The most messages of all partitions that may wait.
 const MOST_WAITING: usize = 64;
 
-/// The batches of a node, which end with an error where it panics.
-fn without_panics(
-    node: &Arc<dyn ExecutionPlan>,
-    batches: SendableRecordBatchStream,
-) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
-    let name = node.name().to_owned();
+/// Executes a partition of a plan. Its batches end with an error where the plan panics.
+pub(crate) fn without_panics(
+    plan: &Arc<dyn ExecutionPlan>,
+    partition: usize,
+    context: Arc<TaskContext>,
+) -> Result<SendableRecordBatchStream> {
+    let name = plan.name().to_owned();
     // A stream that has panicked is not polled again.
-    let caught = AssertUnwindSafe(batches).catch_unwind();
-    caught.map(move |batch| {
+    let caught = AssertUnwindSafe(plan.execute(partition, context)?).catch_unwind();
+    let batches = caught.map(move |batch| {
         batch.unwrap_or_else(|panic| {
             let message = message_of(panic.as_ref());
             exec_err!("{name} panicked while bowtie read its rows: {message}")
         })
-    })
+    });
+    Ok(Box::pin(RecordBatchStreamAdapter::new(
+        plan.schema(),
+        batches,
+    )))
 }
 
 /// The evaluated batches of all partitions of `input`, in any order. There is a task for each partition, which ends
@@ -53,7 +58,7 @@ pub(crate) fn evaluated(
     metrics: &BaselineMetrics,
 ) -> Result<BoxStream<'static, Result<Evaluated>>> {
     let partition = |partition| {
-        let batches = without_panics(input, input.execute(partition, Arc::clone(context))?);
+        let batches = without_panics(input, partition, Arc::clone(context))?;
         let (evaluator, elapsed) = (evaluator.clone(), metrics.elapsed_compute().clone());
         Ok::<_, DataFusionError>(batches.map(move |batch| {
             let _timer = elapsed.timer();
