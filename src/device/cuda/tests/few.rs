@@ -139,27 +139,42 @@ fn sets() {
     search::compare(&host, &gpu, &sides, test.seen_from(Side::Left), &by);
 }
 
-/// Self joins of sets by rows of bits, and of lists whose elements are their own ids.
 #[test]
-fn other_sets() {
+fn sets_with_themselves() {
     let Some((host, gpu)) = reference_and_gpu() else {
         return;
     };
     let mut random = Random(93);
     let jaccard = SetPredicate::degree(SetMeasure::Jaccard, 0.5, false).unwrap();
-    for groups in [0, 5] {
+    for (groups, predicate) in [(0, jaccard), (5, SetPredicate::Contains(Side::Left))] {
         let sides = self_join::with_itself(&mut random, 200, groups);
-        for predicate in [jaccard, SetPredicate::Contains(Side::Left)] {
-            let every = search::every_technique();
-            search::compare(&host, &gpu, &sides, predicate.seen_from(Side::Left), &every);
-        }
+        let every = search::every_technique();
+        search::compare(&host, &gpu, &sides, predicate.seen_from(Side::Left), &every);
     }
+}
+
+#[test]
+fn long_lists_and_large_sets() {
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
+    let mut random = Random(98);
     for universe in [257, 9_000] {
         encode::long_lists(&host, &gpu, &mut random, 16, universe);
     }
     for universe in [4_000, 300_000] {
         encode::parts_of_large_sets(&host, &gpu, &mut random, 5, universe, 900);
     }
+}
+
+/// Lists whose elements are their own ids.
+#[test]
+fn sets_of_ids() {
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
+    let mut random = Random(100);
+    let jaccard = SetPredicate::degree(SetMeasure::Jaccard, 0.5, false).unwrap();
     for elements in [encode::ELEMENTS[1], encode::ELEMENTS[4]] {
         for sides in encode::lists_that_are_sets(&mut random, [200, 150], elements) {
             let test = jaccard.seen_from(Side::Left);
@@ -189,15 +204,35 @@ fn distinct_values_by_runs() {
 }
 
 #[test]
-fn texts() {
+fn values_of_texts() {
     let Some((host, gpu)) = reference_and_gpu() else {
         return;
     };
-    let mut random = Random(95);
-    string_predicate::values_of(&host, &gpu, &mut random, 600, 3);
-    string_predicate::columns_of(&host, &gpu, &mut random, 600, [3, 5]);
-    string_predicate::characters_of(&host, &gpu, &mut random, 600, 5);
-    shingles::sets_of(&host, &gpu, &mut random, 60, true);
+    string_predicate::values_of(&host, &gpu, &mut Random(95), 600, 3);
+}
+
+#[test]
+fn columns_of_texts() {
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
+    string_predicate::columns_of(&host, &gpu, &mut Random(101), 600, [3, 5]);
+}
+
+#[test]
+fn characters_of_texts() {
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
+    string_predicate::characters_of(&host, &gpu, &mut Random(102), 600, 5);
+}
+
+#[test]
+fn sets_of_shingles() {
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
+    shingles::few_sets(&host, &gpu, &mut Random(99));
 }
 
 /// Row programs by the interpreter and compiled, filters, and concatenation of columns.

@@ -78,37 +78,49 @@ fn windows_as_sets() {
 }
 
 /// Joins of `n` texts with themselves, with others, and with views of these.
-pub(crate) fn sets_of(
-    host: &HostDevice,
-    gpu: &CudaDevice,
-    random: &mut Random,
-    n: usize,
-    wide: bool,
-) {
+fn sets_of(host: &HostDevice, gpu: &CudaDevice, random: &mut Random, n: usize, wide: bool) {
     let indexed = texts(random, n, wide);
     let others = texts(random, n + 9, wide);
     let views = cast(&others, &DataType::Utf8View).unwrap();
     for probe in [&indexed, &others, &views] {
         for grouped in [false, true] {
-            let mut ids = |n: usize| (0..n).map(|_| random.below(3) as u32).collect();
-            let groups = grouped.then(|| (ids(n), ids(probe.len()), 3));
             for length in [2, 3] {
-                let sides = Sides {
-                    indexed: Arc::clone(&indexed),
-                    probe: Arc::clone(probe),
-                    groups: groups.clone(),
-                    shingles: Some(length),
-                };
-                let jaccard = SetPredicate::degree(SetMeasure::Jaccard, 0.3, false).unwrap();
-                for (predicate, by) in [
-                    (jaccard, SetTechnique::Prefix),
-                    (SetPredicate::Overlap(4), SetTechnique::InvertedIndex),
-                    (SetPredicate::Contains(Side::Right), SetTechnique::Rarest),
-                ] {
-                    let test = predicate.seen_from(Side::Left);
-                    compare(host, gpu, &sides, test, &[Some(by), None]);
-                }
+                join_windows(host, gpu, random, [&indexed, probe], grouped, length);
             }
         }
+    }
+}
+
+/// Joins of a few texts with views of others, for `few`.
+pub(crate) fn few_sets(host: &HostDevice, gpu: &CudaDevice, random: &mut Random) {
+    let indexed = texts(random, 60, true);
+    let views = cast(&texts(random, 69, true), &DataType::Utf8View).unwrap();
+    join_windows(host, gpu, random, [&indexed, &views], true, 2);
+}
+
+/// Joins of the texts of an indexed and a probe side as sets of their windows of `length` characters.
+fn join_windows(
+    host: &HostDevice,
+    gpu: &CudaDevice,
+    random: &mut Random,
+    [indexed, probe]: [&ArrayRef; 2],
+    grouped: bool,
+    length: u32,
+) {
+    let mut ids = |n: usize| (0..n).map(|_| random.below(3) as u32).collect();
+    let sides = Sides {
+        indexed: Arc::clone(indexed),
+        probe: Arc::clone(probe),
+        groups: grouped.then(|| (ids(indexed.len()), ids(probe.len()), 3)),
+        shingles: Some(length),
+    };
+    let jaccard = SetPredicate::degree(SetMeasure::Jaccard, 0.3, false).unwrap();
+    for (predicate, by) in [
+        (jaccard, SetTechnique::Prefix),
+        (SetPredicate::Overlap(4), SetTechnique::InvertedIndex),
+        (SetPredicate::Contains(Side::Right), SetTechnique::Rarest),
+    ] {
+        let test = predicate.seen_from(Side::Left);
+        compare(host, gpu, &sides, test, &[Some(by), None]);
     }
 }
