@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::device::budget::Budget;
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::rates::card_rates;
 use crate::device::cuda::runtime::gpu::Gpu;
 use crate::device::cuda::runtime::kernels::KERNEL_BUILD;
 use crate::device::cuda::runtime::stream::Stream;
@@ -79,7 +80,7 @@ pub(crate) fn memory(ordinal: u32) -> Result<CardMemory> {
 pub(crate) fn measure(ordinal: u32) -> Result<Option<CardRates>> {
     let gpu = Gpu::open(ordinal)?;
     let budget = gpu.budget.of_measurement();
-    Stream::new(gpu, budget)?.card_rates()
+    card_rates::card_rates(&Stream::new(gpu, budget)?)
 }
 
 /// Has GPU `ordinal`, which is open, use rates of its memory that are known.

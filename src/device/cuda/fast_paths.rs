@@ -2,7 +2,12 @@
 
 use std::ops::Range;
 
+use crate::device::cuda::codegen::launch;
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::equi::presorted;
+use crate::device::cuda::equi::single_pass;
+use crate::device::cuda::semi::key_bitmap;
+use crate::device::cuda::theta::cross_product;
 use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::KeyRange;
 use crate::device::data::matches::FirstProbe;
@@ -26,8 +31,15 @@ impl FastPaths for CudaDevice {
         materialization: Option<Materialization>,
         first: Option<FirstProbe<'_>>,
     ) -> Result<Option<EquiBuild>> {
-        let build =
-            self.prepare_build(keys, null_equal, strategy, payload, materialization, first)?;
+        let build = single_pass::prepare_build(
+            self,
+            keys,
+            null_equal,
+            strategy,
+            payload,
+            materialization,
+            first,
+        )?;
         Ok(build.map(|build| EquiBuild {
             strategy: build.strategy(),
             materialization: build.materialization(),
@@ -41,7 +53,7 @@ impl FastPaths for CudaDevice {
         probe: &[&Column],
         null_equal: bool,
     ) -> Result<bool> {
-        let repeats = self.repeat_in_samples(build, probe, null_equal);
+        let repeats = single_pass::repeat_in_samples(self, build, probe, null_equal);
         Ok(repeats.if_it_fits()?.unwrap_or(false))
     }
 
@@ -53,7 +65,7 @@ impl FastPaths for CudaDevice {
         payload: &[&Column],
     ) -> Result<Paired> {
         self.check_cancelled()?;
-        self.join_single_pass(build.build.get()?, build_payload, keys, payload)
+        single_pass::join_single_pass(self, build.build.get()?, build_payload, keys, payload)
     }
 
     fn merge_join(
@@ -64,7 +76,7 @@ impl FastPaths for CudaDevice {
         payload: &[&Column],
     ) -> Result<Option<Joined>> {
         self.check_cancelled()?;
-        self.merged_pairs(keys, materialization, build_payload, payload)
+        presorted::merged_pairs(self, keys, materialization, build_payload, payload)
     }
 
     fn merge_keep(
@@ -74,7 +86,7 @@ impl FastPaths for CudaDevice {
         kept: &[&Column],
     ) -> Result<Option<Kept>> {
         self.check_cancelled()?;
-        self.merged_rows(keys, matched, kept)
+        crate::device::cuda::semi::presorted::merged_rows(self, keys, matched, kept)
     }
 
     fn fold_groups(
@@ -84,12 +96,12 @@ impl FastPaths for CudaDevice {
         columns: &[&Column],
     ) -> Result<Option<Vec<u64>>> {
         self.check_cancelled()?;
-        self.fold_groups_generated(within, program, columns)
+        launch::fold_groups_generated(self, within, program, columns)
     }
 
     fn likely_key_range(&self, columns: &[&Column]) -> Result<Option<KeyRange>> {
         self.check_cancelled()?;
-        self.likely_range_of_keys(columns)
+        key_bitmap::likely_range_of_keys(self, columns)
     }
 
     fn cross_product(
@@ -100,6 +112,6 @@ impl FastPaths for CudaDevice {
         from: u64,
         len: usize,
     ) -> Result<Option<Column>> {
-        self.cross_product_column(column, repeated, rows, from, len)
+        cross_product::cross_product_column(self, column, repeated, rows, from, len)
     }
 }

@@ -4,6 +4,7 @@
 //! ```text
 //! runtime/     driver, card, stream, memory, launches, staging through pinned memory
 //! columns/     storage of columns; transfer, gather, concat, prefix sums, least and greatest values
+//! rates/       the speed of the card and of its memory, measured once
 //! keys/        order keys, group ids, tuples of words, sorting
 //! theta/       ranges, zone maps, wavelet trees, brute force, pair programs, folds over ranges, cross products
 //! equi/        equi-joins: key words, tables, partitions, indexes, single-pass joins
@@ -32,6 +33,7 @@ pub(crate) mod fallback;
 pub(crate) mod fast_paths;
 pub(crate) mod graph;
 pub(crate) mod keys;
+pub(crate) mod rates;
 pub(crate) mod runtime;
 pub(crate) mod semi;
 pub(crate) mod sets;

@@ -1,9 +1,14 @@
 //! Aggregation by dense group ids: in shared memory, in clusters, in global memory, by partition, or sorted.
 
-use crate::device::cuda::aggregate::accumulate::added::AddedInGlobal;
+use crate::device::cuda::aggregate::accumulate::added::{self, AddedInGlobal};
+use crate::device::cuda::aggregate::accumulate::cluster;
+use crate::device::cuda::aggregate::accumulate::launches;
+use crate::device::cuda::aggregate::choose::FEW_IN_GLOBAL;
+use crate::device::cuda::aggregate::choose::FEW_PARTITIONED;
 use crate::device::cuda::aggregate::directory::Ids;
+use crate::device::cuda::aggregate::partition;
 use crate::device::cuda::aggregate::results::Folded;
-use crate::device::cuda::aggregate::strategies::{FEW_IN_GLOBAL, FEW_PARTITIONED, StrategyRun};
+use crate::device::cuda::aggregate::strategy_run::StrategyRun;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::error::Result;
 use crate::ir::strategies::GroupStrategy;
@@ -11,11 +16,17 @@ use crate::ir::strategies::GroupStrategy;
 impl StrategyRun<'_> {
     /// Adds rows to accumulators by id. `shared`: in shared memory, if it holds the accumulators of most ids.
     pub(crate) fn by_ids(&self, ids: Ids<'_>, groups: usize, shared: bool) -> Result<Folded> {
-        let outs = self.stream.outs(self.all, groups)?;
-        let inside = self
-            .stream
-            .accumulate_dense(ids, self.rows, groups, self.all, &outs, shared)?
-            .inside;
+        let outs = added::outs(self.stream, self.all, groups)?;
+        let inside = launches::accumulate_dense(
+            self.stream,
+            ids,
+            self.rows,
+            groups,
+            self.all,
+            &outs,
+            shared,
+        )?
+        .inside;
         Ok(Folded::of(outs, groups).by(match shared && inside {
             true => GroupStrategy::HashShared,
             false => GroupStrategy::HashGlobal,
@@ -30,11 +41,12 @@ impl StrategyRun<'_> {
         strategy: GroupStrategy,
     ) -> Result<Option<Folded>> {
         let (stream, rows) = (self.stream, self.rows);
-        let Some(clusters) = stream.clusters(rows, groups, self.all)? else {
+        let Some(clusters) = cluster::clusters(stream, rows, groups, self.all)? else {
             return Ok(None);
         };
-        let outs = stream.outs(self.all, groups)?;
-        let added = stream.accumulate_in_clusters(clusters, ids, rows, groups, self.all, &outs)?;
+        let outs = added::outs(stream, self.all, groups)?;
+        let added =
+            cluster::accumulate_in_clusters(stream, clusters, ids, rows, groups, self.all, &outs)?;
         Ok(Some(Folded {
             added: Some(added),
             ..Folded::of(outs, groups).by(strategy)
@@ -52,10 +64,9 @@ impl StrategyRun<'_> {
         {
             return Ok(folded);
         }
-        let outs = self.stream.outs(self.all, groups)?;
-        let added = self
-            .stream
-            .accumulate_in_global(ids, self.rows, groups, self.all, &outs)?;
+        let outs = added::outs(self.stream, self.all, groups)?;
+        let added =
+            launches::accumulate_in_global(self.stream, ids, self.rows, groups, self.all, &outs)?;
         Ok(Folded {
             added: Some(added),
             ..Folded::of(outs, groups).by(GroupStrategy::HashGlobal)
@@ -64,21 +75,27 @@ impl StrategyRun<'_> {
 
     /// Partitions rows by id, and adds them partition by partition to accumulators in global memory.
     pub(crate) fn by_partitioned_ids(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
-        let (words, order) = self
-            .stream
-            .partition_ids(ids, groups, self.rows, self.all)?;
+        let (words, order) =
+            partition::partition_ids(self.stream, ids, groups, self.rows, self.all)?;
         let partitioned = Ids {
             words: &words,
             ..ids
         };
-        let outs = self.stream.outs(self.all, groups)?;
+        let outs = added::outs(self.stream, self.all, groups)?;
         let mut added = AddedInGlobal::new(groups);
         order.fold(self.stream, groups, self.all, &outs, &mut |all, outs| {
             let (stream, rows) = (self.stream, self.rows);
             if groups > FEW_PARTITIONED {
-                added.extend(stream.accumulate_in_global(partitioned, rows, groups, all, outs)?);
+                added.extend(launches::accumulate_in_global(
+                    stream,
+                    partitioned,
+                    rows,
+                    groups,
+                    all,
+                    outs,
+                )?);
             } else {
-                stream.accumulate_dense(partitioned, rows, groups, all, outs, false)?;
+                launches::accumulate_dense(stream, partitioned, rows, groups, all, outs, false)?;
             }
             Ok(())
         })?;
@@ -96,12 +113,11 @@ impl StrategyRun<'_> {
         groups: usize,
         strategy: GroupStrategy,
     ) -> Result<Folded> {
-        let (sorted, order) = self.stream.order_of_ids(ids, groups, self.rows)?;
+        let (sorted, order) = partition::order_of_ids(self.stream, ids, groups, self.rows)?;
         let sorted = sorted.as_ref().unwrap_or(ids);
-        let outs = self.stream.outs(self.all, groups)?;
+        let outs = added::outs(self.stream, self.all, groups)?;
         order.fold(self.stream, groups, self.all, &outs, &mut |all, outs| {
-            self.stream
-                .accumulate_sorted(sorted, self.rows, groups, all, outs)
+            launches::accumulate_sorted(self.stream, sorted, self.rows, groups, all, outs)
         })?;
         Ok(Folded::of(outs, groups).by(strategy))
     }

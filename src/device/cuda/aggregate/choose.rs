@@ -31,6 +31,15 @@
 
 use crate::ir::strategies::GroupStrategy;
 
+/// Below this number of rows a sample takes longer than a better strategy can save.
+pub(crate) const FEW_ROWS: usize = 1 << 22;
+
+/// With at most this many ids, rows that are added concurrently contend for the same accumulators in global memory.
+pub(crate) const FEW_IN_GLOBAL: usize = 1 << 12;
+
+/// The same for partitioned rows, whose ids are close to one another.
+pub(crate) const FEW_PARTITIONED: usize = 1 << 20;
+
 /// The input of the choice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChoiceInput {

@@ -7,6 +7,7 @@ use crate::device::cuda::aggregate::direct_keys::{Digits, DirectKeys};
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::minmax::Number;
+use crate::device::cuda::equi::materialize;
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::arguments::{EitherWidth, U32, U64};
 use crate::device::cuda::runtime::kernels::{self, Kernel};
@@ -16,74 +17,72 @@ use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::column::Column;
 use crate::error::Result;
 
-impl Stream {
-    /// The key columns of the groups with these numbers, or with 0, 1, … where there are none.
-    pub(crate) fn direct_keys(
-        self: &Arc<Self>,
-        keys: &DirectKeys<'_>,
-        numbers: Option<&(Memory, Width)>,
-        groups: usize,
-    ) -> Result<Vec<Column>> {
-        let mut stride = 1u64;
-        let of_column = |(number, digits): &(Number<'_>, Digits)| {
-            let at = stride;
-            stride *= digits.digits();
-            self.of_digits(*number, *digits, at, numbers, groups)
-        };
-        keys.0.iter().map(of_column).collect()
-    }
+/// The key columns of the groups with these numbers, or with 0, 1, … where there are none.
+pub(crate) fn direct_keys(
+    stream: &Arc<Stream>,
+    keys: &DirectKeys<'_>,
+    numbers: Option<&(Memory, Width)>,
+    groups: usize,
+) -> Result<Vec<Column>> {
+    let mut stride = 1u64;
+    let of_column = |(number, digits): &(Number<'_>, Digits)| {
+        let at = stride;
+        stride *= digits.digits();
+        of_digits(stream, *number, *digits, at, numbers, groups)
+    };
+    keys.0.iter().map(of_column).collect()
+}
 
-    /// The key column of the values that a directory found.
-    pub(crate) fn found_keys(
-        self: &Arc<Self>,
-        of: Number<'_>,
-        values: Memory,
-        groups: usize,
-    ) -> Result<Column> {
-        // The allocation was for the directory's capacity, not for the groups found.
-        let bytes = width(&of.values.data_type).unwrap_or_default() * groups;
-        let values = self.shrunk(values, bytes)?;
-        self.made_column(of, values, None, groups)
-    }
+/// The key column of the values that a directory found.
+pub(crate) fn found_keys(
+    stream: &Arc<Stream>,
+    of: Number<'_>,
+    values: Memory,
+    groups: usize,
+) -> Result<Column> {
+    // The allocation was for the directory's capacity, not for the groups found.
+    let bytes = width(&of.values.data_type).unwrap_or_default() * groups;
+    let values = materialize::shrunk(stream, values, bytes)?;
+    made_column(stream, of, values, None, groups)
+}
 
-    fn made_column(
-        self: &Arc<Self>,
-        of: Number<'_>,
-        values: Memory,
-        valid: Option<Memory>,
-        groups: usize,
-    ) -> Result<Column> {
-        let values = Values {
-            data_type: of.values.data_type.clone(),
-            values,
-            valid,
-            original: None,
-            made: Some(self.mark()?),
-        };
-        Ok(Column::cuda(values, groups))
-    }
+fn made_column(
+    stream: &Arc<Stream>,
+    of: Number<'_>,
+    values: Memory,
+    valid: Option<Memory>,
+    groups: usize,
+) -> Result<Column> {
+    let values = Values {
+        data_type: of.values.data_type.clone(),
+        values,
+        valid,
+        original: None,
+        made: Some(stream.mark()?),
+    };
+    Ok(Column::cuda(values, groups))
+}
 
-    /// The values of a column from its digits in the numbers of groups.
-    fn of_digits(
-        self: &Arc<Self>,
-        number: Number<'_>,
-        digits: Digits,
-        stride: u64,
-        numbers: Option<&(Memory, Width)>,
-        groups: usize,
-    ) -> Result<Column> {
-        let digit = Digit {
-            stride,
-            digits,
-            groups,
-        };
-        let (values, valid) = match numbers {
-            Some((numbers, Width::Eight)) => digit.decode(self, number, Some(numbers), &LONG)?,
-            Some((numbers, Width::Four)) => digit.decode(self, number, Some(numbers), &SHORT)?,
-            None => digit.decode(self, number, None, &SHORT)?,
-        };
-        self.made_column(number, values, valid, groups)
-    }
+/// The values of a column from its digits in the numbers of groups.
+fn of_digits(
+    stream: &Arc<Stream>,
+    number: Number<'_>,
+    digits: Digits,
+    stride: u64,
+    numbers: Option<&(Memory, Width)>,
+    groups: usize,
+) -> Result<Column> {
+    let digit = Digit {
+        stride,
+        digits,
+        groups,
+    };
+    let (values, valid) = match numbers {
+        Some((numbers, Width::Eight)) => digit.decode(stream, number, Some(numbers), &LONG)?,
+        Some((numbers, Width::Four)) => digit.decode(stream, number, Some(numbers), &SHORT)?,
+        None => digit.decode(stream, number, None, &SHORT)?,
+    };
+    made_column(stream, number, values, valid, groups)
 }
 
 /// The kernels for numbers of groups of width `N`: [`U32`] or [`U64`].

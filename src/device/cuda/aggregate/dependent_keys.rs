@@ -13,16 +13,20 @@
 
 use std::sync::Arc;
 
+use crate::device::cuda::aggregate::choose::FEW_ROWS;
 use crate::device::cuda::aggregate::choose::choose;
 use crate::device::cuda::aggregate::directory::GroupKeys;
+use crate::device::cuda::aggregate::ids_by_hashing;
 use crate::device::cuda::aggregate::results::{Folded, Members};
-use crate::device::cuda::aggregate::strategies::{FEW_ROWS, StrategyRun};
+use crate::device::cuda::aggregate::sample;
+use crate::device::cuda::aggregate::strategy_run::{self, StrategyRun};
 use crate::device::cuda::columns::indirect::Indirect;
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::minmax::Number;
+use crate::device::cuda::columns::rows;
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::keys::key_column::KeyBytes;
+use crate::device::cuda::keys::key_column::{self, KeyBytes};
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::memory::Memory;
@@ -81,63 +85,63 @@ fn is_expensive(column: &Column) -> bool {
     !matches!(column.stored(), Some(Storage::Fixed(_)))
 }
 
-impl CudaDevice {
-    /// Groups `rows` > 0 rows by their integer keys; `None` where other keys are not dependent on these, or are as fast
-    /// to group by.
-    pub(crate) fn ids_by_integer_keys(
-        &self,
-        keys: &[&Column],
-        rows: usize,
-    ) -> Result<Option<ByIntegerKeys>> {
-        let (numbers, others): (Vec<&Column>, Vec<&Column>) =
-            keys.iter().partition(|column| Number::of(column).is_some());
-        if numbers.is_empty() || !others.iter().any(|column| is_expensive(column)) {
-            return Ok(None);
-        }
-        let others = others.into_iter().map(Other::of);
-        let Some(others) = others.collect::<Option<Vec<_>>>() else {
-            return Ok(None);
-        };
-        let texts = others.iter().filter_map(|other| match other {
-            Other::Text(text) => Some((*text, rows)),
-            Other::Words { .. } => None,
-        });
-        let texts: Vec<_> = texts.collect();
-        let longest = self.stream.longest_of(texts.into_iter())?;
-        if longest.into_iter().any(|longest| longest > LONG) {
-            return Ok(None);
-        }
-        let tried = || match rows >= FEW_ROWS && !self.may_depend(keys, rows)? {
-            true => Ok(None),
-            false => self.verified(&numbers, &others, rows),
-        };
-        // Grouping by all keys may need less memory.
-        Ok(tried().if_it_fits()?.flatten())
+/// Groups `rows` > 0 rows by their integer keys; `None` where other keys are not dependent on these, or are as fast
+/// to group by.
+pub(crate) fn ids_by_integer_keys(
+    device: &CudaDevice,
+    keys: &[&Column],
+    rows: usize,
+) -> Result<Option<ByIntegerKeys>> {
+    let (numbers, others): (Vec<&Column>, Vec<&Column>) =
+        keys.iter().partition(|column| Number::of(column).is_some());
+    if numbers.is_empty() || !others.iter().any(|column| is_expensive(column)) {
+        return Ok(None);
     }
+    let others = others.into_iter().map(Other::of);
+    let Some(others) = others.collect::<Option<Vec<_>>>() else {
+        return Ok(None);
+    };
+    let texts = others.iter().filter_map(|other| match other {
+        Other::Text(text) => Some((*text, rows)),
+        Other::Words { .. } => None,
+    });
+    let texts: Vec<_> = texts.collect();
+    let longest = key_column::longest_of(&device.stream, texts.into_iter())?;
+    if longest.into_iter().any(|longest| longest > LONG) {
+        return Ok(None);
+    }
+    let tried = || match rows >= FEW_ROWS && !may_depend(device, keys, rows)? {
+        true => Ok(None),
+        false => verified(device, &numbers, &others, rows),
+    };
+    // Grouping by all keys may need less memory.
+    Ok(tried().if_it_fits()?.flatten())
+}
 
-    /// Whether other keys are dependent on the integers in a sample of `rows` > 0 rows.
-    pub(crate) fn may_depend(&self, keys: &[&Column], rows: usize) -> Result<bool> {
-        let sample = self.stream.runs_of_rows(rows, (SAMPLES, RUN))?;
-        let sampled = keys.iter().map(|column| self.gather(column, &sample));
-        let sampled: Vec<Column> = sampled.collect::<Result<_>>()?;
-        let sampled: Vec<&Column> = sampled.iter().collect();
-        Ok(self.ids_by_integer_keys(&sampled, SAMPLES)?.is_some())
-    }
+/// Whether other keys are dependent on the integers in a sample of `rows` > 0 rows.
+pub(crate) fn may_depend(device: &CudaDevice, keys: &[&Column], rows: usize) -> Result<bool> {
+    let sample = rows::runs_of_rows(&device.stream, rows, (SAMPLES, RUN))?;
+    let sampled = keys.iter().map(|column| device.gather(column, &sample));
+    let sampled: Vec<Column> = sampled.collect::<Result<_>>()?;
+    let sampled: Vec<&Column> = sampled.iter().collect();
+    Ok(ids_by_integer_keys(device, &sampled, SAMPLES)?.is_some())
+}
 
-    /// Groups by integers; `None` if some of `others` is not dependent on them.
-    fn verified(
-        &self,
-        numbers: &[&Column],
-        others: &[Other<'_>],
-        rows: usize,
-    ) -> Result<Option<ByIntegerKeys>> {
-        let (ids, groups) = self.ids_by_all_keys(rows, numbers)?;
-        let Members::Rows(firsts) = self.accumulated_by(rows, &ids, groups, &[])?.members else {
-            return Err(BowtieError::Internal("groups without first rows".into()));
-        };
-        let follow = self.stream.follow(others, &ids, &firsts, rows)?;
-        Ok(follow.then_some(ByIntegerKeys { ids, groups }))
-    }
+/// Groups by integers; `None` if some of `others` is not dependent on them.
+fn verified(
+    device: &CudaDevice,
+    numbers: &[&Column],
+    others: &[Other<'_>],
+    rows: usize,
+) -> Result<Option<ByIntegerKeys>> {
+    let (ids, groups) = ids_by_hashing::ids_by_all_keys(device, rows, numbers)?;
+    let Members::Rows(firsts) =
+        strategy_run::accumulated_by(device, rows, &ids, groups, &[])?.members
+    else {
+        return Err(BowtieError::Internal("groups without first rows".into()));
+    };
+    let follow = follow(&device.stream, others, &ids, &firsts, rows)?;
+    Ok(follow.then_some(ByIntegerKeys { ids, groups }))
 }
 
 impl StrategyRun<'_> {
@@ -153,7 +157,7 @@ impl StrategyRun<'_> {
         let strategy = match strategy {
             Some(strategy) => strategy,
             None => {
-                let profile = self.stream.profile_of_ids(ids.into(), groups, self.rows)?;
+                let profile = sample::profile_of_ids(self.stream, ids.into(), groups, self.rows)?;
                 choose(&self.choice_input(&keys, &profile, Some(groups))).strategy
             }
         };
@@ -168,55 +172,68 @@ impl StrategyRun<'_> {
     }
 }
 
-impl Stream {
-    /// Whether the values of all rows equal those of the first rows of their groups.
-    fn follow(
-        self: &Arc<Self>,
-        others: &[Other<'_>],
-        ids: &Memory,
-        firsts: &Memory,
-        rows: usize,
-    ) -> Result<bool> {
-        let differ = self.zeroed(4, "group keys")?;
-        for other in others {
-            let shape = self.strips(rows.div_ceil(4));
-            let (ids, firsts, differ) = (ids.into(), firsts.into(), (&differ).into());
-            let n = (rows as u32).into();
-            match other {
-                Other::Words {
-                    words,
-                    width,
-                    valid,
-                } => {
-                    let (unit, kernel) = match width.trailing_zeros() {
-                        0 => (1, kernels::GROUP_VERIFY_UNITS8),
-                        1 => (2, kernels::GROUP_VERIFY_UNITS16),
-                        2 => (4, kernels::GROUP_VERIFY_UNITS32),
-                        3 => (8, kernels::GROUP_VERIFY_UNITS64),
-                        _ => (16, kernels::GROUP_VERIFY_UNITS128),
-                    };
-                    let units = ((width / unit) as u32).into();
-                    let args = (
-                        (*words).into(),
-                        units,
-                        (*valid).into(),
-                        ids,
-                        firsts,
-                        n,
-                        differ,
-                    );
-                    // SAFETY: there are `rows` values of `units` units, and a bit and an id for each; each id has a
-                    // first row, which is one of the rows; `differ` holds a word.
-                    unsafe { self.launch(kernel, shape, &args)? };
-                }
-                Other::Text(text) => {
-                    let (offsets, valid) = (text.offsets().into(), text.valid.into());
-                    let args = (offsets, text.bytes.into(), valid, ids, firsts, n, differ);
-                    // SAFETY: as above, with values given by offsets.
-                    unsafe { self.launch(kernels::GROUP_VERIFY_TEXT, shape, &args)? };
-                }
+/// Whether the values of all rows equal those of the first rows of their groups.
+fn follow(
+    stream: &Arc<Stream>,
+    others: &[Other<'_>],
+    ids: &Memory,
+    firsts: &Memory,
+    rows: usize,
+) -> Result<bool> {
+    let differ = stream.zeroed(4, "group keys")?;
+    for other in others {
+        let shape = stream.strips(rows.div_ceil(4));
+        let (ids, firsts, differ) = (ids.into(), firsts.into(), (&differ).into());
+        let n = (rows as u32).into();
+        match other {
+            Other::Words {
+                words,
+                width,
+                valid,
+            } => {
+                let (unit, kernel) = match width.trailing_zeros() {
+                    0 => (1, kernels::GROUP_VERIFY_UNITS8),
+                    1 => (2, kernels::GROUP_VERIFY_UNITS16),
+                    2 => (4, kernels::GROUP_VERIFY_UNITS32),
+                    3 => (8, kernels::GROUP_VERIFY_UNITS64),
+                    _ => (16, kernels::GROUP_VERIFY_UNITS128),
+                };
+                let units = ((width / unit) as u32).into();
+                let args = (
+                    (*words).into(),
+                    units,
+                    (*valid).into(),
+                    ids,
+                    firsts,
+                    n,
+                    differ,
+                );
+                // SAFETY: there are `rows` values of `units` units, and a bit and an id for each; each id has a
+                // first row, which is one of the rows; `differ` holds a word.
+                unsafe { stream.launch(kernel, shape, &args)? };
+            }
+            Other::Text(text) => {
+                let (offsets, valid) = (text.offsets().into(), text.valid.into());
+                let args = (offsets, text.bytes.into(), valid, ids, firsts, n, differ);
+                // SAFETY: as above, with values given by offsets.
+                unsafe { stream.launch(kernels::GROUP_VERIFY_TEXT, shape, &args)? };
             }
         }
-        Ok(self.read_word32(&differ, 0)? == 0)
+    }
+    Ok(stream.read_word32(&differ, 0)? == 0)
+}
+
+/// The group id of each row, and the number of groups. Keys that depend on others are skipped.
+pub(crate) fn ids_by_keys(
+    device: &CudaDevice,
+    rows: usize,
+    keys: &[&Column],
+) -> Result<(Memory, usize)> {
+    if keys.is_empty() {
+        return Ok((device.stream.zeroed(rows * 4, "group ids")?, 1));
+    }
+    match ids_by_integer_keys(device, keys, rows)? {
+        Some(ByIntegerKeys { ids, groups }) => Ok((ids, groups)),
+        None => ids_by_hashing::ids_by_all_keys(device, rows, keys),
     }
 }

@@ -10,15 +10,21 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, Presence, Update};
+use crate::device::cuda::aggregate::accumulate::added;
+use crate::device::cuda::aggregate::accumulate::launches;
+use crate::device::cuda::aggregate::choose::FEW_IN_GLOBAL;
+use crate::device::cuda::aggregate::choose::FEW_PARTITIONED;
+use crate::device::cuda::aggregate::choose::FEW_ROWS;
 use crate::device::cuda::aggregate::choose::choose;
-use crate::device::cuda::aggregate::dense_ids::{DirectIds, ForEach};
+use crate::device::cuda::aggregate::dense_ids::{self, DirectIds, ForEach};
 use crate::device::cuda::aggregate::direct_keys::DirectKeys;
 use crate::device::cuda::aggregate::directory::{GroupKeys, Ids};
+use crate::device::cuda::aggregate::fold;
 use crate::device::cuda::aggregate::results::{Folded, GroupResults, Members};
-use crate::device::cuda::aggregate::strategies::{
-    FEW_IN_GLOBAL, FEW_PARTITIONED, FEW_ROWS, StrategyRun,
-};
+use crate::device::cuda::aggregate::sample;
+use crate::device::cuda::aggregate::strategy_run::StrategyRun;
 use crate::device::cuda::columns::layout::bitmap_bytes;
+use crate::device::cuda::columns::rows;
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::memory::Memory;
@@ -66,8 +72,8 @@ impl StrategyRun<'_> {
             None => {
                 let keys = GroupKeys::Plain(ids.words, Width::Four);
                 let profile = match range <= FEW_IDS {
-                    true => self.stream.profile_of_ids(ids, range, self.rows)?,
-                    false => self.stream.profile(&keys, self.rows)?,
+                    true => sample::profile_of_ids(self.stream, ids, range, self.rows)?,
+                    false => sample::profile(self.stream, &keys, self.rows)?,
                 };
                 let choice = choose(&direct_run.choice_input(&keys, &profile, Some(range)));
                 if !choice.direct {
@@ -115,7 +121,8 @@ impl StrategyRun<'_> {
             1 => 0,
             _ => ForEach::Accumulators.widest(self.rows),
         };
-        let Some((assumed, words)) = stream.assumed_ids(keys, self.rows, widest)? else {
+        let Some((assumed, words)) = dense_ids::assumed_ids(stream, keys, self.rows, widest)?
+        else {
             return Ok(None);
         };
         let run = self.without_rows();
@@ -126,8 +133,10 @@ impl StrategyRun<'_> {
             None => {
                 let keys = GroupKeys::Plain(words, Width::Four);
                 let profile = match range <= FEW_IDS {
-                    true => stream.profile_of_sampled_ids(assumed.ids(), range, self.rows)?,
-                    false => stream.profile(&keys, self.rows)?,
+                    true => {
+                        sample::profile_of_sampled_ids(stream, assumed.ids(), range, self.rows)?
+                    }
+                    false => sample::profile(stream, &keys, self.rows)?,
                 };
                 let choice = choose(&run.choice_input(&keys, &profile, Some(range)));
                 if !choice.direct {
@@ -151,8 +160,10 @@ impl StrategyRun<'_> {
                 return Ok(None);
             }
             GroupStrategy::HashShared => {
-                let outs = stream.outs(run.all, range)?;
-                let added = stream.accumulate_dense(ids, self.rows, range, run.all, &outs, true)?;
+                let outs = added::outs(stream, run.all, range)?;
+                let added = launches::accumulate_dense(
+                    stream, ids, self.rows, range, run.all, &outs, true,
+                )?;
                 if added.left_out(stream)? {
                     stream.assumed_range_missed.store(true, Relaxed);
                     return Ok(None);
@@ -182,8 +193,8 @@ impl StrategyRun<'_> {
     pub(crate) fn distinct<'k>(&self, direct: DirectIds<'k>) -> Result<GroupResults<'k>> {
         let (stream, range) = (self.stream, direct.range);
         let some = stream.zeroed(bitmap_bytes(range), "groups")?;
-        stream.set_present(direct.ids(), self.rows, &some)?;
-        let kept = stream.select(&some, range, None)?;
+        dense_ids::set_present(stream, direct.ids(), self.rows, &some)?;
+        let kept = rows::select(stream, &some, range, None)?;
         let groups = kept.len();
         let kept = (groups < range).then_some(kept);
         let kept = kept.map(numbers).transpose()?;
@@ -231,10 +242,10 @@ impl StrategyRun<'_> {
         };
         let (of, out) = (&self.all[at], &folded.outs[at]);
         let some = match of.update.is_row() {
-            true => stream.bits_of_groups(out, range)?,
-            false => stream.nonzero_bits(out, range)?,
+            true => rows::bits_of_groups(stream, out, range)?,
+            false => fold::nonzero_bits(stream, out, range)?,
         };
-        let (mut offsets, mut kept) = stream.select_offsets(&some, range)?;
+        let (mut offsets, mut kept) = rows::select_offsets(stream, &some, range)?;
         if kept < range && !surely(of) {
             let found = folded.added.as_ref().map(|added| added.found(stream));
             let all_known = match found.transpose()? {
@@ -246,14 +257,14 @@ impl StrategyRun<'_> {
                     Some((words, parts_from)) => (Ids { words, ..ids }, *parts_from),
                     None => (ids, None),
                 };
-                stream.set_other_present(ids, parts_from, self.rows, (&some, range))?;
-                (offsets, kept) = stream.select_offsets(&some, range)?;
+                dense_ids::set_other_present(stream, ids, parts_from, self.rows, (&some, range))?;
+                (offsets, kept) = rows::select_offsets(stream, &some, range)?;
             }
         }
         if kept == range {
             return Ok(None);
         }
-        let ids = stream.select_at(&some, range, &offsets, kept, None)?;
+        let ids = rows::select_at(stream, &some, range, &offsets, kept, None)?;
         Ok(Some(KeptIds {
             ids,
             bits: some,
@@ -279,7 +290,7 @@ impl StrategyRun<'_> {
                 let word = bytes.min(8);
                 if word == bytes {
                     let selected = (offsets, groups);
-                    return stream.select_values(bits, capacity, selected, out, word);
+                    return rows::select_values(stream, bits, capacity, selected, out, word);
                 }
                 let gathered = stream.alloc(groups * bytes, "aggregates")?;
                 for j in 0..bytes / word {
@@ -287,7 +298,7 @@ impl StrategyRun<'_> {
                         out.part(j * capacity * word)?,
                         gathered.part(j * groups * word)?,
                     );
-                    stream.gather_into(from, kept, to, groups, word)?;
+                    rows::gather_into(stream, from, kept, to, groups, word)?;
                 }
                 Ok(gathered)
             });

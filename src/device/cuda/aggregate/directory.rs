@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, LazyLock};
 
 use crate::device::cuda::keys::key_width::Width;
-use crate::device::cuda::keys::pack::{KeyValues, Layout};
+use crate::device::cuda::keys::pack::{self, KeyValues, Layout};
 use crate::device::cuda::keys::tuples::Tuples;
 use crate::device::cuda::runtime::arguments::{Structure, U64};
 use crate::device::cuda::runtime::kernels;
@@ -52,7 +52,7 @@ impl<'a> GroupKeys<'a> {
 
     fn tuples(stream: &Arc<Stream>, columns: &[KeyValues<'_>], rows: usize) -> Result<Self> {
         let layout = Layout::of(columns, true);
-        Ok(Self::Tuples(stream.pack(&layout, columns, rows)?))
+        Ok(Self::Tuples(pack::pack(stream, &layout, columns, rows)?))
     }
 
     /// The keys and their width, where a key is one word.
@@ -170,75 +170,73 @@ pub(crate) fn with_capacity<T>(
     }
 }
 
-impl Stream {
-    /// The group id of each of `rows` > 0 rows, numbered from 0 in the order of arrival, and the number of groups.
-    /// `limit`: the estimated most groups.
-    pub(crate) fn hashed_ids(
-        self: &Arc<Self>,
-        keys: &GroupKeys<'_>,
-        rows: usize,
-        limit: usize,
-    ) -> Result<(Memory, usize)> {
-        let (ids, groups, _) = self.hashed_groups(keys, rows, limit)?;
-        Ok((ids, groups))
-    }
+/// The group id of each of `rows` > 0 rows, numbered from 0 in the order of arrival, and the number of groups.
+/// `limit`: the estimated most groups.
+pub(crate) fn hashed_ids(
+    stream: &Arc<Stream>,
+    keys: &GroupKeys<'_>,
+    rows: usize,
+    limit: usize,
+) -> Result<(Memory, usize)> {
+    let (ids, groups, _) = hashed_groups(stream, keys, rows, limit)?;
+    Ok((ids, groups))
+}
 
-    /// The same, and the members: for each group its key's word; for keys of several words a row id with that key.
-    pub(crate) fn hashed_groups(
-        self: &Arc<Self>,
-        keys: &GroupKeys<'_>,
-        rows: usize,
-        limit: usize,
-    ) -> Result<(Memory, usize, Memory)> {
-        let ids = self.alloc(rows * 4, "group ids")?;
-        let (groups, members) = with_capacity(rows, limit, |limit| {
-            self.number_groups(keys, rows, limit, &ids)
-        })?;
-        Ok((ids, groups, members))
-    }
+/// The same, and the members: for each group its key's word; for keys of several words a row id with that key.
+pub(crate) fn hashed_groups(
+    stream: &Arc<Stream>,
+    keys: &GroupKeys<'_>,
+    rows: usize,
+    limit: usize,
+) -> Result<(Memory, usize, Memory)> {
+    let ids = stream.alloc(rows * 4, "group ids")?;
+    let (groups, members) = with_capacity(rows, limit, |limit| {
+        number_groups(stream, keys, rows, limit, &ids)
+    })?;
+    Ok((ids, groups, members))
+}
 
-    /// `None` when there are more groups than `limit`.
-    fn number_groups(
-        self: &Arc<Self>,
-        keys: &GroupKeys<'_>,
-        rows: usize,
-        limit: usize,
-        ids: &Memory,
-    ) -> Result<Option<(usize, Memory)>> {
-        let directory = Directory::new(self, keys, limit)?;
-        let structure = directory.structure();
-        let shape = self.strips(rows.div_ceil(4));
-        let n = (rows as u32).into();
-        match (keys.word(), keys) {
-            (Some((word, width)), _) => {
-                let kernel = match width {
-                    Width::Four => kernels::GROUP_IDS_U32,
-                    Width::Eight => kernels::GROUP_IDS_U64,
-                };
-                let all = U64::ZERO;
-                let args = (word.into(), all, n, (&structure).into(), ids.into());
-                // SAFETY: there are `rows` keys of the kernel's width; the directory has entries of their width, all
-                // set, one more than slots, memory for the keys of `limit` groups, and a clear state; `ids` holds a
-                // word for each row.
-                unsafe { self.launch(kernel, shape, &args)? };
-            }
-            (None, GroupKeys::Tuples(tuples)) => {
-                let args = (
-                    tuples.first_word().into(),
-                    (tuples.width() as u32).into(),
-                    U64::ZERO,
-                    n,
-                    (&structure).into(),
-                    ids.into(),
-                );
-                // SAFETY: as above, with tuples of `width` words.
-                unsafe { self.launch(kernels::GROUP_IDS_TUPLES, shape, &args)? };
-            }
-            (None, GroupKeys::Plain(..)) => {
-                return Err(BowtieError::Internal("a key without a word".into()));
-            }
+/// `None` when there are more groups than `limit`.
+fn number_groups(
+    stream: &Arc<Stream>,
+    keys: &GroupKeys<'_>,
+    rows: usize,
+    limit: usize,
+    ids: &Memory,
+) -> Result<Option<(usize, Memory)>> {
+    let directory = Directory::new(stream, keys, limit)?;
+    let structure = directory.structure();
+    let shape = stream.strips(rows.div_ceil(4));
+    let n = (rows as u32).into();
+    match (keys.word(), keys) {
+        (Some((word, width)), _) => {
+            let kernel = match width {
+                Width::Four => kernels::GROUP_IDS_U32,
+                Width::Eight => kernels::GROUP_IDS_U64,
+            };
+            let all = U64::ZERO;
+            let args = (word.into(), all, n, (&structure).into(), ids.into());
+            // SAFETY: there are `rows` keys of the kernel's width; the directory has entries of their width, all
+            // set, one more than slots, memory for the keys of `limit` groups, and a clear state; `ids` holds a
+            // word for each row.
+            unsafe { stream.launch(kernel, shape, &args)? };
         }
-        let groups = directory.groups(self)?;
-        Ok(groups.map(|groups| (groups, directory.into_members())))
+        (None, GroupKeys::Tuples(tuples)) => {
+            let args = (
+                tuples.first_word().into(),
+                (tuples.width() as u32).into(),
+                U64::ZERO,
+                n,
+                (&structure).into(),
+                ids.into(),
+            );
+            // SAFETY: as above, with tuples of `width` words.
+            unsafe { stream.launch(kernels::GROUP_IDS_TUPLES, shape, &args)? };
+        }
+        (None, GroupKeys::Plain(..)) => {
+            return Err(BowtieError::Internal("a key without a word".into()));
+        }
     }
+    let groups = directory.groups(stream)?;
+    Ok(groups.map(|groups| (groups, directory.into_members())))
 }

@@ -8,10 +8,12 @@
 use std::sync::Arc;
 
 use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, MOST_ACCUMULATORS};
+use crate::device::cuda::aggregate::choose::FEW_PARTITIONED;
 use crate::device::cuda::aggregate::directory::{Ids, seed};
-use crate::device::cuda::aggregate::strategies::FEW_PARTITIONED;
+use crate::device::cuda::columns::rows;
+use crate::device::cuda::equi::partition;
 use crate::device::cuda::keys::key_width::Width;
-use crate::device::cuda::keys::sort::{NARROW, NARROW_WITH_WORDS, check_sortable, passes};
+use crate::device::cuda::keys::sort::{self, NARROW, NARROW_WITH_WORDS, check_sortable, passes};
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::arguments::U32;
 use crate::device::cuda::runtime::kernels;
@@ -160,7 +162,7 @@ impl Order<'_> {
     fn moved(&self, stream: &Arc<Stream>, column: &Memory, width: usize) -> Result<Memory> {
         match (&self.movement, width) {
             (Movement::ToParts(partitioner), 4 | 8) => {
-                Ok(stream.to_partitions(partitioner, column, width, self.n)?.1)
+                Ok(to_partitions(stream, partitioner, column, width, self.n)?.1)
             }
             (Movement::OrderedRows(ids, varying), 4 | 8) => {
                 let pairs = match width {
@@ -168,13 +170,13 @@ impl Order<'_> {
                     _ => NARROW_WITH_WORDS,
                 };
                 let ids = Part::from(*ids);
-                match stream.sort_pairs(pairs, ids, Some(column), self.n, *varying)? {
+                match sort::sort_pairs(stream, pairs, ids, Some(column), self.n, *varying)? {
                     Some((_, column)) => Ok(column),
-                    None => stream.gather_values(column, self.rows()?, self.n, width),
+                    None => rows::gather_values(stream, column, self.rows()?, self.n, width),
                 }
             }
-            (_, 0) => stream.gather_bits(column, self.rows()?, self.n),
-            (_, width) => stream.gather_values(column, self.rows()?, self.n, width),
+            (_, 0) => rows::gather_bits(stream, column, self.rows()?, self.n),
+            (_, width) => rows::gather_values(stream, column, self.rows()?, self.n, width),
         }
     }
 }
@@ -206,244 +208,245 @@ fn columns_of<'a>(all: &[Accumulator<'a>]) -> Vec<(&'a Memory, usize)> {
     columns
 }
 
-impl Stream {
-    /// Partitions rows by the hashes of their keys. Returns the keys in partition order, and the order for aggregation.
-    pub(crate) fn partition_keys<'a>(
-        self: &Arc<Self>,
-        keys: (Part<'a>, Width),
-        n: usize,
-        all: &[Accumulator<'_>],
-    ) -> Result<(Memory, Order<'a>)> {
-        self.parts(keys, [1, seed(), FIRST_HASH_BIT], n, all)
-    }
+/// Partitions rows by the hashes of their keys. Returns the keys in partition order, and the order for aggregation.
+pub(crate) fn partition_keys<'a>(
+    stream: &Arc<Stream>,
+    keys: (Part<'a>, Width),
+    n: usize,
+    all: &[Accumulator<'_>],
+) -> Result<(Memory, Order<'a>)> {
+    parts(stream, keys, [1, seed(), FIRST_HASH_BIT], n, all)
+}
 
-    /// Partitions rows by their ids, all below `groups`. Returns the ids' words in partition order, and the order for
-    /// aggregation.
-    pub(crate) fn partition_ids<'a>(
-        self: &Arc<Self>,
-        ids: Ids<'a>,
-        groups: usize,
-        n: usize,
-        all: &[Accumulator<'_>],
-    ) -> Result<(Memory, Order<'a>)> {
-        let is_spread = groups > FEW_PARTITIONED && self.can_partition_unordered(n);
-        if is_spread && all.len() <= MOST_ACCUMULATORS && are_movable(all) {
-            let last = groups.saturating_sub(1);
-            let first_bit = (0..usize::BITS).find(|bit| last >> bit < SPREAD_PARTITIONS);
-            return self.spread(ids, first_bit.unwrap_or(0), n, &columns_of(all));
+/// Partitions rows by their ids, all below `groups`. Returns the ids' words in partition order, and the order for
+/// aggregation.
+pub(crate) fn partition_ids<'a>(
+    stream: &Arc<Stream>,
+    ids: Ids<'a>,
+    groups: usize,
+    n: usize,
+    all: &[Accumulator<'_>],
+) -> Result<(Memory, Order<'a>)> {
+    let is_spread = groups > FEW_PARTITIONED && can_partition_unordered(stream, n);
+    if is_spread && all.len() <= MOST_ACCUMULATORS && are_movable(all) {
+        let last = groups.saturating_sub(1);
+        let first_bit = (0..usize::BITS).find(|bit| last >> bit < SPREAD_PARTITIONS);
+        return spread(stream, ids, first_bit.unwrap_or(0), n, &columns_of(all));
+    }
+    let bits = usize::BITS - groups.saturating_sub(1).leading_zeros();
+    let digits = [0, ids.first, bits.saturating_sub(PARTITION_BITS)];
+    parts(stream, (ids.words.into(), Width::Four), digits, n, all)
+}
+
+/// Whether the GPU has asynchronous copies to shared memory (compute capability 8.0) and enough shared memory for a
+/// tile. The kernel's row numbers have 32 bits, so `n` is below 2^31.
+fn can_partition_unordered(stream: &Stream, n: usize) -> bool {
+    stream.gpu.capability >= (8, 0)
+        && stream.gpu.shared_bytes >= SPREAD_SHARED + SPREAD_COUNTS
+        && n < 1 << 31
+}
+
+/// Partitions rows with these columns by their ids' bits from `first_bit` on. Rows of a partition are in any order.
+fn spread<'a>(
+    stream: &Arc<Stream>,
+    ids: Ids<'_>,
+    first_bit: u32,
+    n: usize,
+    columns: &[(&Memory, usize)],
+) -> Result<(Memory, Order<'a>)> {
+    let digits = [0, ids.first, first_bit].map(U32::from);
+    let starts = group_partition_starts(stream, (ids.words.into(), Width::Four), &digits, n)?;
+    let keys = stream.alloc(n * 4, "partitions")?;
+    let moved = columns.iter().map(|(column, width)| {
+        let copy = stream.alloc(n * width, "partitions")?;
+        Ok((column.pointer(), copy))
+    });
+    let moved_columns: Vec<(u64, Memory)> = moved.collect::<Result<_>>()?;
+    let described = columns.iter().zip(&moved_columns);
+    let described = described
+        .map(|((column, width), (_, copy))| [column.pointer(), copy.pointer(), *width as u64]);
+    let described = match columns.is_empty() {
+        true => None,
+        false => Some(partition::upload_descriptors(
+            stream,
+            &described.collect::<Vec<_>>(),
+        )?),
+    };
+    let args = (
+        ids.words.into(),
+        (n as u32).into(),
+        digits[1],
+        digits[2],
+        (&keys).into(),
+        described.as_ref().into(),
+        (columns.len() as u32).into(),
+        (&starts).into(),
+    );
+    let shape = Shape {
+        shared: SPREAD_SHARED,
+        ..Shape::blocks_of(n, SPREAD_ROWS, 512)
+    };
+    // SAFETY: inputs and outputs hold n keys and values of the columns' widths and do not overlap; memory begins at
+    // multiples of 16 bytes; `starts` holds the first position of each partition of these keys.
+    unsafe { stream.launch(kernels::GROUP_SPREAD, shape, &args)? };
+    let order = Order {
+        rows: None,
+        moved_columns,
+        movement: Movement::Spread(first_bit),
+        n,
+    };
+    Ok((keys, order))
+}
+
+fn parts<'a>(
+    stream: &Arc<Stream>,
+    (keys, bits): (Part<'a>, Width),
+    digits: [u32; 3],
+    n: usize,
+    all: &[Accumulator<'_>],
+) -> Result<(Memory, Order<'a>)> {
+    check_sortable(n)?;
+    let digits = digits.map(U32::from);
+    let starts = group_partition_starts(stream, (keys, bits), &digits, n)?;
+    let partitioner = Partitioner {
+        keys,
+        bits,
+        digits,
+        starts,
+    };
+    let mut order = Order {
+        rows: None,
+        moved_columns: vec![],
+        movement: Movement::None,
+        n,
+    };
+    let movable = are_movable(all).then(|| all.iter().flat_map(reads).next());
+    let keys = match movable.flatten() {
+        Some((column, width)) => {
+            let (keys, copy) = to_partitions(stream, &partitioner, column, width, n)?;
+            order.moved_columns.push((column.pointer(), copy));
+            keys
         }
-        let bits = usize::BITS - groups.saturating_sub(1).leading_zeros();
-        let digits = [0, ids.first, bits.saturating_sub(PARTITION_BITS)];
-        self.parts((ids.words.into(), Width::Four), digits, n, all)
-    }
+        None => {
+            let rows = rows::sequence(stream, 0, n)?;
+            let (keys, rows) = to_partitions(stream, &partitioner, memory(&rows)?, 4, n)?;
+            order.rows = Some(Buffer::cuda(rows, n));
+            keys
+        }
+    };
+    order.movement = Movement::ToParts(partitioner);
+    Ok((keys, order))
+}
 
-    /// Whether the GPU has asynchronous copies to shared memory (compute capability 8.0) and enough shared memory for a
-    /// tile. The kernel's row numbers have 32 bits, so `n` is below 2^31.
-    fn can_partition_unordered(&self, n: usize) -> bool {
-        self.gpu.capability >= (8, 0)
-            && self.gpu.shared_bytes >= SPREAD_SHARED + SPREAD_COUNTS
-            && n < 1 << 31
-    }
+/// The first position of each partition of n keys.
+fn group_partition_starts(
+    stream: &Arc<Stream>,
+    (keys, bits): (Part<'_>, Width),
+    &[hashed, seed_or_first, first_bit]: &[U32; 3],
+    n: usize,
+) -> Result<Memory> {
+    // One more word counts the finished blocks.
+    let starts = stream.zeroed((PARTITIONS + 1) * 4, "partitions")?;
+    let kernel = match bits {
+        Width::Four => kernels::GROUP_PART_STARTS_U32,
+        Width::Eight => kernels::GROUP_PART_STARTS_U64,
+    };
+    let args = (
+        keys.into(),
+        (n as u32).into(),
+        hashed,
+        seed_or_first,
+        first_bit,
+        (&starts).into(),
+        starts.word(PARTITIONS)?.into(),
+    );
+    // SAFETY: there are n keys of the kernel's width; `starts` holds a word for each partition and the count of
+    // blocks, all zero.
+    unsafe { stream.launch(kernel, stream.strips(n.div_ceil(4)), &args)? };
+    Ok(starts)
+}
 
-    /// Partitions rows with these columns by their ids' bits from `first_bit` on. Rows of a partition are in any order.
-    fn spread<'a>(
-        self: &Arc<Self>,
-        ids: Ids<'_>,
-        first_bit: u32,
-        n: usize,
-        columns: &[(&Memory, usize)],
-    ) -> Result<(Memory, Order<'a>)> {
-        let digits = [0, ids.first, first_bit].map(U32::from);
-        let starts = self.group_partition_starts((ids.words.into(), Width::Four), &digits, n)?;
-        let keys = self.alloc(n * 4, "partitions")?;
-        let moved = columns.iter().map(|(column, width)| {
-            let copy = self.alloc(n * width, "partitions")?;
-            Ok((column.pointer(), copy))
-        });
-        let moved_columns: Vec<(u64, Memory)> = moved.collect::<Result<_>>()?;
-        let described = columns.iter().zip(&moved_columns);
-        let described = described
-            .map(|((column, width), (_, copy))| [column.pointer(), copy.pointer(), *width as u64]);
-        let described = match columns.is_empty() {
-            true => None,
-            false => Some(self.descriptors(&described.collect::<Vec<_>>())?),
-        };
-        let args = (
-            ids.words.into(),
-            (n as u32).into(),
-            digits[1],
-            digits[2],
-            (&keys).into(),
-            described.as_ref().into(),
-            (columns.len() as u32).into(),
-            (&starts).into(),
-        );
-        let shape = Shape {
-            shared: SPREAD_SHARED,
-            ..Shape::blocks_of(n, SPREAD_ROWS, 512)
-        };
-        // SAFETY: inputs and outputs hold n keys and values of the columns' widths and do not overlap; memory begins at
-        // multiples of 16 bytes; `starts` holds the first position of each partition of these keys.
-        unsafe { self.launch(kernels::GROUP_SPREAD, shape, &args)? };
-        let order = Order {
-            rows: None,
-            moved_columns,
-            movement: Movement::Spread(first_bit),
-            n,
-        };
-        Ok((keys, order))
-    }
+/// Moves n keys and a column of 4 or 8 bytes into partition order. Returns both.
+fn to_partitions(
+    stream: &Arc<Stream>,
+    partitioner: &Partitioner<'_>,
+    column: &Memory,
+    width: usize,
+    n: usize,
+) -> Result<(Memory, Memory)> {
+    const THREADS: u32 = 384;
+    let (kernel, tile) = match (partitioner.bits, width) {
+        (Width::Four, 4) => (kernels::GROUP_PART_U32_U32, 8832),
+        (Width::Four, _) => (kernels::GROUP_PART_U32_U64, 5760),
+        (Width::Eight, 4) => (kernels::GROUP_PART_U64_U32, 5760),
+        (Width::Eight, _) => (kernels::GROUP_PART_U64_U64, 5760),
+    };
+    let tiles = n.div_ceil(tile);
+    let keys = stream.alloc(n * partitioner.bits.bytes(), "partitions")?;
+    let values = stream.alloc(n * width, "partitions")?;
+    let lookback = stream.zeroed((tiles * PARTITIONS + 1) * 4, "partitions")?;
+    let [hashed, seed_or_first, first_bit] = partitioner.digits;
+    let args = (
+        partitioner.keys.into(),
+        column.into(),
+        (n as u32).into(),
+        hashed,
+        seed_or_first,
+        first_bit,
+        (&keys).into(),
+        (&values).into(),
+        (&partitioner.starts).into(),
+        (&lookback).into(),
+        lookback.word(tiles * PARTITIONS)?.into(),
+    );
+    let shape = Shape::blocks_of(n, tile, THREADS);
+    // SAFETY: inputs and outputs hold n keys and values of the kernel's widths and do not overlap; `starts` holds
+    // the first position of each partition of these keys; the look-back holds 256 words for each tile and the
+    // number of the next tile, all zero.
+    unsafe { stream.launch(kernel, shape, &args)? };
+    Ok((keys, values))
+}
 
-    fn parts<'a>(
-        self: &Arc<Self>,
-        (keys, bits): (Part<'a>, Width),
-        digits: [u32; 3],
-        n: usize,
-        all: &[Accumulator<'_>],
-    ) -> Result<(Memory, Order<'a>)> {
-        check_sortable(n)?;
-        let digits = digits.map(U32::from);
-        let starts = self.group_partition_starts((keys, bits), &digits, n)?;
-        let partitioner = Partitioner {
-            keys,
-            bits,
-            digits,
-            starts,
-        };
-        let mut order = Order {
-            rows: None,
-            moved_columns: vec![],
-            movement: Movement::None,
-            n,
-        };
-        let movable = are_movable(all).then(|| all.iter().flat_map(reads).next());
-        let keys = match movable.flatten() {
-            Some((column, width)) => {
-                let (keys, copy) = self.to_partitions(&partitioner, column, width, n)?;
-                order.moved_columns.push((column.pointer(), copy));
-                keys
-            }
-            None => {
-                let rows = self.sequence(0, n)?;
-                let (keys, rows) = self.to_partitions(&partitioner, memory(&rows)?, 4, n)?;
-                order.rows = Some(Buffer::cuda(rows, n));
-                keys
-            }
-        };
-        order.movement = Movement::ToParts(partitioner);
-        Ok((keys, order))
-    }
+/// Sorts rows by their ids, all below `groups`. Returns the sorted ids, `None` where they are sorted already, and
+/// the order.
+pub(crate) fn order_of_ids<'a>(
+    stream: &Arc<Stream>,
+    ids: &'a Memory,
+    groups: usize,
+    n: usize,
+) -> Result<(Option<Memory>, Order<'a>)> {
+    check_sortable(n)?;
+    let varying = match n > 1 {
+        true => (groups as u64).next_power_of_two() - 1,
+        false => 0,
+    };
+    let (sorted, rows) = match sort::sort_pairs(stream, NARROW, ids.into(), None, n, varying)? {
+        Some((sorted, rows)) => (Some(sorted), Some(Buffer::cuda(rows, n))),
+        None => (None, None),
+    };
+    let movement = match &rows {
+        None => Movement::None,
+        Some(_) if passes(varying) <= MOST_PASSES => Movement::OrderedRows(ids, varying),
+        Some(_) => Movement::Gathered,
+    };
+    let order = Order {
+        rows,
+        moved_columns: vec![],
+        movement,
+        n,
+    };
+    Ok((sorted, order))
+}
 
-    /// The first position of each partition of n keys.
-    fn group_partition_starts(
-        self: &Arc<Self>,
-        (keys, bits): (Part<'_>, Width),
-        &[hashed, seed_or_first, first_bit]: &[U32; 3],
-        n: usize,
-    ) -> Result<Memory> {
-        // One more word counts the finished blocks.
-        let starts = self.zeroed((PARTITIONS + 1) * 4, "partitions")?;
-        let kernel = match bits {
-            Width::Four => kernels::GROUP_PART_STARTS_U32,
-            Width::Eight => kernels::GROUP_PART_STARTS_U64,
-        };
-        let args = (
-            keys.into(),
-            (n as u32).into(),
-            hashed,
-            seed_or_first,
-            first_bit,
-            (&starts).into(),
-            starts.word(PARTITIONS)?.into(),
-        );
-        // SAFETY: there are n keys of the kernel's width; `starts` holds a word for each partition and the count of
-        // blocks, all zero.
-        unsafe { self.launch(kernel, self.strips(n.div_ceil(4)), &args)? };
-        Ok(starts)
-    }
-
-    /// Moves n keys and a column of 4 or 8 bytes into partition order. Returns both.
-    fn to_partitions(
-        self: &Arc<Self>,
-        partitioner: &Partitioner<'_>,
-        column: &Memory,
-        width: usize,
-        n: usize,
-    ) -> Result<(Memory, Memory)> {
-        const THREADS: u32 = 384;
-        let (kernel, tile) = match (partitioner.bits, width) {
-            (Width::Four, 4) => (kernels::GROUP_PART_U32_U32, 8832),
-            (Width::Four, _) => (kernels::GROUP_PART_U32_U64, 5760),
-            (Width::Eight, 4) => (kernels::GROUP_PART_U64_U32, 5760),
-            (Width::Eight, _) => (kernels::GROUP_PART_U64_U64, 5760),
-        };
-        let tiles = n.div_ceil(tile);
-        let keys = self.alloc(n * partitioner.bits.bytes(), "partitions")?;
-        let values = self.alloc(n * width, "partitions")?;
-        let lookback = self.zeroed((tiles * PARTITIONS + 1) * 4, "partitions")?;
-        let [hashed, seed_or_first, first_bit] = partitioner.digits;
-        let args = (
-            partitioner.keys.into(),
-            column.into(),
-            (n as u32).into(),
-            hashed,
-            seed_or_first,
-            first_bit,
-            (&keys).into(),
-            (&values).into(),
-            (&partitioner.starts).into(),
-            (&lookback).into(),
-            lookback.word(tiles * PARTITIONS)?.into(),
-        );
-        let shape = Shape::blocks_of(n, tile, THREADS);
-        // SAFETY: inputs and outputs hold n keys and values of the kernel's widths and do not overlap; `starts` holds
-        // the first position of each partition of these keys; the look-back holds 256 words for each tile and the
-        // number of the next tile, all zero.
-        unsafe { self.launch(kernel, shape, &args)? };
-        Ok((keys, values))
-    }
-
-    /// Sorts rows by their ids, all below `groups`. Returns the sorted ids, `None` where they are sorted already, and
-    /// the order.
-    pub(crate) fn order_of_ids<'a>(
-        self: &Arc<Self>,
-        ids: &'a Memory,
-        groups: usize,
-        n: usize,
-    ) -> Result<(Option<Memory>, Order<'a>)> {
-        check_sortable(n)?;
-        let varying = match n > 1 {
-            true => (groups as u64).next_power_of_two() - 1,
-            false => 0,
-        };
-        let (sorted, rows) = match self.sort_pairs(NARROW, ids.into(), None, n, varying)? {
-            Some((sorted, rows)) => (Some(sorted), Some(Buffer::cuda(rows, n))),
-            None => (None, None),
-        };
-        let movement = match &rows {
+/// An order by given row ids; `None` is the order of the rows themselves.
+pub(crate) fn order_of_rows(rows: Option<Buffer<u32>>, n: usize) -> Order<'static> {
+    Order {
+        movement: match &rows {
             None => Movement::None,
-            Some(_) if passes(varying) <= MOST_PASSES => Movement::OrderedRows(ids, varying),
             Some(_) => Movement::Gathered,
-        };
-        let order = Order {
-            rows,
-            moved_columns: vec![],
-            movement,
-            n,
-        };
-        Ok((sorted, order))
-    }
-
-    /// An order by given row ids; `None` is the order of the rows themselves.
-    pub(crate) fn order_of_rows(rows: Option<Buffer<u32>>, n: usize) -> Order<'static> {
-        Order {
-            movement: match &rows {
-                None => Movement::None,
-                Some(_) => Movement::Gathered,
-            },
-            moved_columns: vec![],
-            rows,
-            n,
-        }
+        },
+        moved_columns: vec![],
+        rows,
+        n,
     }
 }

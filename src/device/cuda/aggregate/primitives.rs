@@ -1,7 +1,9 @@
 //! [`AggregatePrimitives`] of an NVIDIA GPU: by kernels, or by the host fallback where a column cannot be aggregated by
 //! kernels.
 
+use crate::device::cuda::aggregate::fold;
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::fallback;
 use crate::device::data::column::Column;
 use crate::device::data::results::Aggregated;
 use crate::device::primitives::aggregate::AggregatePrimitives;
@@ -20,10 +22,10 @@ impl AggregatePrimitives for CudaDevice {
     ) -> Result<Aggregated> {
         self.check_cancelled()?;
         if rows > 0
-            && let Some(aggregated) = self.aggregate_on_gpu(rows, keys, folds, strategy)?
+            && let Some(aggregated) = fold::aggregate_on_gpu(self, rows, keys, folds, strategy)?
         {
             return Ok(aggregated);
         }
-        self.aggregate_on_host(rows, keys, folds, strategy)
+        fallback::aggregate_on_host(self, rows, keys, folds, strategy)
     }
 }

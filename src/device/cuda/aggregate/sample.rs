@@ -4,9 +4,12 @@
 use std::sync::Arc;
 
 use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, Update};
-use crate::device::cuda::aggregate::directory::{GroupKeys, Ids};
+use crate::device::cuda::aggregate::accumulate::added;
+use crate::device::cuda::aggregate::accumulate::launches;
+use crate::device::cuda::aggregate::directory::{self, GroupKeys, Ids};
 use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::keys::key_width::Width;
+use crate::device::cuda::keys::tuples;
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
@@ -69,125 +72,123 @@ impl Profile {
 const PROFILE_WORDS: usize = 6;
 const MOST_HEAVY: usize = 64;
 
-impl Stream {
-    /// The profile of the keys of `rows` > 0 rows.
-    pub(crate) fn profile(self: &Arc<Self>, keys: &GroupKeys<'_>, rows: usize) -> Result<Profile> {
-        if rows <= SAMPLES {
-            return Ok(Profile::of_unsampled(rows));
+/// The profile of the keys of `rows` > 0 rows.
+pub(crate) fn profile(stream: &Arc<Stream>, keys: &GroupKeys<'_>, rows: usize) -> Result<Profile> {
+    if rows <= SAMPLES {
+        return Ok(Profile::of_unsampled(rows));
+    }
+    match keys {
+        GroupKeys::Plain(values, bits) => {
+            let sample = stream.alloc(SAMPLES * bits.bytes(), "a sample")?;
+            write_sample(stream, Part::from(*values), *bits, rows, (&sample).into())?;
+            profile_of(stream, &GroupKeys::Plain(&sample, *bits), rows)
         }
-        match keys {
-            GroupKeys::Plain(values, bits) => {
-                let sample = self.alloc(SAMPLES * bits.bytes(), "a sample")?;
-                self.sample(Part::from(*values), *bits, rows, (&sample).into())?;
-                self.profile_of(&GroupKeys::Plain(&sample, *bits), rows)
+        GroupKeys::Tuples(tuples) => {
+            let sample = tuples::allocate_tuples(stream, SAMPLES, tuples.width())?;
+            for j in 0..tuples.width() {
+                write_sample(stream, tuples.word(j)?, Width::Eight, rows, sample.word(j)?)?;
             }
-            GroupKeys::Tuples(tuples) => {
-                let sample = self.tuples(SAMPLES, tuples.width())?;
-                for j in 0..tuples.width() {
-                    self.sample(tuples.word(j)?, Width::Eight, rows, sample.word(j)?)?;
-                }
-                self.profile_of(&GroupKeys::Tuples(sample), rows)
-            }
+            profile_of(stream, &GroupKeys::Tuples(sample), rows)
         }
     }
+}
 
-    /// The profile of ids by direct address, all below `range`.
-    pub(crate) fn profile_of_ids(
-        self: &Arc<Self>,
-        ids: Ids<'_>,
-        range: usize,
-        rows: usize,
-    ) -> Result<Profile> {
-        if rows <= SAMPLES {
-            return Ok(Profile::of_unsampled(rows));
-        }
-        let words = self.sampled_words(ids.words, rows)?;
-        let words = &words;
-        self.profile_of_sampled_ids(Ids { words, ..ids }, range, rows)
+/// The profile of ids by direct address, all below `range`.
+pub(crate) fn profile_of_ids(
+    stream: &Arc<Stream>,
+    ids: Ids<'_>,
+    range: usize,
+    rows: usize,
+) -> Result<Profile> {
+    if rows <= SAMPLES {
+        return Ok(Profile::of_unsampled(rows));
     }
+    let words = sampled_words(stream, ids.words, rows)?;
+    let words = &words;
+    profile_of_sampled_ids(stream, Ids { words, ..ids }, range, rows)
+}
 
-    /// A sample of the words of `rows` rows, which have 32 bits. `rows` exceeds [`SAMPLES`].
-    pub(crate) fn sampled_words(self: &Arc<Self>, words: &Memory, rows: usize) -> Result<Memory> {
-        let sample = self.alloc(SAMPLES * 4, "a sample")?;
-        self.sample(words.into(), Width::Four, rows, (&sample).into())?;
-        Ok(sample)
-    }
+/// A sample of the words of `rows` rows, which have 32 bits. `rows` exceeds [`SAMPLES`].
+pub(crate) fn sampled_words(stream: &Arc<Stream>, words: &Memory, rows: usize) -> Result<Memory> {
+    let sample = stream.alloc(SAMPLES * 4, "a sample")?;
+    write_sample(stream, words.into(), Width::Four, rows, (&sample).into())?;
+    Ok(sample)
+}
 
-    /// The profile of sampled ids, all below `range`.
-    pub(crate) fn profile_of_sampled_ids(
-        self: &Arc<Self>,
-        sample: Ids<'_>,
-        range: usize,
-        rows: usize,
-    ) -> Result<Profile> {
-        let count = [Accumulator::of_rows(Update::Count, None)];
-        let outs = self.outs(&count, range)?;
-        self.accumulate_dense(sample, SAMPLES, range, &count, &outs, true)?;
-        self.profile_of_counts(&outs[0], range, rows)
-    }
+/// The profile of sampled ids, all below `range`.
+pub(crate) fn profile_of_sampled_ids(
+    stream: &Arc<Stream>,
+    sample: Ids<'_>,
+    range: usize,
+    rows: usize,
+) -> Result<Profile> {
+    let count = [Accumulator::of_rows(Update::Count, None)];
+    let outs = added::outs(stream, &count, range)?;
+    launches::accumulate_dense(stream, sample, SAMPLES, range, &count, &outs, true)?;
+    profile_of_counts(stream, &outs[0], range, rows)
+}
 
-    /// Writes a sample of the words of `rows` rows to `out`.
-    fn sample(
-        self: &Arc<Self>,
-        words: Part<'_>,
-        bits: Width,
-        rows: usize,
-        out: Part<'_>,
-    ) -> Result<()> {
-        let kernel = match bits {
-            Width::Four => kernels::GROUP_SAMPLE_U32,
-            Width::Eight => kernels::GROUP_SAMPLE_U64,
-        };
-        let kept = self.alloc(bitmap_bytes(SAMPLES), "a sample")?;
-        let all: Option<&Memory> = None;
-        let args = (
-            words.into(),
-            all.into(),
-            (rows as u32).into(),
-            out.into(),
-            (&kept).into(),
-            (SAMPLES as u32).into(),
-        );
-        // SAFETY: there are `rows` words, no fewer than samples; `out` holds the samples, of the words' bits each, and
-        // `kept` a bit for each.
-        unsafe { self.launch(kernel, self.strips(SAMPLES), &args) }
-    }
+/// Writes a sample of the words of `rows` rows to `out`.
+fn write_sample(
+    stream: &Arc<Stream>,
+    words: Part<'_>,
+    bits: Width,
+    rows: usize,
+    out: Part<'_>,
+) -> Result<()> {
+    let kernel = match bits {
+        Width::Four => kernels::GROUP_SAMPLE_U32,
+        Width::Eight => kernels::GROUP_SAMPLE_U64,
+    };
+    let kept = stream.alloc(bitmap_bytes(SAMPLES), "a sample")?;
+    let all: Option<&Memory> = None;
+    let args = (
+        words.into(),
+        all.into(),
+        (rows as u32).into(),
+        out.into(),
+        (&kept).into(),
+        (SAMPLES as u32).into(),
+    );
+    // SAFETY: there are `rows` words, no fewer than samples; `out` holds the samples, of the words' bits each, and
+    // `kept` a bit for each.
+    unsafe { stream.launch(kernel, stream.strips(SAMPLES), &args) }
+}
 
-    /// The profile of the sampled keys of `rows` rows.
-    fn profile_of(self: &Arc<Self>, sample: &GroupKeys<'_>, rows: usize) -> Result<Profile> {
-        let (ids, groups) = self.hashed_ids(sample, SAMPLES, SAMPLES)?;
-        self.profile_of_sampled_ids((&ids).into(), groups, rows)
-    }
+/// The profile of the sampled keys of `rows` rows.
+fn profile_of(stream: &Arc<Stream>, sample: &GroupKeys<'_>, rows: usize) -> Result<Profile> {
+    let (ids, groups) = directory::hashed_ids(stream, sample, SAMPLES, SAMPLES)?;
+    profile_of_sampled_ids(stream, (&ids).into(), groups, rows)
+}
 
-    /// The profile from the counts of `groups` groups in a sample of `rows` rows.
-    fn profile_of_counts(
-        self: &Arc<Self>,
-        counts: &Memory,
-        groups: usize,
-        rows: usize,
-    ) -> Result<Profile> {
-        let found = self.upload_words(&[groups as u64], "a sample")?;
-        let profile = self.zeroed(PROFILE_WORDS * 4, "a sample")?;
-        let heavy = self.alloc(MOST_HEAVY * 4, "a sample")?;
-        let args = (
-            counts.into(),
-            (&found).into(),
-            // Ids of heavy groups are not needed.
-            u32::MAX.into(),
-            (&profile).into(),
-            (&heavy).into(),
-        );
-        // SAFETY: `counts` holds a count for each of the groups, whose number `found` holds; the profile is clear and
-        // has its words, and `heavy` holds the ids that are written.
-        unsafe { self.launch(kernels::GROUP_SAMPLE_PROFILE, self.strips(groups), &args)? };
-        let mut bytes = [0; PROFILE_WORDS * 4];
-        self.read_few(&mut bytes, &profile, 0)?;
-        let word = |at: usize| {
-            let word = bytes[at * 4..][..4].try_into();
-            u32::from_le_bytes(word.unwrap_or_default())
-        };
-        Ok(Profile::of_sample(rows, SAMPLES, [0, 1, 2, 3].map(word)))
-    }
+/// The profile from the counts of `groups` groups in a sample of `rows` rows.
+fn profile_of_counts(
+    stream: &Arc<Stream>,
+    counts: &Memory,
+    groups: usize,
+    rows: usize,
+) -> Result<Profile> {
+    let found = stream.upload_words(&[groups as u64], "a sample")?;
+    let profile = stream.zeroed(PROFILE_WORDS * 4, "a sample")?;
+    let heavy = stream.alloc(MOST_HEAVY * 4, "a sample")?;
+    let args = (
+        counts.into(),
+        (&found).into(),
+        // Ids of heavy groups are not needed.
+        u32::MAX.into(),
+        (&profile).into(),
+        (&heavy).into(),
+    );
+    // SAFETY: `counts` holds a count for each of the groups, whose number `found` holds; the profile is clear and
+    // has its words, and `heavy` holds the ids that are written.
+    unsafe { stream.launch(kernels::GROUP_SAMPLE_PROFILE, stream.strips(groups), &args)? };
+    let mut bytes = [0; PROFILE_WORDS * 4];
+    stream.read_few(&mut bytes, &profile, 0)?;
+    let word = |at: usize| {
+        let word = bytes[at * 4..][..4].try_into();
+        u32::from_le_bytes(word.unwrap_or_default())
+    };
+    Ok(Profile::of_sample(rows, SAMPLES, [0, 1, 2, 3].map(word)))
 }
 
 #[cfg(test)]

@@ -17,9 +17,11 @@ use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::indirect::{Indirect, IndirectData};
+use crate::device::cuda::columns::rows;
 use crate::device::cuda::columns::storage::Storage;
+use crate::device::cuda::columns::transfer;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::keys::key_column::KeyBytes;
+use crate::device::cuda::keys::key_column::{self, KeyBytes};
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
@@ -103,148 +105,150 @@ impl Candidate<'_> {
     }
 }
 
-impl CudaDevice {
-    /// For each key column its integers, if it is short text.
-    pub(crate) fn text_as_integers(
-        &self,
-        keys: &[&Column],
-        rows: usize,
-    ) -> Result<Vec<Option<Column>>> {
-        let candidates = keys
-            .iter()
-            .map(|key| self.text_candidate(key, rows))
-            .collect::<Result<Vec<_>>>()?;
-        let texts = candidates.iter().flatten();
-        let texts = texts.map(|text| Ok((text.bytes()?, text.rows)));
-        let texts = texts.collect::<Result<Vec<_>>>()?;
-        let mut longest = self.stream.longest_of(texts.into_iter())?.into_iter();
-        let numbers = candidates.iter().map(|candidate| {
-            let Some(candidate) = candidate else {
-                return Ok(None);
-            };
-            match longest.next() {
-                Some(longest) if longest <= MOST_BYTES => {
-                    self.numbers_of_text(candidate, longest, rows).map(Some)
-                }
-                _ => Ok(None),
-            }
-        });
-        numbers.collect()
-    }
-
-    fn text_candidate<'a>(&self, key: &'a Column, rows: usize) -> Result<Option<Candidate<'a>>> {
-        let Some(stored) = key.stored() else {
+/// For each key column its integers, if it is short text.
+pub(crate) fn text_as_integers(
+    device: &CudaDevice,
+    keys: &[&Column],
+    rows: usize,
+) -> Result<Vec<Option<Column>>> {
+    let candidates = keys
+        .iter()
+        .map(|key| text_candidate(device, key, rows))
+        .collect::<Result<Vec<_>>>()?;
+    let texts = candidates.iter().flatten();
+    let texts = texts.map(|text| Ok((text.bytes()?, text.rows)));
+    let texts = texts.collect::<Result<Vec<_>>>()?;
+    let mut longest = key_column::longest_of(&device.stream, texts.into_iter())?.into_iter();
+    let numbers = candidates.iter().map(|candidate| {
+        let Some(candidate) = candidate else {
             return Ok(None);
         };
-        if let Storage::Indirect(Indirect {
-            words,
-            to: IndirectData::Values(values),
-            ..
-        }) = stored
-        {
-            // Longer values are not uploaded: other paths may need none of them.
-            if !has_digits(values) {
-                return Ok(None);
+        match longest.next() {
+            Some(longest) if longest <= MOST_BYTES => {
+                numbers_of_text(device, candidate, longest, rows).map(Some)
             }
-            let values = self
-                .stream
-                .upload(std::slice::from_ref(values), values.data_type())?;
-            self.receive(&values)?;
-            let is_here = values.stored().and_then(KeyBytes::of_text).is_some();
-            return Ok(is_here.then(|| Candidate {
-                rows: values.rows(),
-                text: Text::Sent(values),
-                keys: Some(words),
-            }));
+            _ => Ok(None),
         }
-        Ok(KeyBytes::of_text(stored).map(|bytes| Candidate {
-            text: Text::Own(bytes),
-            rows,
-            keys: None,
-        }))
-    }
-
-    fn numbers_of_text(
-        &self,
-        candidate: &Candidate<'_>,
-        longest: usize,
-        rows: usize,
-    ) -> Result<Column> {
-        let stream = &self.stream;
-        let numbers = stream.text_numbers(candidate.bytes()?, longest.max(1), candidate.rows)?;
-        let Some(keys) = candidate.keys else {
-            return Ok(Column::cuda(numbers, rows));
-        };
-        let named = stream.dictionary_rows(keys, rows)?;
-        let mut numbers = stream
-            .gather(&numbers, &named)?
-            .into_cuda()
-            .ok_or_else(|| BowtieError::Internal("gathered numbers on the host".into()))?;
-        // Nullable values gave gathered bits, which are not set for NULL keys.
-        if numbers.valid.is_none() {
-            numbers.valid = stream.own_bits(keys.valid.as_ref(), rows)?;
-        }
-        Ok(Column::cuda(numbers, rows))
-    }
+    });
+    numbers.collect()
 }
 
-impl Stream {
-    /// Text values of at most `digits` bytes as integers.
-    fn text_numbers(
-        self: &Arc<Self>,
-        values: KeyBytes<'_>,
-        digits: usize,
-        rows: usize,
-    ) -> Result<Values> {
-        let (data_type, bytes) = match digits {
-            ..=FEW_BYTES => (DataType::UInt32, 4),
-            _ => (DataType::UInt64, 8),
-        };
-        let numbers = self.alloc(rows * bytes, "key words")?;
-        if values.are_views() {
-            let kernel = match bytes {
-                4 => kernels::GROUP_TEXT_VIEWS32,
-                _ => kernels::GROUP_TEXT_VIEWS64,
-            };
-            let args = (
-                values.bytes.into(),
-                values.valid.into(),
-                (digits as u32).into(),
-                (&numbers).into(),
-                (rows as u32).into(),
-            );
-            // SAFETY: there are `rows` values as views, and a validity bit for each; `numbers` holds an integer of the
-            // kernel's width for each.
-            unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
-        } else {
-            let kernel = match bytes {
-                4 => kernels::GROUP_TEXT_NUMBERS32,
-                _ => kernels::GROUP_TEXT_NUMBERS64,
-            };
-            let args = (
-                values.offsets().into(),
-                values.bytes.into(),
-                values.valid.into(),
-                (digits as u32).into(),
-                (&numbers).into(),
-                (rows as u32).into(),
-            );
-            // SAFETY: as above, with values given by the offsets.
-            unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
+fn text_candidate<'a>(
+    device: &CudaDevice,
+    key: &'a Column,
+    rows: usize,
+) -> Result<Option<Candidate<'a>>> {
+    let Some(stored) = key.stored() else {
+        return Ok(None);
+    };
+    if let Storage::Indirect(Indirect {
+        words,
+        to: IndirectData::Values(values),
+        ..
+    }) = stored
+    {
+        // Longer values are not uploaded: other paths may need none of them.
+        if !has_digits(values) {
+            return Ok(None);
         }
-        Ok(Values {
-            data_type,
-            values: numbers,
-            valid: self.own_bits(values.valid, rows)?,
-            original: None,
-            made: None,
-        })
+        let values = transfer::upload(
+            &device.stream,
+            std::slice::from_ref(values),
+            values.data_type(),
+        )?;
+        device.receive(&values)?;
+        let is_here = values.stored().and_then(KeyBytes::of_text).is_some();
+        return Ok(is_here.then(|| Candidate {
+            rows: values.rows(),
+            text: Text::Sent(values),
+            keys: Some(words),
+        }));
     }
+    Ok(KeyBytes::of_text(stored).map(|bytes| Candidate {
+        text: Text::Own(bytes),
+        rows,
+        keys: None,
+    }))
+}
 
-    /// A copy of a bitmap.
-    fn own_bits(self: &Arc<Self>, bits: Option<&Memory>, rows: usize) -> Result<Option<Memory>> {
-        bits.map(|bits| self.bits_and(bits, bits, rows)).transpose()
+fn numbers_of_text(
+    device: &CudaDevice,
+    candidate: &Candidate<'_>,
+    longest: usize,
+    rows: usize,
+) -> Result<Column> {
+    let stream = &device.stream;
+    let numbers = text_numbers(stream, candidate.bytes()?, longest.max(1), candidate.rows)?;
+    let Some(keys) = candidate.keys else {
+        return Ok(Column::cuda(numbers, rows));
+    };
+    let named = key_column::dictionary_rows(stream, keys, rows)?;
+    let mut numbers = rows::gather(stream, &numbers, &named)?
+        .into_cuda()
+        .ok_or_else(|| BowtieError::Internal("gathered numbers on the host".into()))?;
+    // Nullable values gave gathered bits, which are not set for NULL keys.
+    if numbers.valid.is_none() {
+        numbers.valid = own_bits(stream, keys.valid.as_ref(), rows)?;
     }
+    Ok(Column::cuda(numbers, rows))
+}
+
+/// Text values of at most `digits` bytes as integers.
+fn text_numbers(
+    stream: &Arc<Stream>,
+    values: KeyBytes<'_>,
+    digits: usize,
+    rows: usize,
+) -> Result<Values> {
+    let (data_type, bytes) = match digits {
+        ..=FEW_BYTES => (DataType::UInt32, 4),
+        _ => (DataType::UInt64, 8),
+    };
+    let numbers = stream.alloc(rows * bytes, "key words")?;
+    if values.are_views() {
+        let kernel = match bytes {
+            4 => kernels::GROUP_TEXT_VIEWS32,
+            _ => kernels::GROUP_TEXT_VIEWS64,
+        };
+        let args = (
+            values.bytes.into(),
+            values.valid.into(),
+            (digits as u32).into(),
+            (&numbers).into(),
+            (rows as u32).into(),
+        );
+        // SAFETY: there are `rows` values as views, and a validity bit for each; `numbers` holds an integer of the
+        // kernel's width for each.
+        unsafe { stream.launch(kernel, Shape::rows(rows), &args)? };
+    } else {
+        let kernel = match bytes {
+            4 => kernels::GROUP_TEXT_NUMBERS32,
+            _ => kernels::GROUP_TEXT_NUMBERS64,
+        };
+        let args = (
+            values.offsets().into(),
+            values.bytes.into(),
+            values.valid.into(),
+            (digits as u32).into(),
+            (&numbers).into(),
+            (rows as u32).into(),
+        );
+        // SAFETY: as above, with values given by the offsets.
+        unsafe { stream.launch(kernel, Shape::rows(rows), &args)? };
+    }
+    Ok(Values {
+        data_type,
+        values: numbers,
+        valid: own_bits(stream, values.valid, rows)?,
+        original: None,
+        made: None,
+    })
+}
+
+/// A copy of a bitmap.
+fn own_bits(stream: &Arc<Stream>, bits: Option<&Memory>, rows: usize) -> Result<Option<Memory>> {
+    bits.map(|bits| rows::bits_and(stream, bits, bits, rows))
+        .transpose()
 }
 
 #[cfg(test)]

@@ -17,383 +17,106 @@
 //! (`short_text.rs`). The keys of a group come from its id by direct address, from its key's word where a directory
 //! numbered it, and otherwise from its first row.
 
-use std::sync::Arc;
-
-use crate::device::cuda::aggregate::accumulate::accumulator::{
-    Accumulator, MOST_ACCUMULATORS, shared_words, with_first_row,
-};
-use crate::device::cuda::aggregate::accumulate::shared_layout::{SharedAccumulators, Slots};
-use crate::device::cuda::aggregate::choose::{ChoiceInput, SKEWED, are_slots_taken, choose};
-use crate::device::cuda::aggregate::dense_ids::ForEach;
+use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, with_first_row};
+use crate::device::cuda::aggregate::dense_ids::{self, ForEach};
+use crate::device::cuda::aggregate::dependent_keys;
 use crate::device::cuda::aggregate::direct_keys::plain;
-use crate::device::cuda::aggregate::directory::{Directory, GroupKeys, with_capacity};
-use crate::device::cuda::aggregate::results::{Folded, GroupResults, Members};
-use crate::device::cuda::aggregate::sample::Profile;
+use crate::device::cuda::aggregate::directory::GroupKeys;
+use crate::device::cuda::aggregate::results::{GroupResults, Members};
 use crate::device::cuda::aggregate::short_text::TextCodes;
+use crate::device::cuda::aggregate::strategy_run::StrategyRun;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::keys::key_width::Width;
-use crate::device::cuda::keys::pack::{KeyValues, Layout};
-use crate::device::cuda::keys::tuples::Significance;
-use crate::device::cuda::runtime::memory::{Memory, Part};
-use crate::device::cuda::runtime::stream::Stream;
-use crate::error::{BowtieError, IfItFits as _, Result};
+use crate::device::cuda::keys::group_ids;
+use crate::device::cuda::keys::pack::Layout;
+use crate::error::{IfItFits as _, Result};
 use crate::ir::strategies::GroupStrategy;
 
-/// Below this number of rows a sample takes longer than a better strategy can save.
-pub(crate) const FEW_ROWS: usize = 1 << 22;
-
-/// With at most this many ids, rows that are added concurrently contend for the same accumulators in global memory.
-pub(crate) const FEW_IN_GLOBAL: usize = 1 << 12;
-/// The same for partitioned rows, whose ids are close to one another.
-pub(crate) const FEW_PARTITIONED: usize = 1 << 20;
-
-/// Adds rows to results by the numbers that a directory gives their keys. The second argument is the directory's
-/// capacity in groups.
-type FoldKeys<'f> = dyn FnMut(&Directory, usize, &[Memory]) -> Result<()> + 'f;
-
-/// A grouped aggregation: the rows and their accumulators.
-pub(crate) struct StrategyRun<'a> {
-    pub(crate) stream: &'a Arc<Stream>,
-    /// At least one.
-    pub(crate) rows: usize,
-    /// The accumulators; the first one may find the first row of each group.
-    pub(crate) all: &'a [Accumulator<'a>],
-    /// Whether ids or words of keys can be decoded into the keys of their groups, so that no row of each group is
-    /// needed.
-    pub(crate) ids_say_keys: bool,
-}
-
-impl CudaDevice {
-    /// Aggregates `rows` rows, at least one, by groups of `keys`. `strategy`: `None` chooses one by the keys' range and
-    /// a sample.
-    pub(crate) fn accumulated<'k>(
-        &self,
-        rows: usize,
-        keys: &TextCodes<'k>,
-        all: &[Accumulator<'_>],
-        strategy: Option<GroupStrategy>,
-    ) -> Result<GroupResults<'k>> {
-        let stream = &self.stream;
-        let with_first = with_first_row(all);
-        let run = StrategyRun {
-            stream,
-            rows,
-            all: &with_first,
-            ids_say_keys: keys.are_keys,
-        };
-        let keys = &keys.columns[..];
-        if keys.is_empty() {
-            let ids = stream.zeroed(rows * 4, "group ids")?;
-            let results = run.by_ids((&ids).into(), 1, true)?.with_rows();
-            return Ok(GroupResults {
-                strategy: None,
-                ..results
-            });
-        }
-        // An assumed range needs memory for its whole range, which may be more than the keys themselves need.
-        let assumed = run.by_assumed_range(keys, strategy).if_it_fits()?;
-        if let Some(results) = assumed.flatten() {
-            return Ok(results);
-        }
-        let digits = match strategy {
-            // Numbers from hashing have fewer bits where the range has gaps.
-            Some(GroupStrategy::SortDictionary) => None,
-            _ => stream.key_digits(keys, rows)?,
-        };
-        let made = match all.is_empty() && strategy.is_none() && run.ids_say_keys {
-            true => ForEach::Bit,
-            false => ForEach::Accumulators,
-        };
-        let digits = match digits {
-            Some(of) => match of.range(made.widest(rows)) {
-                Some(range) => {
-                    let from_0 = strategy == Some(GroupStrategy::Sort);
-                    let direct = stream.direct_ids(of, range, rows, from_0)?;
-                    return match made {
-                        ForEach::Bit => run.distinct(direct),
-                        ForEach::Accumulators => run.by_direct(direct, strategy),
-                    };
-                }
-                None => Some(of),
-            },
-            None => None,
-        };
-        if strategy != Some(GroupStrategy::Sort)
-            && let [key] = keys
-            && let Some((number, bits)) = Number::of(key).and_then(plain)
-        {
-            return Ok(run
-                .by_words(&GroupKeys::Plain(&number.values.values, bits), strategy)?
-                .with_words(|values| Members::Values(number, values)));
-        }
-        if strategy != Some(GroupStrategy::Sort)
-            && let Some(of) = digits
-            && let Some((word, bits)) = stream.packed(&of, rows)?
-        {
-            return Ok(run
-                .by_words(&GroupKeys::Plain(&word, bits), strategy)?
-                .with_words(|words| Members::Ids(of, Some((words, bits)))));
-        }
-        if strategy != Some(GroupStrategy::Sort)
-            && let Some(of) = self.ids_by_integer_keys(keys, rows)?
-        {
-            return Ok(run.aggregate_by_integer_keys(&of, strategy)?.with_rows());
-        }
-        let base = self.base_keys(keys, true)?;
-        let columns = base.values()?;
-        if strategy == Some(GroupStrategy::Sort) {
-            let layout = Layout::of(&columns, true);
-            return Ok(run.by_sorted_tuples(&layout, &columns)?.with_rows());
-        }
-        let keys = GroupKeys::of(stream, &columns, rows)?;
-        let run = StrategyRun {
-            ids_say_keys: false,
-            ..run
-        };
-        Ok(run.by_words(&keys, strategy)?.with_rows())
+/// Aggregates `rows` rows, at least one, by groups of `keys`. `strategy`: `None` chooses one by the keys' range and
+/// a sample.
+pub(crate) fn accumulated<'k>(
+    device: &CudaDevice,
+    rows: usize,
+    keys: &TextCodes<'k>,
+    all: &[Accumulator<'_>],
+    strategy: Option<GroupStrategy>,
+) -> Result<GroupResults<'k>> {
+    let stream = &device.stream;
+    let with_first = with_first_row(all);
+    let run = StrategyRun {
+        stream,
+        rows,
+        all: &with_first,
+        ids_say_keys: keys.are_keys,
+    };
+    let keys = &keys.columns[..];
+    if keys.is_empty() {
+        let ids = stream.zeroed(rows * 4, "group ids")?;
+        let results = run.by_ids((&ids).into(), 1, true)?.with_rows();
+        return Ok(GroupResults {
+            strategy: None,
+            ..results
+        });
     }
-
-    /// Aggregates `rows` rows by the ids of `groups` groups; the first row of each group is among the results.
-    pub(crate) fn accumulated_by<'k>(
-        &self,
-        rows: usize,
-        ids: &Memory,
-        groups: usize,
-        all: &[Accumulator<'_>],
-    ) -> Result<GroupResults<'k>> {
-        let stream = &self.stream;
-        let all = &with_first_row(all);
-        let run = StrategyRun {
-            stream,
-            rows,
-            all,
-            ids_say_keys: false,
-        };
-        Ok(run.by_ids(ids.into(), groups, true)?.with_rows())
+    // An assumed range needs memory for its whole range, which may be more than the keys themselves need.
+    let assumed = run.by_assumed_range(keys, strategy).if_it_fits()?;
+    if let Some(results) = assumed.flatten() {
+        return Ok(results);
     }
-}
-
-impl StrategyRun<'_> {
-    fn shared_bytes(&self) -> usize {
-        self.stream.gpu.shared_bytes as usize
-    }
-
-    /// The keys' word, where rows can be added by keys, without ids.
-    fn word<'k>(&self, keys: &'k GroupKeys<'_>) -> Option<(Part<'k>, Width)> {
-        keys.word().filter(|_| self.all.len() <= MOST_ACCUMULATORS)
-    }
-
-    /// The input of [`choose`]: the profile, and the numbers of groups that fit shared memory. `range`: of ids by
-    /// direct address.
-    pub(crate) fn choice_input(
-        &self,
-        keys: &GroupKeys<'_>,
-        profile: &Profile,
-        range: Option<usize>,
-    ) -> ChoiceInput {
-        let words = shared_words(self.all);
-        ChoiceInput {
-            groups: profile.groups,
-            largest: profile.largest,
-            unseen: profile.unseen,
-            range,
-            whole: SharedAccumulators::most_whole(words, self.shared_bytes()),
-            places: SharedAccumulators::most(words, self.shared_bytes()),
-            slots: match self.word(keys) {
-                Some((_, bits)) => Slots::most((words, bits.bytes()), self.shared_bytes()),
-                None => 0,
-            },
-        }
-    }
-
-    /// Whether ids of this range are added in shared memory without a sample of the keys. A heavy key does no harm
-    /// where each lane has its own accumulator, and little harm where the rows are few.
-    pub(crate) fn needs_no_sample(&self, range: usize) -> bool {
-        let places = SharedAccumulators::of(range, shared_words(self.all), self.shared_bytes());
-        let all_hot = places.hot >= range;
-        all_hot || (places.groups() >= range && self.rows <= FEW_ROWS)
-    }
-
-    /// Whether two teams of blocks hold accumulators in shared memory for most ids of this range, but not for all.
-    pub(crate) fn exceeds_teams(&self, range: usize) -> bool {
-        let places = SharedAccumulators::of(range, shared_words(self.all), self.shared_bytes());
-        places.teams > 1 && places.groups() < range
-    }
-
-    /// Whether shared memory holds accumulators for most ids of this range.
-    pub(crate) fn fits_shared(&self, range: usize) -> bool {
-        SharedAccumulators::of(range, shared_words(self.all), self.shared_bytes()).holds(range)
-    }
-
-    /// By the given strategy, or by the one chosen from a sample of the keys.
-    fn by_words(&self, keys: &GroupKeys<'_>, strategy: Option<GroupStrategy>) -> Result<Folded> {
-        let profile = self.stream.profile(keys, self.rows)?;
-        let run = self.by_directory();
-        let choose = || match choose(&run.choice_input(keys, &profile, None)).strategy {
-            // Without accumulators there is no contention.
-            GroupStrategy::SortDictionary if run.all.is_empty() => GroupStrategy::HashGlobal,
-            chosen => chosen,
-        };
-        self.by_keys(keys, &profile, strategy.unwrap_or_else(choose))
-    }
-
-    /// Without the accumulator of first rows, which is the first one, where words of keys can be decoded into the keys.
-    pub(crate) fn by_directory(&self) -> Self {
-        match self.ids_say_keys {
-            true => Self {
-                all: &self.all[1..],
-                ..*self
-            },
-            false => Self { ..*self },
-        }
-    }
-
-    /// By keys that a directory numbers. `Folded::words` is set only where words can be decoded into the keys.
-    pub(crate) fn by_keys(
-        &self,
-        keys: &GroupKeys<'_>,
-        profile: &Profile,
-        strategy: GroupStrategy,
-    ) -> Result<Folded> {
-        if self.ids_say_keys {
-            return self
-                .by_directory()
-                .by_numbered_keys(keys, profile, strategy);
-        }
-        let folded = self.by_numbered_keys(keys, profile, strategy)?;
-        Ok(Folded {
-            words: None,
-            ..folded
-        })
-    }
-
-    fn by_numbered_keys(
-        &self,
-        keys: &GroupKeys<'_>,
-        profile: &Profile,
-        strategy: GroupStrategy,
-    ) -> Result<Folded> {
-        match (strategy, self.word(keys)) {
-            (GroupStrategy::HashShared, Some(word)) if self.fits_mostly(word, profile) => {
-                let skewed = profile.largest >= SKEWED;
-                let widths = (shared_words(self.all), word.1.bytes());
-                let slots = Slots::of(profile.groups, skewed, widths, self.shared_bytes());
-                let results = self.by_table(keys, word, profile.limit, &slots)?;
-                Ok(match results.groups <= slots.hot + slots.plain {
-                    true => results.by(GroupStrategy::HashShared),
-                    false => results,
-                })
-            }
-            (GroupStrategy::HashGlobal, Some(word)) => {
-                let widths = (shared_words(self.all), word.1.bytes());
-                let slots = Slots::global(widths, self.shared_bytes());
-                self.by_table(keys, word, profile.limit, &slots)
-            }
-            (GroupStrategy::Partition, Some(word)) => {
-                self.by_partitioned_keys(keys, word, profile.limit)
-            }
-            _ => {
-                let (ids, groups, words) =
-                    self.stream.hashed_groups(keys, self.rows, profile.limit)?;
-                let folded = match strategy {
-                    GroupStrategy::HashShared => self.by_ids((&ids).into(), groups, true)?,
-                    GroupStrategy::HashGlobal => self.by_ids((&ids).into(), groups, false)?,
-                    GroupStrategy::Partition => self.by_partitioned_ids((&ids).into(), groups)?,
-                    GroupStrategy::Sort | GroupStrategy::SortDictionary => {
-                        self.by_sorted_ids(&ids, groups, GroupStrategy::SortDictionary)?
-                    }
+    let digits = match strategy {
+        // Numbers from hashing have fewer bits where the range has gaps.
+        Some(GroupStrategy::SortDictionary) => None,
+        _ => dense_ids::key_digits(stream, keys, rows)?,
+    };
+    let made = match all.is_empty() && strategy.is_none() && run.ids_say_keys {
+        true => ForEach::Bit,
+        false => ForEach::Accumulators,
+    };
+    let digits = match digits {
+        Some(of) => match of.range(made.widest(rows)) {
+            Some(range) => {
+                let from_0 = strategy == Some(GroupStrategy::Sort);
+                let direct = dense_ids::direct_ids(stream, of, range, rows, from_0)?;
+                return match made {
+                    ForEach::Bit => run.distinct(direct),
+                    ForEach::Accumulators => run.by_direct(direct, strategy),
                 };
-                Ok(Folded {
-                    words: Some(words),
-                    ..folded
-                })
             }
-        }
+            None => Some(of),
+        },
+        None => None,
+    };
+    if strategy != Some(GroupStrategy::Sort)
+        && let [key] = keys
+        && let Some((number, bits)) = Number::of(key).and_then(plain)
+    {
+        return Ok(run
+            .by_words(&GroupKeys::Plain(&number.values.values, bits), strategy)?
+            .with_words(|values| Members::Values(number, values)));
     }
-
-    /// Whether a table of keys in shared memory is better for these groups than accumulators by id: it holds all keys,
-    /// or shared memory does not hold the accumulators of most ids either.
-    fn fits_mostly(&self, (_, bits): (Part<'_>, Width), profile: &Profile) -> bool {
-        let words = shared_words(self.all);
-        let bytes = self.shared_bytes();
-        let holds_all = profile.groups <= Slots::most((words, bits.bytes()), bytes)
-            && !are_slots_taken(profile.largest, profile.unseen);
-        holds_all || profile.groups > SharedAccumulators::most(words, bytes)
+    if strategy != Some(GroupStrategy::Sort)
+        && let Some(of) = digits
+        && let Some((word, bits)) = dense_ids::packed(stream, &of, rows)?
+    {
+        return Ok(run
+            .by_words(&GroupKeys::Plain(&word, bits), strategy)?
+            .with_words(|words| Members::Ids(of, Some((words, bits)))));
     }
-
-    fn by_table(
-        &self,
-        keys: &GroupKeys<'_>,
-        word: (Part<'_>, Width),
-        limit: usize,
-        slots: &Slots,
-    ) -> Result<Folded> {
-        let fold = &mut |directory: &Directory, limit, outs: &[Memory]| {
-            let table = (directory, limit);
-            self.stream
-                .accumulate_table(word, self.rows, table, self.all, outs, slots)
-        };
-        Ok(self
-            .with_directory(keys, limit, fold)?
-            .by(GroupStrategy::HashGlobal))
+    if strategy != Some(GroupStrategy::Sort)
+        && let Some(of) = dependent_keys::ids_by_integer_keys(device, keys, rows)?
+    {
+        return Ok(run.aggregate_by_integer_keys(&of, strategy)?.with_rows());
     }
-
-    fn by_partitioned_keys(
-        &self,
-        keys: &GroupKeys<'_>,
-        word: (Part<'_>, Width),
-        limit: usize,
-    ) -> Result<Folded> {
-        let (partitioned, order) = self.stream.partition_keys(word, self.rows, self.all)?;
-        let bits = word.1;
-        let fold = &mut |directory: &Directory, limit, outs: &[Memory]| {
-            order.fold(self.stream, limit, self.all, outs, &mut |all, outs| {
-                let table = (directory, limit);
-                let word = (Part::from(&partitioned), bits);
-                self.stream
-                    .accumulate_table(word, self.rows, table, all, outs, &Slots::NONE)
-            })
-        };
-        Ok(self
-            .with_directory(keys, limit, fold)?
-            .by(GroupStrategy::Partition))
+    let base = group_ids::base_keys(device, keys, true)?;
+    let columns = base.values()?;
+    if strategy == Some(GroupStrategy::Sort) {
+        let layout = Layout::of(&columns, true);
+        return Ok(run.by_sorted_tuples(&layout, &columns)?.with_rows());
     }
-
-    /// Results by the numbers of a directory, with a larger directory as long as there are more groups than `limit`.
-    fn with_directory(
-        &self,
-        keys: &GroupKeys<'_>,
-        limit: usize,
-        fold: &mut FoldKeys<'_>,
-    ) -> Result<Folded> {
-        with_capacity(self.rows, limit, |limit| {
-            let directory = Directory::new(self.stream, keys, limit)?;
-            let outs = self.stream.outs(self.all, limit)?;
-            fold(&directory, limit, &outs)?;
-            let groups = directory.groups(self.stream)?;
-            Ok(groups.map(|groups| Folded {
-                capacity: limit,
-                words: Some(directory.into_members()),
-                ..Folded::of(outs, groups)
-            }))
-        })
-    }
-
-    fn by_sorted_tuples(&self, layout: &Layout, columns: &[KeyValues<'_>]) -> Result<Folded> {
-        let stream = self.stream;
-        let tuples = stream.pack(layout, columns, self.rows)?;
-        let (runs, distinct) = stream
-            .runs(&tuples, None, Significance::MostVarying)?
-            .ok_or_else(|| BowtieError::Internal("rows without groups".into()))?;
-        let groups = distinct.len();
-        drop((tuples, distinct));
-        let (sorted, rows) = stream.runs_in_order(runs)?;
-        let order = Stream::order_of_rows(rows, self.rows);
-        let outs = stream.outs(self.all, groups)?;
-        order.fold(stream, groups, self.all, &outs, &mut |all, outs| {
-            stream.accumulate_sorted(&sorted, self.rows, groups, all, outs)
-        })?;
-        Ok(Folded::of(outs, groups).by(GroupStrategy::Sort))
-    }
+    let keys = GroupKeys::of(stream, &columns, rows)?;
+    let run = StrategyRun {
+        ids_say_keys: false,
+        ..run
+    };
+    Ok(run.by_words(&keys, strategy)?.with_rows())
 }

@@ -13,9 +13,11 @@ use arrow::array::{Array, ArrayRef, Float64Array};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 
 use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, Kind, Update};
-use crate::device::cuda::aggregate::dependent_keys::ByIntegerKeys;
-use crate::device::cuda::aggregate::directory::GroupKeys;
+use crate::device::cuda::aggregate::accumulate::added;
+use crate::device::cuda::aggregate::accumulate::launches;
+use crate::device::cuda::columns::bytes;
 use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::columns::transfer;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::column::Column;
@@ -65,86 +67,60 @@ fn wanted<'a>(update: Update, values: &'a Values, centers: Option<&'a Memory>) -
     }
 }
 
-impl CudaDevice {
-    /// The group id of each row, and the number of groups. Keys that depend on others are skipped.
-    pub(crate) fn numbered(&self, rows: usize, keys: &[&Column]) -> Result<(Memory, usize)> {
-        if keys.is_empty() {
-            return Ok((self.stream.zeroed(rows * 4, "group ids")?, 1));
-        }
-        match self.ids_by_integer_keys(keys, rows)? {
-            Some(ByIntegerKeys { ids, groups }) => Ok((ids, groups)),
-            None => self.ids_by_all_keys(rows, keys),
-        }
-    }
+/// The means and the sums of squared deviations of each group's values; NULL for groups without values. `outs`:
+/// results of the first pass.
+pub(crate) fn moments(
+    device: &CudaDevice,
+    of: &Moments<'_>,
+    rows: usize,
+    (ids, groups): (&Memory, usize),
+    outs: &[Memory],
+) -> Result<[Option<Column>; 2]> {
+    let stream = &device.stream;
+    let counts: ScalarBuffer<i64> = numbers(&outs[of.count], groups)?;
+    let sums: ScalarBuffer<f64> = numbers(&outs[of.sum], groups)?;
+    let means: Vec<f64> = sums
+        .iter()
+        .zip(&counts)
+        .map(|(sum, count)| sum / *count as f64)
+        .collect();
+    let means = ScalarBuffer::from(means);
+    let centers = stream.send(means.inner().as_slice(), "means")?;
+    let all = [Update::Deviation, Update::SquaredDeviation]
+        .map(|update| wanted(update, of.values, Some(&centers)));
+    let outs = added::outs(stream, &all, groups)?;
+    launches::accumulate_dense(stream, ids.into(), rows, groups, &all, &outs, true)?;
 
-    /// The same by all keys.
-    pub(crate) fn ids_by_all_keys(&self, rows: usize, keys: &[&Column]) -> Result<(Memory, usize)> {
-        let numbered = |keys: &GroupKeys<'_>| {
-            let profile = self.stream.profile(keys, rows)?;
-            self.stream.hashed_ids(keys, rows, profile.limit)
-        };
-        if let Some(of) = self.stream.key_digits(keys, rows)?
-            && let Some((word, bits)) = self.stream.packed(&of, rows)?
-        {
-            return numbered(&GroupKeys::Plain(&word, bits));
-        }
-        let base = self.base_keys(keys, true)?;
-        numbered(&GroupKeys::of(&self.stream, &base.values()?, rows)?)
-    }
+    let deviations: ScalarBuffer<f64> = numbers(&outs[0], groups)?;
+    let squares: ScalarBuffer<f64> = numbers(&outs[1], groups)?;
+    let m2: Vec<f64> = (0..groups)
+        .map(|group| corrected(counts[group], deviations[group], squares[group]))
+        .collect();
+    let is_valid = NullBuffer::from_iter(counts.iter().map(|count| *count > 0));
+    Ok([
+        Some(sent(
+            device,
+            Float64Array::new(means, Some(is_valid.clone())),
+        )?),
+        Some(sent(device, Float64Array::new(m2.into(), Some(is_valid)))?),
+    ])
+}
 
-    /// The means and the sums of squared deviations of each group's values; NULL for groups without values. `outs`:
-    /// results of the first pass.
-    pub(crate) fn moments(
-        &self,
-        of: &Moments<'_>,
-        rows: usize,
-        (ids, groups): (&Memory, usize),
-        outs: &[Memory],
-    ) -> Result<[Option<Column>; 2]> {
-        let stream = &self.stream;
-        let counts: ScalarBuffer<i64> = self.numbers(&outs[of.count], groups)?;
-        let sums: ScalarBuffer<f64> = self.numbers(&outs[of.sum], groups)?;
-        let means: Vec<f64> = sums
-            .iter()
-            .zip(&counts)
-            .map(|(sum, count)| sum / *count as f64)
-            .collect();
-        let means = ScalarBuffer::from(means);
-        let centers = stream.send(means.inner().as_slice(), "means")?;
-        let all = [Update::Deviation, Update::SquaredDeviation]
-            .map(|update| wanted(update, of.values, Some(&centers)));
-        let outs = stream.outs(&all, groups)?;
-        stream.accumulate_dense(ids.into(), rows, groups, &all, &outs, true)?;
+fn numbers<T: arrow::datatypes::ArrowNativeType>(
+    words: &Memory,
+    len: usize,
+) -> Result<ScalarBuffer<T>> {
+    let bytes = bytes::download_bytes(words, len * size_of::<T>(), None)?;
+    Ok(ScalarBuffer::new(bytes, 0, len))
+}
 
-        let deviations: ScalarBuffer<f64> = self.numbers(&outs[0], groups)?;
-        let squares: ScalarBuffer<f64> = self.numbers(&outs[1], groups)?;
-        let m2: Vec<f64> = (0..groups)
-            .map(|group| corrected(counts[group], deviations[group], squares[group]))
-            .collect();
-        let is_valid = NullBuffer::from_iter(counts.iter().map(|count| *count > 0));
-        Ok([
-            Some(self.sent(Float64Array::new(means, Some(is_valid.clone())))?),
-            Some(self.sent(Float64Array::new(m2.into(), Some(is_valid)))?),
-        ])
-    }
-
-    fn numbers<T: arrow::datatypes::ArrowNativeType>(
-        &self,
-        words: &Memory,
-        len: usize,
-    ) -> Result<ScalarBuffer<T>> {
-        let bytes = self
-            .stream
-            .download_bytes(words, len * size_of::<T>(), None)?;
-        Ok(ScalarBuffer::new(bytes, 0, len))
-    }
-
-    fn sent(&self, array: Float64Array) -> Result<Column> {
-        let array: ArrayRef = Arc::new(array);
-        let column = self
-            .stream
-            .upload(std::slice::from_ref(&array), array.data_type())?;
-        self.receive(&column)?;
-        Ok(column)
-    }
+fn sent(device: &CudaDevice, array: Float64Array) -> Result<Column> {
+    let array: ArrayRef = Arc::new(array);
+    let column = transfer::upload(
+        &device.stream,
+        std::slice::from_ref(&array),
+        array.data_type(),
+    )?;
+    device.receive(&column)?;
+    Ok(column)
 }

@@ -38,44 +38,42 @@ pub(crate) fn kernel(from: &DataType, to: &DataType) -> Option<Widening> {
 /// Narrow values, which exist beside the wide ones, take at most one in this number of the budget's free bytes.
 const MEMORY_SHARE: u64 = 16;
 
-impl Stream {
-    /// Uploads `rows` consecutive values of type `from`, given in `parts`, asynchronously as values of type `to`.
-    pub(crate) fn send_widened(
-        self: &Arc<Self>,
-        parts: &[&[u8]],
-        rows: usize,
-        from: &DataType,
-        to: &DataType,
-    ) -> Result<Memory> {
-        let kernel = kernel(from, to)
-            .ok_or_else(|| BowtieError::Internal(format!("{from} does not widen to {to}")))?;
-        let narrow = self.send_async(parts, "columns")?;
-        let wide = self.alloc(rows * 8, "columns")?;
-        // SAFETY: the kernel is that of the two types, of which the second has 8 bytes; `parts` hold `rows` values of
-        // the first.
-        unsafe { wide.sent_as(narrow, kernel, rows) };
-        Ok(wide)
-    }
+/// Uploads `rows` consecutive values of type `from`, given in `parts`, asynchronously as values of type `to`.
+pub(crate) fn send_widened(
+    stream: &Arc<Stream>,
+    parts: &[&[u8]],
+    rows: usize,
+    from: &DataType,
+    to: &DataType,
+) -> Result<Memory> {
+    let kernel = kernel(from, to)
+        .ok_or_else(|| BowtieError::Internal(format!("{from} does not widen to {to}")))?;
+    let narrow = stream.send_async(parts, "columns")?;
+    let wide = stream.alloc(rows * 8, "columns")?;
+    // SAFETY: the kernel is that of the two types, of which the second has 8 bytes; `parts` hold `rows` values of
+    // the first.
+    unsafe { wide.sent_as(narrow, kernel, rows) };
+    Ok(wide)
+}
 
-    /// Uploads `rows` consecutive values of `width` bytes, given in `parts`, asynchronously. Only their lowest bytes
-    /// are transferred where these determine the values.
-    pub(crate) fn send_values(
-        self: &Arc<Self>,
-        parts: &[&[u8]],
-        rows: usize,
-        width: usize,
-    ) -> Result<Memory> {
-        let narrowing = Narrowing::of(parts, width);
-        if let Some(kernel) = narrowing.widens()
-            && (rows * width / narrowing.times()) as u64 <= self.budget.available() / MEMORY_SHARE
-            && let Some(narrow) = self.send_narrowed(parts, narrowing, "columns")?
-        {
-            let wide = self.alloc(rows * width, "columns")?;
-            // SAFETY: the kernel reads `rows` values as `narrowing` has made them, and writes them with their original
-            // width.
-            unsafe { wide.sent_as(narrow, kernel, rows) };
-            return Ok(wide);
-        }
-        self.send_async(parts, "columns")
+/// Uploads `rows` consecutive values of `width` bytes, given in `parts`, asynchronously. Only their lowest bytes
+/// are transferred where these determine the values.
+pub(crate) fn send_values(
+    stream: &Arc<Stream>,
+    parts: &[&[u8]],
+    rows: usize,
+    width: usize,
+) -> Result<Memory> {
+    let narrowing = Narrowing::of(parts, width);
+    if let Some(kernel) = narrowing.widens()
+        && (rows * width / narrowing.times()) as u64 <= stream.budget.available() / MEMORY_SHARE
+        && let Some(narrow) = stream.send_narrowed(parts, narrowing, "columns")?
+    {
+        let wide = stream.alloc(rows * width, "columns")?;
+        // SAFETY: the kernel reads `rows` values as `narrowing` has made them, and writes them with their original
+        // width.
+        unsafe { wide.sent_as(narrow, kernel, rows) };
+        return Ok(wide);
     }
+    stream.send_async(parts, "columns")
 }

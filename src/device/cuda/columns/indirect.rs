@@ -9,9 +9,13 @@ use arrow::buffer::{Buffer as Bytes, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
 use parking_lot::Mutex;
 
+use crate::device::cuda::columns::bytes;
+use crate::device::cuda::columns::cast_on_upload;
 use crate::device::cuda::columns::downloaded;
-use crate::device::cuda::columns::fixed_width::Values;
-use crate::device::cuda::columns::var_width::{MOST_BYTES, TASK_ROWS, Text, at_once, offsets_of};
+use crate::device::cuda::columns::fixed_width::{self, Values};
+use crate::device::cuda::columns::layout::MOST_BYTES;
+use crate::device::cuda::columns::rows;
+use crate::device::cuda::columns::var_width::{self, TASK_ROWS, Text, at_once, offsets_of};
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
@@ -211,176 +215,180 @@ impl<'a> ValuePrefixes<'a> {
 /// The most bytes of a value that a view holds inline.
 pub(crate) const INLINE: usize = 12;
 
-impl Stream {
-    /// Uploads the values of views asynchronously, at most `most` bytes of each.
-    pub(crate) fn send_views(self: &Arc<Self>, parts: &[ArrayRef], most: usize) -> Result<Text> {
-        let cut = parts.iter().flat_map(|part| {
-            let rows = part.len();
-            (0..rows)
-                .step_by(TASK_ROWS)
-                .map(move |from| part.slice(from, TASK_ROWS.min(rows - from)))
+/// Uploads the values of views asynchronously, at most `most` bytes of each.
+pub(crate) fn send_views(stream: &Arc<Stream>, parts: &[ArrayRef], most: usize) -> Result<Text> {
+    let cut = parts.iter().flat_map(|part| {
+        let rows = part.len();
+        (0..rows)
+            .step_by(TASK_ROWS)
+            .map(move |from| part.slice(from, TASK_ROWS.min(rows - from)))
+    });
+    let cut: Vec<ArrayRef> = cut.collect();
+    let values: Vec<ValuePrefixes<'_>> = cut
+        .iter()
+        .map(|part| ValuePrefixes::of(part, most))
+        .collect();
+    let length: usize = values.iter().map(|part| part.bytes).sum();
+    if length > MOST_BYTES {
+        return Err(BowtieError::MustSplit {
+            what: "column of text on a GPU",
+            size: length as u64,
+            most: MOST_BYTES as u64,
+            unit: "bytes",
         });
-        let cut: Vec<ArrayRef> = cut.collect();
-        let values: Vec<ValuePrefixes<'_>> = cut
-            .iter()
-            .map(|part| ValuePrefixes::of(part, most))
-            .collect();
-        let length: usize = values.iter().map(|part| part.bytes).sum();
-        if length > MOST_BYTES {
-            return Err(BowtieError::MustSplit {
-                what: "column of text on a GPU",
-                size: length as u64,
-                most: MOST_BYTES as u64,
-                unit: "bytes",
-            });
+    }
+    let offsets = offsets_of(
+        &values,
+        |part| (part.views.len(), part.bytes),
+        |part, ends, base| part.write_ends(ends, base),
+    );
+    let mut bytes = vec![0; length];
+    let mut tasks = Vec::with_capacity(values.len());
+    let mut rest = bytes.as_mut_slice();
+    for part in &values {
+        let (of_part, behind) = rest.split_at_mut(part.bytes);
+        tasks.push((part, of_part));
+        rest = behind;
+    }
+    at_once(tasks, |(part, to)| part.write(to));
+    let rows = offsets.len() - 1;
+    var_width::send_text(
+        stream,
+        parts[0].data_type(),
+        offsets,
+        &[&bytes],
+        parts,
+        rows,
+    )
+}
+
+/// Uploads `parts` asynchronously as one column; `None` for a type that is neither a dictionary nor a view.
+pub(crate) fn upload_indirect(
+    stream: &Arc<Stream>,
+    parts: &[ArrayRef],
+    rows: usize,
+) -> Result<Option<Indirect>> {
+    match parts[0].data_type() {
+        DataType::Dictionary(..) => upload_dictionary(stream, parts, rows).map(Some),
+        other if is_view(other) => upload_views(stream, parts, rows).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn upload_dictionary(stream: &Arc<Stream>, parts: &[ArrayRef], rows: usize) -> Result<Indirect> {
+    // One dictionary for all parts.
+    let array = concat_arrays(parts)?;
+    debug_assert_valid(&array);
+    let dictionary = array.as_any_dictionary();
+    let keys = make_array(dictionary.keys().to_data());
+    let key_type = keys.data_type().clone();
+    let mut words = fixed_width::upload_values(stream, &[keys], rows, &key_type)?;
+    let to = IndirectData::Values(Arc::clone(dictionary.values()));
+    words.original = Some(vec![Arc::clone(&array)]);
+    Ok(Indirect {
+        data_type: array.data_type().clone(),
+        words,
+        to,
+        numbering: Mutex::default(),
+    })
+}
+
+fn upload_views(stream: &Arc<Stream>, parts: &[ArrayRef], rows: usize) -> Result<Indirect> {
+    parts.iter().for_each(debug_assert_valid);
+    let all: Vec<_> = parts.iter().map(views).collect();
+    let bytes: Vec<&[u8]> = all
+        .iter()
+        // A buffer may be longer than its views.
+        .map(|(views, _)| &views.inner().as_slice()[..views.len() * VIEW_BYTES])
+        .collect();
+    let mut buffers: Vec<Bytes> = vec![];
+    let (mut firsts, mut before) = (vec![], vec![]);
+    let mut first = 0;
+    for (views, of_part) in &all {
+        firsts.push(first);
+        before.push(buffers.len() as u32);
+        first += views.len() as u32;
+        buffers.extend(of_part.iter().cloned());
+    }
+    let moved = all
+        .iter()
+        .zip(&before)
+        .any(|((_, of_part), before)| *before > 0 && !of_part.is_empty());
+    let numbering = match moved {
+        true => {
+            firsts.extend(before);
+            let table = Bytes::from_vec(firsts);
+            Some(Numbering {
+                table: stream.send_async(&[table.as_slice()], "columns")?,
+                parts: parts.len(),
+                rows,
+            })
         }
-        let offsets = offsets_of(
-            &values,
-            |part| (part.views.len(), part.bytes),
-            |part, ends, base| part.write_ends(ends, base),
-        );
-        let mut bytes = vec![0; length];
-        let mut tasks = Vec::with_capacity(values.len());
-        let mut rest = bytes.as_mut_slice();
-        for part in &values {
-            let (of_part, behind) = rest.split_at_mut(part.bytes);
-            tasks.push((part, of_part));
-            rest = behind;
+        false => None,
+    };
+    let words = Values {
+        data_type: VIEW,
+        // For text of up to four bytes only the first eight bytes are transferred: the length and the text.
+        values: cast_on_upload::send_values(stream, &bytes, rows, VIEW_BYTES)?,
+        valid: bytes::send_validity(stream, parts, rows)?,
+        original: Some(parts.to_vec()),
+        made: None,
+    };
+    Ok(Indirect {
+        data_type: parts[0].data_type().clone(),
+        words,
+        to: IndirectData::Buffers(buffers.into()),
+        numbering: Mutex::new(numbering),
+    })
+}
+
+/// Gathers the words; the target is shared.
+pub(crate) fn gather_indirect(
+    stream: &Arc<Stream>,
+    column: &Indirect,
+    rows: &Buffer<u32>,
+) -> Result<Indirect> {
+    let words = rows::gather(stream, &column.words, rows)
+        .map(Column::into_cuda)?
+        .ok_or_else(|| BowtieError::Internal("gathered words on the host".into()))?;
+    Ok(Indirect {
+        data_type: column.data_type.clone(),
+        words,
+        to: column.to.clone(),
+        numbering: Mutex::default(),
+    })
+}
+
+/// Downloads the words, and makes an array with the target. It shares the dictionary or the buffers.
+pub(crate) fn download_indirect(column: &Indirect, rows: usize) -> Result<ArrayRef> {
+    let Values { valid, made, .. } = &column.words;
+    let words = fixed_width::download_words(&column.words, rows)?;
+    let nulls = bytes::download_nulls(valid.as_ref(), rows, made.as_ref())?;
+    Ok(match &column.to {
+        IndirectData::Values(values) => {
+            let data = ArrayData::builder(column.data_type.clone())
+                .len(rows)
+                .add_buffer(words)
+                .nulls(nulls)
+                .add_child_data(values.to_data());
+            // SAFETY: each key is one of an array with the same values.
+            unsafe { downloaded::array(data) }?
         }
-        at_once(tasks, |(part, to)| part.write(to));
-        let rows = offsets.len() - 1;
-        self.send_text(parts[0].data_type(), offsets, &[&bytes], parts, rows)
-    }
-
-    /// Uploads `parts` asynchronously as one column; `None` for a type that is neither a dictionary nor a view.
-    pub(crate) fn upload_indirect(
-        self: &Arc<Self>,
-        parts: &[ArrayRef],
-        rows: usize,
-    ) -> Result<Option<Indirect>> {
-        match parts[0].data_type() {
-            DataType::Dictionary(..) => self.upload_dictionary(parts, rows).map(Some),
-            other if is_view(other) => self.upload_views(parts, rows).map(Some),
-            _ => Ok(None),
-        }
-    }
-
-    fn upload_dictionary(self: &Arc<Self>, parts: &[ArrayRef], rows: usize) -> Result<Indirect> {
-        // One dictionary for all parts.
-        let array = concat_arrays(parts)?;
-        debug_assert_valid(&array);
-        let dictionary = array.as_any_dictionary();
-        let keys = make_array(dictionary.keys().to_data());
-        let key_type = keys.data_type().clone();
-        let mut words = self.upload_values(&[keys], rows, &key_type)?;
-        let to = IndirectData::Values(Arc::clone(dictionary.values()));
-        words.original = Some(vec![Arc::clone(&array)]);
-        Ok(Indirect {
-            data_type: array.data_type().clone(),
-            words,
-            to,
-            numbering: Mutex::default(),
-        })
-    }
-
-    fn upload_views(self: &Arc<Self>, parts: &[ArrayRef], rows: usize) -> Result<Indirect> {
-        parts.iter().for_each(debug_assert_valid);
-        let all: Vec<_> = parts.iter().map(views).collect();
-        let bytes: Vec<&[u8]> = all
-            .iter()
-            // A buffer may be longer than its views.
-            .map(|(views, _)| &views.inner().as_slice()[..views.len() * VIEW_BYTES])
-            .collect();
-        let mut buffers: Vec<Bytes> = vec![];
-        let (mut firsts, mut before) = (vec![], vec![]);
-        let mut first = 0;
-        for (views, of_part) in &all {
-            firsts.push(first);
-            before.push(buffers.len() as u32);
-            first += views.len() as u32;
-            buffers.extend(of_part.iter().cloned());
-        }
-        let moved = all
-            .iter()
-            .zip(&before)
-            .any(|((_, of_part), before)| *before > 0 && !of_part.is_empty());
-        let numbering = match moved {
-            true => {
-                firsts.extend(before);
-                let table = Bytes::from_vec(firsts);
-                Some(Numbering {
-                    table: self.send_async(&[table.as_slice()], "columns")?,
-                    parts: parts.len(),
-                    rows,
-                })
-            }
-            false => None,
-        };
-        let words = Values {
-            data_type: VIEW,
-            // For text of up to four bytes only the first eight bytes are transferred: the length and the text.
-            values: self.send_values(&bytes, rows, VIEW_BYTES)?,
-            valid: self.send_validity(parts, rows)?,
-            original: Some(parts.to_vec()),
-            made: None,
-        };
-        Ok(Indirect {
-            data_type: parts[0].data_type().clone(),
-            words,
-            to: IndirectData::Buffers(buffers.into()),
-            numbering: Mutex::new(numbering),
-        })
-    }
-
-    /// Gathers the words; the target is shared.
-    pub(crate) fn gather_indirect(
-        self: &Arc<Self>,
-        column: &Indirect,
-        rows: &Buffer<u32>,
-    ) -> Result<Indirect> {
-        let words = self
-            .gather(&column.words, rows)
-            .map(Column::into_cuda)?
-            .ok_or_else(|| BowtieError::Internal("gathered words on the host".into()))?;
-        Ok(Indirect {
-            data_type: column.data_type.clone(),
-            words,
-            to: column.to.clone(),
-            numbering: Mutex::default(),
-        })
-    }
-
-    /// Downloads the words, and makes an array with the target. It shares the dictionary or the buffers.
-    pub(crate) fn download_indirect(&self, column: &Indirect, rows: usize) -> Result<ArrayRef> {
-        let Values { valid, made, .. } = &column.words;
-        let words = self.download_words(&column.words, rows)?;
-        let nulls = self.download_nulls(valid.as_ref(), rows, made.as_ref())?;
-        Ok(match &column.to {
-            IndirectData::Values(values) => {
-                let data = ArrayData::builder(column.data_type.clone())
-                    .len(rows)
-                    .add_buffer(words)
-                    .nulls(nulls)
-                    .add_child_data(values.to_data());
-                // SAFETY: each key is one of an array with the same values.
-                unsafe { downloaded::array(data) }?
-            }
-            IndirectData::Buffers(buffers) => {
-                let views = ScalarBuffer::new(words, 0, rows);
-                let buffers = Arc::clone(buffers);
-                // SAFETY: each view is one of an array of this type, whose buffers have the numbers that the view
-                // names.
-                unsafe {
-                    match column.data_type {
-                        DataType::Utf8View => {
-                            downloaded::view_array::<StringViewType>(views, buffers, nulls)?
-                        }
-                        _ => downloaded::view_array::<BinaryViewType>(views, buffers, nulls)?,
+        IndirectData::Buffers(buffers) => {
+            let views = ScalarBuffer::new(words, 0, rows);
+            let buffers = Arc::clone(buffers);
+            // SAFETY: each view is one of an array of this type, whose buffers have the numbers that the view
+            // names.
+            unsafe {
+                match column.data_type {
+                    DataType::Utf8View => {
+                        downloaded::view_array::<StringViewType>(views, buffers, nulls)?
                     }
+                    _ => downloaded::view_array::<BinaryViewType>(views, buffers, nulls)?,
                 }
             }
-        })
-    }
+        }
+    })
 }
 
 #[cfg(test)]

@@ -2,6 +2,9 @@
 
 use arrow::datatypes::DataType;
 
+use crate::error::{BowtieError, Result};
+use crate::ir::program::Kind;
+
 /// Bytes of a value of a type of fixed width, 0 for Boolean; `None` for other types.
 pub(crate) fn width(data_type: &DataType) -> Option<usize> {
     match data_type {
@@ -14,4 +17,13 @@ pub(crate) fn width(data_type: &DataType) -> Option<usize> {
 /// Bytes of a bitmap of `rows` bits, in whole words of 32 bits.
 pub(crate) fn bitmap_bytes(rows: usize) -> usize {
     rows.div_ceil(32) * 4
+}
+
+/// The most bytes of a column's values: offsets have 32 bits, and Arrow's are signed.
+pub(crate) const MOST_BYTES: usize = i32::MAX as usize;
+
+/// The kind of a type's values; an internal error for types without one.
+pub(crate) fn kind_of(data_type: &DataType) -> Result<Kind> {
+    Kind::of(data_type)
+        .ok_or_else(|| BowtieError::Internal(format!("{data_type} has no kind in a program")))
 }

@@ -82,86 +82,88 @@ impl<'a> Number<'a> {
     }
 }
 
-impl Stream {
-    /// The least and the greatest of the values that are not NULL, of `rows` > 0 rows.
-    pub(crate) fn extents(
-        self: &Arc<Self>,
-        numbers: &[Number<'_>],
-        rows: usize,
-    ) -> Result<Vec<Extent>> {
-        self.extents_of(numbers, rows, 1)
-    }
+/// The least and the greatest of the values that are not NULL, of `rows` > 0 rows.
+pub(crate) fn extents(
+    stream: &Arc<Stream>,
+    numbers: &[Number<'_>],
+    rows: usize,
+) -> Result<Vec<Extent>> {
+    extents_of(stream, numbers, rows, 1)
+}
 
-    /// The same for a sample that includes the first and the last rows; `None` where all rows are only a few times the
-    /// sample.
-    pub(crate) fn sampled_extents(
-        self: &Arc<Self>,
-        numbers: &[Number<'_>],
-        rows: usize,
-    ) -> Result<Option<Vec<Extent>>> {
-        let every = rows / EXTENT_TILE / SAMPLED_TILES;
-        match every >= LEAST_SHARE {
-            true => self.extents_of(numbers, rows, every).map(Some),
-            false => Ok(None),
-        }
+/// The same for a sample that includes the first and the last rows; `None` where all rows are only a few times the
+/// sample.
+pub(crate) fn sampled_extents(
+    stream: &Arc<Stream>,
+    numbers: &[Number<'_>],
+    rows: usize,
+) -> Result<Option<Vec<Extent>>> {
+    let every = rows / EXTENT_TILE / SAMPLED_TILES;
+    match every >= LEAST_SHARE {
+        true => extents_of(stream, numbers, rows, every).map(Some),
+        false => Ok(None),
     }
+}
 
-    /// Extents of every `every`th tile, and of the last.
-    fn extents_of(
-        self: &Arc<Self>,
-        numbers: &[Number<'_>],
-        rows: usize,
-        every: usize,
-    ) -> Result<Vec<Extent>> {
-        let extents = self.no_extents(numbers.len())?;
-        for (i, number) in numbers.iter().enumerate() {
-            let Some(sign) = number.sign else { continue };
-            let kernel = number.kernel([
-                kernels::GROUP_RANGE_EXTENT8,
-                kernels::GROUP_RANGE_EXTENT16,
-                kernels::GROUP_RANGE_EXTENT32,
-                kernels::GROUP_RANGE_EXTENT64,
-            ])?;
-            let args = (
-                (&number.values.values).into(),
-                number.values.valid.as_ref().into(),
-                (rows as u32).into(),
-                sign.into(),
-                (every as u32).into(),
-                extents.part(i * EXTENT_BYTES)?.into(),
-            );
-            let shape = self.at_once(kernel, rows.div_ceil(every), EXTENT_TILE)?;
-            // SAFETY: a column holds a value of the kernel's width for each row, in whole vectors, and a bit for each
-            // row; its extent is two words.
-            unsafe { self.launch(kernel, shape, &args)? };
-        }
-        let found = self.read_extents(&extents, numbers.len())?;
-        let extents = numbers.iter().zip(found);
-        let extents = extents.map(|(number, found)| match number.sign {
-            None => Extent {
-                least: 0,
-                greatest: 1,
-            },
-            Some(_) => found,
-        });
-        Ok(extents.collect())
+/// Extents of every `every`th tile, and of the last.
+fn extents_of(
+    stream: &Arc<Stream>,
+    numbers: &[Number<'_>],
+    rows: usize,
+    every: usize,
+) -> Result<Vec<Extent>> {
+    let extents = no_extents(stream, numbers.len())?;
+    for (i, number) in numbers.iter().enumerate() {
+        let Some(sign) = number.sign else { continue };
+        let kernel = number.kernel([
+            kernels::GROUP_RANGE_EXTENT8,
+            kernels::GROUP_RANGE_EXTENT16,
+            kernels::GROUP_RANGE_EXTENT32,
+            kernels::GROUP_RANGE_EXTENT64,
+        ])?;
+        let args = (
+            (&number.values.values).into(),
+            number.values.valid.as_ref().into(),
+            (rows as u32).into(),
+            sign.into(),
+            (every as u32).into(),
+            extents.part(i * EXTENT_BYTES)?.into(),
+        );
+        let shape = stream.at_once(kernel, rows.div_ceil(every), EXTENT_TILE)?;
+        // SAFETY: a column holds a value of the kernel's width for each row, in whole vectors, and a bit for each
+        // row; its extent is two words.
+        unsafe { stream.launch(kernel, shape, &args)? };
     }
+    let found = read_extents(stream, &extents, numbers.len())?;
+    let extents = numbers.iter().zip(found);
+    let extents = extents.map(|(number, found)| match number.sign {
+        None => Extent {
+            least: 0,
+            greatest: 1,
+        },
+        Some(_) => found,
+    });
+    Ok(extents.collect())
+}
 
-    /// Memory for `extents` extents, each of no value yet.
-    pub(crate) fn no_extents(self: &Arc<Self>, extents: usize) -> Result<Memory> {
-        let unknown = [Extent::NONE.least, Extent::NONE.greatest];
-        self.upload_words(&unknown.repeat(extents), "key ranges")
-    }
+/// Memory for `extents` extents, each of no value yet.
+pub(crate) fn no_extents(stream: &Arc<Stream>, extents: usize) -> Result<Memory> {
+    let unknown = [Extent::NONE.least, Extent::NONE.greatest];
+    stream.upload_words(&unknown.repeat(extents), "key ranges")
+}
 
-    /// Downloads extents.
-    pub(crate) fn read_extents(&self, memory: &Memory, extents: usize) -> Result<Vec<Extent>> {
-        let mut bytes = vec![0; extents * EXTENT_BYTES];
-        self.read_few(&mut bytes, memory, 0)?;
-        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
-        let extents = bytes.chunks_exact(EXTENT_BYTES).map(|both| Extent {
-            least: word(&both[..8]),
-            greatest: word(&both[8..]),
-        });
-        Ok(extents.collect())
-    }
+/// Downloads extents.
+pub(crate) fn read_extents(
+    stream: &Stream,
+    memory: &Memory,
+    extents: usize,
+) -> Result<Vec<Extent>> {
+    let mut bytes = vec![0; extents * EXTENT_BYTES];
+    stream.read_few(&mut bytes, memory, 0)?;
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+    let extents = bytes.chunks_exact(EXTENT_BYTES).map(|both| Extent {
+        least: word(&both[..8]),
+        greatest: word(&both[8..]),
+    });
+    Ok(extents.collect())
 }

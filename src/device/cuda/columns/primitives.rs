@@ -8,10 +8,16 @@ use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::DataType;
 
+use crate::device::cuda::columns::bytes;
+use crate::device::cuda::columns::concat;
 use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::columns::gather;
 use crate::device::cuda::columns::indirect::is_view;
 use crate::device::cuda::columns::lazy::LazyColumn;
+use crate::device::cuda::columns::rows;
 use crate::device::cuda::columns::storage::Storage;
+use crate::device::cuda::columns::to_host;
+use crate::device::cuda::columns::transfer;
 use crate::device::cuda::columns::{borrowed, cast_on_upload, storage};
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::{flag_words, memory};
@@ -32,7 +38,7 @@ impl TransferPrimitives for CudaDevice {
     }
 
     fn upload(&self, parts: &[ArrayRef]) -> Result<Arc<Column>> {
-        let column = self.stream.upload(parts, parts[0].data_type())?;
+        let column = transfer::upload(&self.stream, parts, parts[0].data_type())?;
         self.receive(&column)?;
         Ok(Arc::new(column))
     }
@@ -42,7 +48,7 @@ impl TransferPrimitives for CudaDevice {
     }
 
     fn upload_async(&self, parts: &[ArrayRef], wanted: &DataType) -> Result<Arc<Column>> {
-        self.stream.upload(parts, wanted).map(Arc::new)
+        transfer::upload(&self.stream, parts, wanted).map(Arc::new)
     }
 
     fn upload_lazy(&self, parts: &[ArrayRef], payload: &Arc<Payload>) -> Result<Arc<Column>> {
@@ -60,7 +66,7 @@ impl TransferPrimitives for CudaDevice {
     }
 
     fn upload_kept(&self, parts: &[ArrayRef]) -> Result<Column> {
-        self.stream.upload_kept(parts)
+        transfer::upload_kept(&self.stream, parts)
     }
 
     fn settle(&self) -> Result<()> {
@@ -86,11 +92,11 @@ impl TransferPrimitives for CudaDevice {
     }
 
     fn download(&self, column: &Column) -> Result<ArrayRef> {
-        self.stream.download(column)
+        transfer::download(column)
     }
 
     fn read(&self, words: &Buffer<u32>) -> Result<ScalarBuffer<u32>> {
-        self.words_to_host(words)
+        to_host::words_to_host(words)
     }
 }
 
@@ -104,24 +110,26 @@ impl RowPrimitives for CudaDevice {
                 indirect.words.valid.as_ref()
             }
             _ => {
-                let array = self.stream.download(column)?;
+                let array = transfer::download(column)?;
                 return Ok(match array.logical_nulls() {
                     Some(nulls) if nulls.null_count() > 0 => {
-                        let bits = self.stream.upload_bits(nulls.inner(), "validity")?;
+                        let bits = bytes::upload_bits(&self.stream, nulls.inner(), "validity")?;
                         Some(Bits::cuda(bits))
                     }
                     _ => None,
                 });
             }
         };
-        self.stream.valid_of(valid, column.rows())
+        rows::copy_validity(&self.stream, valid, column.rows())
     }
 
     fn gather(&self, column: &Column, rows: &Buffer<u32>) -> Result<Column> {
         match column.stored() {
-            Some(stored) => self.gather_stored(stored, rows),
+            Some(stored) => gather::gather_stored(self, stored, rows),
             None => {
-                let gathered = self.fallback.gather(column, &self.host_words(rows)?)?;
+                let gathered = self
+                    .fallback
+                    .gather(column, &to_host::host_words(self, rows)?)?;
                 // The result is read by the output or by an expression, and both are on the host.
                 let lease = self
                     .stream
@@ -133,29 +141,29 @@ impl RowPrimitives for CudaDevice {
     }
 
     fn concat(&self, parts: &[&Column]) -> Result<Column> {
-        self.concat_columns(parts)
+        concat::concat_columns(self, parts)
     }
 
     fn nulls(&self, data_type: &DataType, rows: usize) -> Result<Column> {
-        self.stream.nulls(data_type, rows)
+        transfer::nulls(&self.stream, data_type, rows)
     }
 
     fn compact(&self, rows: &Buffer<u32>, keep: &BooleanArray) -> Result<Buffer<u32>> {
         let keep = kept(rows.len(), keep)?;
-        let bits = self.stream.upload_bits(&keep, "compacted rows")?;
-        self.stream.select(&bits, keep.len(), Some(memory(rows)?))
+        let bits = bytes::upload_bits(&self.stream, &keep, "compacted rows")?;
+        rows::select(&self.stream, &bits, keep.len(), Some(memory(rows)?))
     }
 
     fn sequence(&self, from: u32, len: usize) -> Result<Buffer<u32>> {
-        self.stream.sequence(from, len)
+        rows::sequence(&self.stream, from, len)
     }
 
     fn no_rows(&self) -> Result<Buffer<u32>> {
-        self.stream.no_rows()
+        rows::no_rows(&self.stream)
     }
 
     fn row_numbers(&self, rows: usize) -> Result<Column> {
-        let numbers = self.stream.sequence(0, rows)?.into_cuda();
+        let numbers = rows::sequence(&self.stream, 0, rows)?.into_cuda();
         let values = Values {
             data_type: DataType::UInt32,
             values: numbers.ok_or_else(of_another_device::<Column>)?,
@@ -167,11 +175,9 @@ impl RowPrimitives for CudaDevice {
     }
 
     fn row_slice(&self, rows: &Buffer<u32>, some: Range<usize>) -> Result<Buffer<u32>> {
-        let positions = self.stream.sequence(some.start as u32, some.len())?;
+        let positions = rows::sequence(&self.stream, some.start as u32, some.len())?;
         let len = some.len();
-        let some = self
-            .stream
-            .gather_values(memory(rows)?, memory(&positions)?, len, 4)?;
+        let some = rows::gather_values(&self.stream, memory(rows)?, memory(&positions)?, len, 4)?;
         Ok(Buffer::cuda(some, len))
     }
 
@@ -181,12 +187,11 @@ impl RowPrimitives for CudaDevice {
     }
 
     fn set_flags(&self, flags: &Flags, first: usize, rows: &Buffer<u32>) -> Result<()> {
-        self.stream.set_flags(flag_words(flags)?, first, rows)
+        rows::set_flags(&self.stream, flag_words(flags)?, first, rows)
     }
 
     fn set_flags_counted(&self, flags: &Flags, first: usize, counts: &Buffer<u32>) -> Result<()> {
-        self.stream
-            .set_flags_counted(flag_words(flags)?, first, counts)
+        rows::set_flags_counted(&self.stream, flag_words(flags)?, first, counts)
     }
 
     fn flagged_rows(
@@ -196,18 +201,14 @@ impl RowPrimitives for CudaDevice {
         len: usize,
         set: bool,
     ) -> Result<Buffer<u32>> {
-        let bits = self
-            .stream
-            .bits_slice(flag_words(flags)?, from, len, !set)?;
-        self.stream.select(&bits, len, None)
+        let bits = rows::bits_slice(&self.stream, flag_words(flags)?, from, len, !set)?;
+        rows::select(&self.stream, &bits, len, None)
     }
 
     fn flag_column(&self, flags: &Flags, from: usize, len: usize, set: bool) -> Result<Column> {
         let values = Values {
             data_type: DataType::Boolean,
-            values: self
-                .stream
-                .bits_slice(flag_words(flags)?, from, len, !set)?,
+            values: rows::bits_slice(&self.stream, flag_words(flags)?, from, len, !set)?,
             valid: None,
             original: None,
             made: Some(self.stream.mark()?),

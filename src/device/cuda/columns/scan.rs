@@ -62,44 +62,42 @@ pub(crate) const EXCLUSIVE_I128: Scan = Scan {
 /// Words of 64 bits before the tiles' words.
 const STATE_HEADER: usize = 16;
 
-impl Stream {
-    /// Prefix sums of `n` items, with wrapping addition. `what` names the allocation.
-    pub(crate) fn scan(
-        self: &Arc<Self>,
-        scan: Scan,
-        items: &Memory,
-        n: usize,
-        what: &'static str,
-    ) -> Result<Memory> {
-        let results = n + usize::from(scan.total);
-        let out = self.alloc(results * scan.bytes, what)?;
-        let tiles = results.div_ceil(scan.tile);
-        let state = self.zeroed((STATE_HEADER + scan.bytes / 4 * tiles) * 8, "scan scratch")?;
-        let args = (
-            items.into(),
-            (n as u32).into(),
-            (&out).into(),
-            (&state).into(),
-        );
-        // SAFETY: `items` holds n items, `out` all results, `state` a header and a word for each 32 bits of a tile's
-        // sum.
-        unsafe {
-            self.launch(
-                scan.kernel,
-                Shape::blocks_of(results, scan.tile, 256),
-                &args,
-            )?
-        };
-        Ok(out)
-    }
+/// Prefix sums of `n` items, with wrapping addition. `what` names the allocation.
+pub(crate) fn scan(
+    stream: &Arc<Stream>,
+    scan: Scan,
+    items: &Memory,
+    n: usize,
+    what: &'static str,
+) -> Result<Memory> {
+    let results = n + usize::from(scan.total);
+    let out = stream.alloc(results * scan.bytes, what)?;
+    let tiles = results.div_ceil(scan.tile);
+    let state = stream.zeroed((STATE_HEADER + scan.bytes / 4 * tiles) * 8, "scan scratch")?;
+    let args = (
+        items.into(),
+        (n as u32).into(),
+        (&out).into(),
+        (&state).into(),
+    );
+    // SAFETY: `items` holds n items, `out` all results, `state` a header and a word for each 32 bits of a tile's
+    // sum.
+    unsafe {
+        stream.launch(
+            scan.kernel,
+            Shape::blocks_of(results, scan.tile, 256),
+            &args,
+        )?
+    };
+    Ok(out)
+}
 
-    /// Exclusive prefix sums of `counts`, and the total at the end.
-    pub(crate) fn scan_offsets(self: &Arc<Self>, counts: &Buffer<u32>) -> Result<Buffer<u64>> {
-        let n = counts.len();
-        let offsets = match n {
-            0 => self.zeroed(8, "match offsets")?,
-            n => self.scan(EXCLUSIVE_U64, memory(counts)?, n, "match offsets")?,
-        };
-        Ok(Buffer::cuda(offsets, n + 1))
-    }
+/// Exclusive prefix sums of `counts`, and the total at the end.
+pub(crate) fn scan_offsets(stream: &Arc<Stream>, counts: &Buffer<u32>) -> Result<Buffer<u64>> {
+    let n = counts.len();
+    let offsets = match n {
+        0 => stream.zeroed(8, "match offsets")?,
+        n => scan(stream, EXCLUSIVE_U64, memory(counts)?, n, "match offsets")?,
+    };
+    Ok(Buffer::cuda(offsets, n + 1))
 }

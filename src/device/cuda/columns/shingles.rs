@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 
-use crate::device::cuda::columns::var_width::Text;
+use crate::device::cuda::columns::var_width::{self, Text};
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
 use crate::device::host::expr::shingles::lists_of;
@@ -31,10 +31,10 @@ impl Shingles {
     }
 
     /// The texts of `rows` rows on the host.
-    pub(crate) fn texts(&self, stream: &Stream, rows: usize) -> Result<ArrayRef> {
+    pub(crate) fn texts(&self, rows: usize) -> Result<ArrayRef> {
         match self.text.original.as_deref() {
             Some([original]) => Ok(Arc::clone(original)),
-            _ => stream.download_text(&self.text, rows),
+            _ => var_width::download_text(&self.text, rows),
         }
     }
 
@@ -44,22 +44,20 @@ impl Shingles {
     }
 
     /// The lists of `rows` rows on the host.
-    pub(crate) fn download(&self, stream: &Stream, rows: usize) -> Result<ArrayRef> {
-        let texts = self.texts(stream, rows)?;
+    pub(crate) fn download(&self, rows: usize) -> Result<ArrayRef> {
+        let texts = self.texts(rows)?;
         threads::in_pool(|| lists_of(&texts, self.length))?
     }
 }
 
-impl Stream {
-    /// Gathers rows.
-    pub(crate) fn gather_shingles(
-        self: &Arc<Self>,
-        shingles: &Shingles,
-        rows: &Buffer<u32>,
-    ) -> Result<Shingles> {
-        Ok(Shingles {
-            text: self.gather_text(&shingles.text, rows)?,
-            length: shingles.length,
-        })
-    }
+/// Gathers rows.
+pub(crate) fn gather_shingles(
+    stream: &Arc<Stream>,
+    shingles: &Shingles,
+    rows: &Buffer<u32>,
+) -> Result<Shingles> {
+    Ok(Shingles {
+        text: var_width::gather_text(stream, &shingles.text, rows)?,
+        length: shingles.length,
+    })
 }

@@ -12,8 +12,11 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use rayon::prelude::*;
 
+use crate::device::cuda::columns::bytes;
 use crate::device::cuda::columns::downloaded;
-use crate::device::cuda::columns::scan::EXCLUSIVE_U64;
+use crate::device::cuda::columns::layout::MOST_BYTES;
+use crate::device::cuda::columns::rows;
+use crate::device::cuda::columns::scan::{self, EXCLUSIVE_U64};
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::event::Event;
 use crate::device::cuda::runtime::kernels;
@@ -23,9 +26,6 @@ use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
 use crate::device::threads;
 use crate::error::{BowtieError, Result};
-
-/// The most bytes of a column's values: offsets have 32 bits, and Arrow's are signed.
-pub(crate) const MOST_BYTES: usize = i32::MAX as usize;
 
 /// A chunk of at most this number of rows is not halved any more.
 const FEW_ROWS: usize = 64;
@@ -201,163 +201,160 @@ pub(crate) fn offsets_of<P: Sync>(
     offsets
 }
 
-impl Stream {
-    /// Uploads `parts` asynchronously as one column; `None` where the column must stay on the host: it has too many
-    /// bytes, and too few rows for the chunk to be halved.
-    pub(crate) fn upload_text(
-        self: &Arc<Self>,
-        parts: &[ArrayRef],
-        rows: usize,
-    ) -> Result<Option<Text>> {
-        let sources: Vec<Part<'_>> = parts.iter().map(Part::of).collect::<Result<_>>()?;
-        let bytes: Vec<&[u8]> = sources.iter().map(Part::used).collect();
-        let length: usize = bytes.iter().map(|bytes| bytes.len()).sum();
-        if length > MOST_BYTES {
-            return match rows > FEW_ROWS {
-                true => Err(BowtieError::MustSplit {
-                    what: "column of text on a GPU",
-                    size: length as u64,
-                    most: MOST_BYTES as u64,
-                    unit: "bytes",
-                }),
-                false => Ok(None),
-            };
-        }
-        let tasks: Vec<Part<'_>> = sources.iter().flat_map(Part::tasks).collect();
-        let offsets = offsets_of(
-            &tasks,
-            |part| (part.rows(), part.used().len()),
-            Part::write_ends,
-        );
-        self.send_text(parts[0].data_type(), offsets, &bytes, parts, rows)
-            .map(Some)
-    }
-
-    /// Uploads the values in `bytes`, one after the other, asynchronously. Rows are NULL where those of `parts` are.
-    pub(crate) fn send_text(
-        self: &Arc<Self>,
-        data_type: &DataType,
-        offsets: Vec<u32>,
-        bytes: &[&[u8]],
-        parts: &[ArrayRef],
-        rows: usize,
-    ) -> Result<Text> {
-        let offsets = Bytes::from_vec(offsets);
-        Ok(Text {
-            data_type: data_type.clone(),
-            offsets: self.send_async(&[offsets.as_slice()], "columns")?,
-            bytes: self.send_async(bytes, "columns")?,
-            length: bytes.iter().map(|bytes| bytes.len()).sum(),
-            valid: self.send_validity(parts, rows)?,
-            original: Some(parts.to_vec()),
-            made: None,
-        })
-    }
-
-    /// `text[rows[i]]`; empty for no row.
-    pub(crate) fn gather_text(self: &Arc<Self>, text: &Text, rows: &Buffer<u32>) -> Result<Text> {
-        let ids = memory(rows)?;
-        let n = rows.len();
-        let starts = self.alloc(n * 4, "output columns")?;
-        let lengths = self.alloc(n * 4, "output columns")?;
-        let args = (
-            (&text.offsets).into(),
-            text.valid.as_ref().into(),
-            ids.into(),
-            (&starts).into(),
-            (&lengths).into(),
-            (n as u32).into(),
-        );
-        // SAFETY: row ids are below the rows of `offsets` and `valid`, or no row; both outputs hold n words. For a
-        // column without rows two offsets are read, for which every allocation has memory.
-        unsafe { self.launch(kernels::TEXT_SPANS, Shape::rows(n), &args)? };
-        let (offsets, bytes, length) = self.text_at(text, &starts, lengths, n)?;
-        Ok(Text {
-            data_type: text.data_type.clone(),
-            offsets,
-            bytes,
-            length,
-            valid: match &text.valid {
-                Some(valid) => Some(self.gather_bits(valid, ids, n)?),
-                None => None,
-            },
-            original: None,
-            made: Some(self.mark()?),
-        })
-    }
-
-    /// Concatenates `n` values of `text`, given by their starts and lengths. Returns the offsets, the bytes, and the
-    /// number of bytes.
-    pub(crate) fn text_at(
-        self: &Arc<Self>,
-        text: &Text,
-        starts: &Memory,
-        lengths: Memory,
-        n: usize,
-    ) -> Result<(Memory, Memory, usize)> {
-        let wide = match n {
-            0 => self.zeroed(8, "output columns")?,
-            n => self.scan(EXCLUSIVE_U64, &lengths, n, "output columns")?,
-        };
-        drop(lengths);
-        let length = self.read_word(&wide, n)?;
-        if length > MOST_BYTES as u64 {
-            return Err(BowtieError::MustSplit {
-                what: "column of an output batch",
-                size: length,
+/// Uploads `parts` asynchronously as one column; `None` where the column must stay on the host: it has too many
+/// bytes, and too few rows for the chunk to be halved.
+pub(crate) fn upload_text(
+    stream: &Arc<Stream>,
+    parts: &[ArrayRef],
+    rows: usize,
+) -> Result<Option<Text>> {
+    let sources: Vec<Part<'_>> = parts.iter().map(Part::of).collect::<Result<_>>()?;
+    let bytes: Vec<&[u8]> = sources.iter().map(Part::used).collect();
+    let length: usize = bytes.iter().map(|bytes| bytes.len()).sum();
+    if length > MOST_BYTES {
+        return match rows > FEW_ROWS {
+            true => Err(BowtieError::MustSplit {
+                what: "column of text on a GPU",
+                size: length as u64,
                 most: MOST_BYTES as u64,
                 unit: "bytes",
-            });
-        }
-        let length = length as usize;
-        let offsets = self.alloc((n + 1) * 4, "output columns")?;
-        let args = ((&wide).into(), (&offsets).into(), (n as u32 + 1).into());
-        // SAFETY: both hold n + 1 offsets.
-        unsafe { self.launch(kernels::TEXT_OFFSETS, Shape::rows(n + 1), &args)? };
-        drop(wide);
-        let bytes = self.alloc(length, "output columns")?;
-        let args = (
-            (&text.bytes).into(),
-            starts.into(),
-            (&offsets).into(),
-            (n as u32).into(),
-            (&bytes).into(),
-        );
-        let shape = Shape::blocks_of(n + length.div_ceil(16), 2048, 256);
-        // SAFETY: each value is in `text.bytes` from its start on, with the length given by the offsets; `bytes` has
-        // memory for all of them in words of 16 bytes, as allocations have whole ones.
-        unsafe { self.launch(kernels::TEXT_GATHER, shape, &args)? };
-        Ok((offsets, bytes, length))
+            }),
+            false => Ok(None),
+        };
     }
+    let tasks: Vec<Part<'_>> = sources.iter().flat_map(Part::tasks).collect();
+    let offsets = offsets_of(
+        &tasks,
+        |part| (part.rows(), part.used().len()),
+        Part::write_ends,
+    );
+    send_text(stream, parts[0].data_type(), offsets, &bytes, parts, rows).map(Some)
+}
 
-    /// Downloads the column. Offsets become 64 bits wide where the type has such.
-    pub(crate) fn download_text(&self, text: &Text, rows: usize) -> Result<ArrayRef> {
-        let made = text.made.as_ref();
-        let offsets = self.download_bytes(&text.offsets, (rows + 1) * 4, made)?;
-        let offsets = match text.data_type {
-            DataType::LargeUtf8 | DataType::LargeBinary => {
-                let offsets: &[u32] = offsets.typed_data();
-                Bytes::from_vec(offsets.iter().map(|offset| i64::from(*offset)).collect())
-            }
-            _ => offsets,
-        };
-        let stored_type = match &text.data_type {
-            DataType::Utf8View => DataType::Utf8,
-            DataType::BinaryView => DataType::Binary,
-            other => other.clone(),
-        };
-        let data = ArrayData::builder(stored_type)
-            .len(rows)
-            .add_buffer(offsets)
-            .add_buffer(self.download_bytes(&text.bytes, text.length, made)?)
-            .nulls(self.download_nulls(text.valid.as_ref(), rows, made)?);
-        // SAFETY: offsets ascend from 0 to `length`, and each value is one of an array of this type, or empty.
-        let array = unsafe { downloaded::array(data) }?;
-        match array.data_type() == &text.data_type {
-            true => Ok(array),
-            // Views of the same bytes.
-            false => Ok(cast(&array, &text.data_type)?),
+/// Uploads the values in `bytes`, one after the other, asynchronously. Rows are NULL where those of `parts` are.
+pub(crate) fn send_text(
+    stream: &Arc<Stream>,
+    data_type: &DataType,
+    offsets: Vec<u32>,
+    bytes: &[&[u8]],
+    parts: &[ArrayRef],
+    rows: usize,
+) -> Result<Text> {
+    let offsets = Bytes::from_vec(offsets);
+    Ok(Text {
+        data_type: data_type.clone(),
+        offsets: stream.send_async(&[offsets.as_slice()], "columns")?,
+        bytes: stream.send_async(bytes, "columns")?,
+        length: bytes.iter().map(|bytes| bytes.len()).sum(),
+        valid: bytes::send_validity(stream, parts, rows)?,
+        original: Some(parts.to_vec()),
+        made: None,
+    })
+}
+
+/// `text[rows[i]]`; empty for no row.
+pub(crate) fn gather_text(stream: &Arc<Stream>, text: &Text, rows: &Buffer<u32>) -> Result<Text> {
+    let ids = memory(rows)?;
+    let n = rows.len();
+    let starts = stream.alloc(n * 4, "output columns")?;
+    let lengths = stream.alloc(n * 4, "output columns")?;
+    let args = (
+        (&text.offsets).into(),
+        text.valid.as_ref().into(),
+        ids.into(),
+        (&starts).into(),
+        (&lengths).into(),
+        (n as u32).into(),
+    );
+    // SAFETY: row ids are below the rows of `offsets` and `valid`, or no row; both outputs hold n words. For a
+    // column without rows two offsets are read, for which every allocation has memory.
+    unsafe { stream.launch(kernels::TEXT_SPANS, Shape::rows(n), &args)? };
+    let (offsets, bytes, length) = text_at(stream, text, &starts, lengths, n)?;
+    Ok(Text {
+        data_type: text.data_type.clone(),
+        offsets,
+        bytes,
+        length,
+        valid: match &text.valid {
+            Some(valid) => Some(rows::gather_bits(stream, valid, ids, n)?),
+            None => None,
+        },
+        original: None,
+        made: Some(stream.mark()?),
+    })
+}
+
+/// Concatenates `n` values of `text`, given by their starts and lengths. Returns the offsets, the bytes, and the
+/// number of bytes.
+pub(crate) fn text_at(
+    stream: &Arc<Stream>,
+    text: &Text,
+    starts: &Memory,
+    lengths: Memory,
+    n: usize,
+) -> Result<(Memory, Memory, usize)> {
+    let wide = match n {
+        0 => stream.zeroed(8, "output columns")?,
+        n => scan::scan(stream, EXCLUSIVE_U64, &lengths, n, "output columns")?,
+    };
+    drop(lengths);
+    let length = stream.read_word(&wide, n)?;
+    if length > MOST_BYTES as u64 {
+        return Err(BowtieError::MustSplit {
+            what: "column of an output batch",
+            size: length,
+            most: MOST_BYTES as u64,
+            unit: "bytes",
+        });
+    }
+    let length = length as usize;
+    let offsets = stream.alloc((n + 1) * 4, "output columns")?;
+    let args = ((&wide).into(), (&offsets).into(), (n as u32 + 1).into());
+    // SAFETY: both hold n + 1 offsets.
+    unsafe { stream.launch(kernels::TEXT_OFFSETS, Shape::rows(n + 1), &args)? };
+    drop(wide);
+    let bytes = stream.alloc(length, "output columns")?;
+    let args = (
+        (&text.bytes).into(),
+        starts.into(),
+        (&offsets).into(),
+        (n as u32).into(),
+        (&bytes).into(),
+    );
+    let shape = Shape::blocks_of(n + length.div_ceil(16), 2048, 256);
+    // SAFETY: each value is in `text.bytes` from its start on, with the length given by the offsets; `bytes` has
+    // memory for all of them in words of 16 bytes, as allocations have whole ones.
+    unsafe { stream.launch(kernels::TEXT_GATHER, shape, &args)? };
+    Ok((offsets, bytes, length))
+}
+
+/// Downloads the column. Offsets become 64 bits wide where the type has such.
+pub(crate) fn download_text(text: &Text, rows: usize) -> Result<ArrayRef> {
+    let made = text.made.as_ref();
+    let offsets = bytes::download_bytes(&text.offsets, (rows + 1) * 4, made)?;
+    let offsets = match text.data_type {
+        DataType::LargeUtf8 | DataType::LargeBinary => {
+            let offsets: &[u32] = offsets.typed_data();
+            Bytes::from_vec(offsets.iter().map(|offset| i64::from(*offset)).collect())
         }
+        _ => offsets,
+    };
+    let stored_type = match &text.data_type {
+        DataType::Utf8View => DataType::Utf8,
+        DataType::BinaryView => DataType::Binary,
+        other => other.clone(),
+    };
+    let data = ArrayData::builder(stored_type)
+        .len(rows)
+        .add_buffer(offsets)
+        .add_buffer(bytes::download_bytes(&text.bytes, text.length, made)?)
+        .nulls(bytes::download_nulls(text.valid.as_ref(), rows, made)?);
+    // SAFETY: offsets ascend from 0 to `length`, and each value is one of an array of this type, or empty.
+    let array = unsafe { downloaded::array(data) }?;
+    match array.data_type() == &text.data_type {
+        true => Ok(array),
+        // Views of the same bytes.
+        false => Ok(cast(&array, &text.data_type)?),
     }
 }
 

@@ -13,10 +13,13 @@ use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
+use crate::device::cuda::columns::rows;
+use crate::device::cuda::columns::transfer;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::keys::group_ids::key_values;
+use crate::device::cuda::keys::group_ids::{self, key_values};
+use crate::device::cuda::keys::key_column;
 use crate::device::cuda::keys::key_width::Width;
-use crate::device::cuda::keys::pack::Layout;
+use crate::device::cuda::keys::pack::{self, Layout};
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
@@ -112,150 +115,151 @@ fn value_keys<'a>(columns: &[&'a Column], null_equal: bool) -> Option<(&'a Value
     (!nulls_match && !values.data_type.is_floating()).then_some((values, key_width))
 }
 
-impl CudaDevice {
-    /// The words of the build keys, and the encoding for the probe keys.
-    pub(crate) fn equi_keys<'a>(
-        &self,
-        base: &[&'a Column],
-        null_equal: bool,
-    ) -> Result<(EquiKeys<'a>, KeyEncoding)> {
-        let rows = base.first().map_or(0, |column| column.rows());
-        if let Some((values, key_width)) = value_keys(base, null_equal) {
-            let keying = KeyEncoding::Values(values.data_type.clone());
-            return Ok((of_values(values, key_width, rows), keying));
+/// The words of the build keys, and the encoding for the probe keys.
+pub(crate) fn equi_keys<'a>(
+    device: &CudaDevice,
+    base: &[&'a Column],
+    null_equal: bool,
+) -> Result<(EquiKeys<'a>, KeyEncoding)> {
+    let rows = base.first().map_or(0, |column| column.rows());
+    if let Some((values, key_width)) = value_keys(base, null_equal) {
+        let keying = KeyEncoding::Values(values.data_type.clone());
+        return Ok((of_values(values, key_width, rows), keying));
+    }
+    let keys = group_ids::base_keys(device, base, null_equal)?;
+    if !keys.uses_fallback() {
+        let columns = keys.values()?;
+        let layout = Layout::of(&columns, null_equal);
+        if layout.words() == 1 {
+            let tuples = pack::pack(&device.stream, &layout, &columns, rows)?;
+            let valid = match null_equal {
+                true => None,
+                false => {
+                    let bitmaps = columns.iter().filter_map(|c| c.valid);
+                    group_ids::all_valid(&device.stream, bitmaps, rows, None)?
+                }
+            };
+            let keys = EquiKeys {
+                words: Words::Computed(tuples.into_words()),
+                valid: valid.map(Valid::Computed),
+                width: Width::Eight,
+                rows,
+            };
+            return Ok((keys, KeyEncoding::Words(layout)));
         }
-        let keys = self.base_keys(base, null_equal)?;
-        if !keys.uses_fallback() {
-            let columns = keys.values()?;
-            let layout = Layout::of(&columns, null_equal);
-            if layout.words() == 1 {
-                let tuples = self.stream.pack(&layout, &columns, rows)?;
-                let valid = match null_equal {
-                    true => None,
-                    false => {
-                        let bitmaps = columns.iter().filter_map(|c| c.valid);
-                        self.stream.all_valid(bitmaps, rows, None)?
-                    }
-                };
-                let keys = EquiKeys {
-                    words: Words::Computed(tuples.into_words()),
-                    valid: valid.map(Valid::Computed),
-                    width: Width::Eight,
-                    rows,
-                };
-                return Ok((keys, KeyEncoding::Words(layout)));
+    }
+    drop(keys);
+    equi_groups(device, base, null_equal)
+}
+
+/// The same with group ids as words, which are dense.
+pub(crate) fn equi_groups(
+    device: &CudaDevice,
+    base: &[&Column],
+    null_equal: bool,
+) -> Result<(EquiKeys<'static>, KeyEncoding)> {
+    let (ids, domain) = group_ids::groups(device, base, null_equal)?;
+    Ok((of_ids(device, ids)?, KeyEncoding::Groups(domain)))
+}
+
+/// Group ids as words; a row in no group cannot match.
+fn of_ids(device: &CudaDevice, ids: Buffer<u32>) -> Result<EquiKeys<'static>> {
+    let rows = ids.len();
+    let valid = rows::bits_of_groups(&device.stream, memory(&ids)?, rows)?;
+    Ok(EquiKeys {
+        words: Words::Ids(ids),
+        valid: Some(Valid::Computed(valid)),
+        width: Width::Four,
+        rows,
+    })
+}
+
+/// The words of the probe keys, in the encoding of the build keys. An error if the column types differ.
+pub(crate) fn equi_keys_in<'a>(
+    device: &CudaDevice,
+    keying: &KeyEncoding,
+    columns: &[&'a Column],
+) -> Result<EquiKeys<'a>> {
+    let rows = columns.first().map_or(0, |column| column.rows());
+    match keying {
+        KeyEncoding::Values(data_type) => match value_keys(columns, false) {
+            Some((values, key_width)) if values.data_type == *data_type => {
+                Ok(of_values(values, key_width, rows))
             }
-        }
-        drop(keys);
-        self.equi_groups(base, null_equal)
-    }
-
-    /// The same with group ids as words, which are dense.
-    pub(crate) fn equi_groups(
-        &self,
-        base: &[&Column],
-        null_equal: bool,
-    ) -> Result<(EquiKeys<'static>, KeyEncoding)> {
-        let (ids, domain) = self.groups(base, null_equal)?;
-        Ok((self.of_ids(ids)?, KeyEncoding::Groups(domain)))
-    }
-
-    /// Group ids as words; a row in no group cannot match.
-    fn of_ids(&self, ids: Buffer<u32>) -> Result<EquiKeys<'static>> {
-        let rows = ids.len();
-        let valid = self.stream.bits_of_groups(memory(&ids)?, rows)?;
-        Ok(EquiKeys {
-            words: Words::Ids(ids),
-            valid: Some(Valid::Computed(valid)),
-            width: Width::Four,
-            rows,
-        })
-    }
-
-    /// The words of the probe keys, in the encoding of the build keys. An error if the column types differ.
-    pub(crate) fn equi_keys_in<'a>(
-        &self,
-        keying: &KeyEncoding,
-        columns: &[&'a Column],
-    ) -> Result<EquiKeys<'a>> {
-        let rows = columns.first().map_or(0, |column| column.rows());
-        match keying {
-            KeyEncoding::Values(data_type) => match value_keys(columns, false) {
-                Some((values, key_width)) if values.data_type == *data_type => {
-                    Ok(of_values(values, key_width, rows))
-                }
-                _ => Err(BowtieError::Internal(
-                    "key columns of different types".into(),
-                )),
-            },
-            KeyEncoding::Words(layout) => {
-                let keys = columns
-                    .iter()
-                    .map(|column| {
-                        self.key_column(column)?.ok_or_else(|| {
-                            BowtieError::Internal("a key column of another type".into())
-                        })
-                    })
-                    .collect::<Result<Vec<_>>>()?;
-                let words = vec![0; keys.len()];
-                let columns = key_values(None, &keys, &words)?;
-                if !layout.fits(&columns) {
-                    return Err(BowtieError::Internal(
-                        "key columns of different types".into(),
-                    ));
-                }
-                let tuples = self.stream.pack(layout, &columns, rows)?;
-                let valid =
-                    self.stream
-                        .all_valid(layout.unmatched_validity(&columns), rows, None)?;
-                Ok(EquiKeys {
-                    words: Words::Computed(tuples.into_words()),
-                    valid: valid.map(Valid::Computed),
-                    width: Width::Eight,
-                    rows,
+            _ => Err(BowtieError::Internal(
+                "key columns of different types".into(),
+            )),
+        },
+        KeyEncoding::Words(layout) => {
+            let keys = columns
+                .iter()
+                .map(|column| {
+                    key_column::key_column(device, column)?
+                        .ok_or_else(|| BowtieError::Internal("a key column of another type".into()))
                 })
+                .collect::<Result<Vec<_>>>()?;
+            let words = vec![0; keys.len()];
+            let columns = key_values(None, &keys, &words)?;
+            if !layout.fits(&columns) {
+                return Err(BowtieError::Internal(
+                    "key columns of different types".into(),
+                ));
             }
-            KeyEncoding::Groups(domain) => self.of_ids(self.groups_in(domain, columns)?),
+            let tuples = pack::pack(&device.stream, layout, &columns, rows)?;
+            let valid = group_ids::all_valid(
+                &device.stream,
+                layout.unmatched_validity(&columns),
+                rows,
+                None,
+            )?;
+            Ok(EquiKeys {
+                words: Words::Computed(tuples.into_words()),
+                valid: valid.map(Valid::Computed),
+                width: Width::Eight,
+                rows,
+            })
+        }
+        KeyEncoding::Groups(domain) => {
+            of_ids(device, group_ids::groups_in(device, domain, columns)?)
         }
     }
+}
 
-    /// The range from the least to the greatest build key. `None` if words have no order as integers, or if there is no
-    /// key. A range of values costs a pass over the keys.
-    pub(crate) fn addresses(
-        &self,
-        base: &[&Column],
-        keying: &KeyEncoding,
-    ) -> Result<Option<Addresses>> {
-        let data_type = match keying {
-            KeyEncoding::Groups(domain) => {
-                return Ok(Some(Addresses {
-                    least: 0,
-                    count: u64::from(domain.groups),
-                }));
-            }
-            KeyEncoding::Values(data_type) if are_addresses(data_type) => data_type,
-            _ => return Ok(None),
-        };
-        let rows = base[0].rows();
-        let folds = [(Fold::Min, Some(base[0])), (Fold::Max, Some(base[0]))];
-        let extremes = self.aggregate(rows, &[], &folds, None)?;
-        let mut words = vec![];
-        for column in &extremes.states {
-            let array = self.stream.download(column)?;
-            if array.is_empty() || array.is_null(0) {
-                return Ok(None);
-            }
-            let data = array.to_data();
-            let bytes =
-                &data.buffers()[0].as_slice()[data.offset() * width(data_type).unwrap_or(0)..];
-            words.push(word(bytes, data_type));
+/// The range from the least to the greatest build key. `None` if words have no order as integers, or if there is no
+/// key. A range of values costs a pass over the keys.
+pub(crate) fn addresses(
+    device: &CudaDevice,
+    base: &[&Column],
+    keying: &KeyEncoding,
+) -> Result<Option<Addresses>> {
+    let data_type = match keying {
+        KeyEncoding::Groups(domain) => {
+            return Ok(Some(Addresses {
+                least: 0,
+                count: u64::from(domain.groups),
+            }));
         }
-        let (least, greatest) = (words[0], words[1]);
-        Ok(u64::try_from(greatest - least).ok().map(|span| Addresses {
-            least: least as u64,
-            count: span.saturating_add(1),
-        }))
+        KeyEncoding::Values(data_type) if are_addresses(data_type) => data_type,
+        _ => return Ok(None),
+    };
+    let rows = base[0].rows();
+    let folds = [(Fold::Min, Some(base[0])), (Fold::Max, Some(base[0]))];
+    let extremes = device.aggregate(rows, &[], &folds, None)?;
+    let mut words = vec![];
+    for column in &extremes.states {
+        let array = transfer::download(column)?;
+        if array.is_empty() || array.is_null(0) {
+            return Ok(None);
+        }
+        let data = array.to_data();
+        let bytes = &data.buffers()[0].as_slice()[data.offset() * width(data_type).unwrap_or(0)..];
+        words.push(word(bytes, data_type));
     }
+    let (least, greatest) = (words[0], words[1]);
+    Ok(u64::try_from(greatest - least).ok().map(|span| Addresses {
+        least: least as u64,
+        count: span.saturating_add(1),
+    }))
 }
 
 /// The values of a column as words.
@@ -289,24 +293,23 @@ fn word(bytes: &[u8], data_type: &DataType) -> i128 {
     }
 }
 
-impl Stream {
-    /// The row ids and words of the rows that can match, compacted. `None` if all rows can match, so that the words are
-    /// used as they are.
-    pub(crate) fn kept_keys(
-        self: &Arc<Self>,
-        keys: &EquiKeys<'_>,
-    ) -> Result<Option<(Buffer<u32>, Memory)>> {
-        let Some(valid) = keys.valid() else {
-            return Ok(None);
-        };
-        debug_assert!(bitmap_bytes(keys.rows) <= valid.bytes().next_multiple_of(32));
-        let rows = self.select(valid, keys.rows, None)?;
-        let words = self.gather_values(
-            keys.words()?,
-            memory(&rows)?,
-            rows.len(),
-            keys.width.bytes(),
-        )?;
-        Ok(Some((rows, words)))
-    }
+/// The row ids and words of the rows that can match, compacted. `None` if all rows can match, so that the words are
+/// used as they are.
+pub(crate) fn kept_keys(
+    stream: &Arc<Stream>,
+    keys: &EquiKeys<'_>,
+) -> Result<Option<(Buffer<u32>, Memory)>> {
+    let Some(valid) = keys.valid() else {
+        return Ok(None);
+    };
+    debug_assert!(bitmap_bytes(keys.rows) <= valid.bytes().next_multiple_of(32));
+    let rows = rows::select(stream, valid, keys.rows, None)?;
+    let words = rows::gather_values(
+        stream,
+        keys.words()?,
+        memory(&rows)?,
+        rows.len(),
+        keys.width.bytes(),
+    )?;
+    Ok(Some((rows, words)))
 }

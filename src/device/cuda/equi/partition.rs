@@ -134,198 +134,196 @@ impl Pass {
     }
 }
 
-impl Stream {
-    /// Uploads descriptors of columns; without columns there is an address all the same.
-    pub(crate) fn descriptors(self: &Arc<Self>, of: &[Descriptor]) -> Result<Memory> {
-        let words: Vec<u64> = of.iter().flatten().copied().collect();
-        self.upload_words(&words, "column descriptors")
-    }
+/// Uploads descriptors of columns; without columns there is an address all the same.
+pub(crate) fn upload_descriptors(stream: &Arc<Stream>, of: &[Descriptor]) -> Result<Memory> {
+    let words: Vec<u64> = of.iter().flatten().copied().collect();
+    stream.upload_words(&words, "column descriptors")
+}
 
-    /// Partitions `n` > 0 keys, and `columns` with them. An error if there are too many rows to sort.
-    pub(crate) fn partition(
-        self: &Arc<Self>,
-        keys: Part<'_>,
-        width: Width,
-        n: usize,
-        columns: &[PayloadColumn<'_>],
-        depth: Depth,
-    ) -> Result<Partitioned> {
-        check_sortable(n)?;
-        let bits = match depth {
-            Depth::Bits(bits) => bits,
-            Depth::Whole => width.bits(),
-        };
-        let passes = passes(width.bits() - bits, width.bits());
-        let pass = Pass::of(depth, width);
-        let tiles = n.div_ceil(pass.tile);
+/// Partitions `n` > 0 keys, and `columns` with them. An error if there are too many rows to sort.
+pub(crate) fn partition(
+    stream: &Arc<Stream>,
+    keys: Part<'_>,
+    width: Width,
+    n: usize,
+    columns: &[PayloadColumn<'_>],
+    depth: Depth,
+) -> Result<Partitioned> {
+    check_sortable(n)?;
+    let bits = match depth {
+        Depth::Bits(bits) => bits,
+        Depth::Whole => width.bits(),
+    };
+    let passes = passes(width.bits() - bits, width.bits());
+    let pass = Pass::of(depth, width);
+    let tiles = n.div_ceil(pass.tile);
 
-        // The scratch has the digit starts of all passes, the count of blocks, the number of the next tile of each
-        // pass, and the look-back of each pass.
-        let counters = passes.len() * DIGITS;
-        let lookback = counters + (1 + passes.len()).next_multiple_of(64);
-        let words = lookback + passes.len() * tiles * DIGITS;
-        let scratch = self.zeroed(words * 4, "partition scratch")?;
-        let byte_each = |of: fn(&(u32, u32)) -> u32| {
-            passes.iter().enumerate().fold(0u64, |bytes, (at, pass)| {
-                bytes | u64::from(of(pass)) << (8 * at)
-            })
-        };
-        let histogram = match width {
-            Width::Four => kernels::EQUI_PART_HISTOGRAM_U32,
-            Width::Eight => kernels::EQUI_PART_HISTOGRAM_U64,
-        };
-        let args = (
-            keys.into(),
-            (n as u32).into(),
-            (passes.len() as u32).into(),
-            byte_each(|(first, _)| *first).into(),
-            byte_each(|(_, bits)| *bits).into(),
-            (&scratch).into(),
-            scratch.word(counters)?.into(),
-        );
-        // SAFETY: `keys` holds n keys of the kernel's width; the scratch has 256 words per pass and the count of
-        // blocks, all zero.
-        unsafe { self.launch(histogram, self.strips(n / 8 + 1), &args)? };
+    // The scratch has the digit starts of all passes, the count of blocks, the number of the next tile of each
+    // pass, and the look-back of each pass.
+    let counters = passes.len() * DIGITS;
+    let lookback = counters + (1 + passes.len()).next_multiple_of(64);
+    let words = lookback + passes.len() * tiles * DIGITS;
+    let scratch = stream.zeroed(words * 4, "partition scratch")?;
+    let byte_each = |of: fn(&(u32, u32)) -> u32| {
+        passes.iter().enumerate().fold(0u64, |bytes, (at, pass)| {
+            bytes | u64::from(of(pass)) << (8 * at)
+        })
+    };
+    let histogram = match width {
+        Width::Four => kernels::EQUI_PART_HISTOGRAM_U32,
+        Width::Eight => kernels::EQUI_PART_HISTOGRAM_U64,
+    };
+    let args = (
+        keys.into(),
+        (n as u32).into(),
+        (passes.len() as u32).into(),
+        byte_each(|(first, _)| *first).into(),
+        byte_each(|(_, bits)| *bits).into(),
+        (&scratch).into(),
+        scratch.word(counters)?.into(),
+    );
+    // SAFETY: `keys` holds n keys of the kernel's width; the scratch has 256 words per pass and the count of
+    // blocks, all zero.
+    unsafe { stream.launch(histogram, stream.strips(n / 8 + 1), &args)? };
 
-        let buffers = || -> Result<(Memory, Vec<Memory>)> {
-            let keys = self.alloc(n * width.bytes(), "partitioned keys")?;
-            let columns = columns
-                .iter()
-                .map(|column| self.alloc(n * column.bytes, "partitioned columns"))
-                .collect::<Result<_>>()?;
-            Ok((keys, columns))
-        };
-        let mut from: Option<(Memory, Vec<Memory>)> = None;
-        let mut spare = None;
-        for (at, (first_bit, bits)) in passes.iter().enumerate() {
-            let to = match spare.take() {
-                Some(spare) => spare,
-                None => buffers()?,
-            };
-            let descriptors: Vec<Descriptor> = columns
-                .iter()
-                .enumerate()
-                .map(|(c, column)| {
-                    let values = match &from {
-                        Some((_, columns)) => columns[c].pointer(),
-                        None => column.values.map_or(0, Part::pointer),
-                    };
-                    [values, to.1[c].pointer(), column.bytes as u64]
-                })
-                .collect();
-            let descriptors = self.descriptors(&descriptors)?;
-            let keys_in = from.as_ref().map_or(keys, |(keys, _)| keys.into());
-            let (keys_in, mixed) = (keys_in.into(), u32::from(at > 0).into());
-            let (zero, n_of) = (0u32.into(), (n as u32).into());
-            let (keys_out, described) = ((&to.0).into(), (&descriptors).into());
-            let count = (columns.len() as u32).into();
-            let starts = scratch.word(at * DIGITS)?.into();
-            let (first_bit, bits) = ((*first_bit).into(), (*bits).into());
-            let look_back = scratch.word(lookback + at * tiles * DIGITS)?.into();
-            let next = scratch.word(counters + 1 + at)?.into();
-            let shape = Shape::blocks_of(n, pass.tile, pass.threads);
-            // The arguments of both kernels, and those behind them.
-            macro_rules! with_shared {
-                ($($own:expr),+) => {
-                    (
-                        keys_in, mixed, zero, n_of, keys_out, described, count, starts, U64::ZERO,
-                        first_bit, bits, $($own),+
-                    )
-                };
-            }
-            match pass.kernel {
-                PassKernel::Spread(kernel) => {
-                    // The first pass keeps no order; the second one keeps the order by the bits just below its own.
-                    let (ordered, look_back) = match at {
-                        0 => (0, U64::ZERO),
-                        _ => (passes[at - 1].1, look_back),
-                    };
-                    let args = with_shared!(ordered.into(), look_back, next);
-                    // SAFETY: keys and columns, as described, hold n values in and have room for n out, and do not
-                    // overlap; starts, the look-back of 256 words per tile and the next tile's number belong to this
-                    // pass, the latter two zero.
-                    unsafe { self.launch(kernel, shape, &args)? };
-                }
-                PassKernel::Sort(kernel) => {
-                    let args = with_shared!(look_back, next);
-                    // SAFETY: the same.
-                    unsafe { self.launch(kernel, shape, &args)? };
-                }
-            }
-            spare = from.replace(to);
-        }
-        drop(spare);
-        let (keys, columns) = match from {
-            Some(made) => made,
+    let buffers = || -> Result<(Memory, Vec<Memory>)> {
+        let keys = stream.alloc(n * width.bytes(), "partitioned keys")?;
+        let columns = columns
+            .iter()
+            .map(|column| stream.alloc(n * column.bytes, "partitioned columns"))
+            .collect::<Result<_>>()?;
+        Ok((keys, columns))
+    };
+    let mut from: Option<(Memory, Vec<Memory>)> = None;
+    let mut spare = None;
+    for (at, (first_bit, bits)) in passes.iter().enumerate() {
+        let to = match spare.take() {
+            Some(spare) => spare,
             None => buffers()?,
         };
-        Ok(Partitioned {
-            keys,
-            columns,
-            width,
-            rows: n,
-        })
+        let descriptors: Vec<Descriptor> = columns
+            .iter()
+            .enumerate()
+            .map(|(c, column)| {
+                let values = match &from {
+                    Some((_, columns)) => columns[c].pointer(),
+                    None => column.values.map_or(0, Part::pointer),
+                };
+                [values, to.1[c].pointer(), column.bytes as u64]
+            })
+            .collect();
+        let descriptors = upload_descriptors(stream, &descriptors)?;
+        let keys_in = from.as_ref().map_or(keys, |(keys, _)| keys.into());
+        let (keys_in, mixed) = (keys_in.into(), u32::from(at > 0).into());
+        let (zero, n_of) = (0u32.into(), (n as u32).into());
+        let (keys_out, described) = ((&to.0).into(), (&descriptors).into());
+        let count = (columns.len() as u32).into();
+        let starts = scratch.word(at * DIGITS)?.into();
+        let (first_bit, bits) = ((*first_bit).into(), (*bits).into());
+        let look_back = scratch.word(lookback + at * tiles * DIGITS)?.into();
+        let next = scratch.word(counters + 1 + at)?.into();
+        let shape = Shape::blocks_of(n, pass.tile, pass.threads);
+        // The arguments of both kernels, and those behind them.
+        macro_rules! with_shared {
+            ($($own:expr),+) => {
+                (
+                    keys_in, mixed, zero, n_of, keys_out, described, count, starts, U64::ZERO,
+                    first_bit, bits, $($own),+
+                )
+            };
+        }
+        match pass.kernel {
+            PassKernel::Spread(kernel) => {
+                // The first pass keeps no order; the second one keeps the order by the bits just below its own.
+                let (ordered, look_back) = match at {
+                    0 => (0, U64::ZERO),
+                    _ => (passes[at - 1].1, look_back),
+                };
+                let args = with_shared!(ordered.into(), look_back, next);
+                // SAFETY: keys and columns, as described, hold n values in and have room for n out, and do not
+                // overlap; starts, the look-back of 256 words per tile and the next tile's number belong to this
+                // pass, the latter two zero.
+                unsafe { stream.launch(kernel, shape, &args)? };
+            }
+            PassKernel::Sort(kernel) => {
+                let args = with_shared!(look_back, next);
+                // SAFETY: the same.
+                unsafe { stream.launch(kernel, shape, &args)? };
+            }
+        }
+        spare = from.replace(to);
     }
+    drop(spare);
+    let (keys, columns) = match from {
+        Some(made) => made,
+        None => buffers()?,
+    };
+    Ok(Partitioned {
+        keys,
+        columns,
+        width,
+        rows: n,
+    })
+}
 
-    /// The first row of each partition of mixed keys in order, by their highest `bits`, and the end.
-    pub(crate) fn partition_starts(
-        self: &Arc<Self>,
-        keys: &Memory,
-        width: Width,
-        n: usize,
-        bits: u32,
-    ) -> Result<Memory> {
-        let count = (1usize << bits) + 1;
-        let starts = self.alloc(count * 4, "partitions")?;
-        let kernel = match width {
-            Width::Four => kernels::EQUI_PART_STARTS_U32,
-            Width::Eight => kernels::EQUI_PART_STARTS_U64,
-        };
-        let args = (
-            keys.into(),
-            (n as u32).into(),
-            bits.into(),
-            (&starts).into(),
-        );
-        // SAFETY: `keys` holds n keys, `starts` a word for each partition and one more.
-        unsafe { self.launch(kernel, Shape::each(count), &args)? };
-        Ok(starts)
-    }
+/// The first row of each partition of mixed keys in order, by their highest `bits`, and the end.
+pub(crate) fn partition_starts(
+    stream: &Arc<Stream>,
+    keys: &Memory,
+    width: Width,
+    n: usize,
+    bits: u32,
+) -> Result<Memory> {
+    let count = (1usize << bits) + 1;
+    let starts = stream.alloc(count * 4, "partitions")?;
+    let kernel = match width {
+        Width::Four => kernels::EQUI_PART_STARTS_U32,
+        Width::Eight => kernels::EQUI_PART_STARTS_U64,
+    };
+    let args = (
+        keys.into(),
+        (n as u32).into(),
+        bits.into(),
+        (&starts).into(),
+    );
+    // SAFETY: `keys` holds n keys, `starts` a word for each partition and one more.
+    unsafe { stream.launch(kernel, Shape::each(count), &args)? };
+    Ok(starts)
+}
 
-    /// Cuts the probe side's partitions into pieces, each joined by one block: the pieces, their number (in device
-    /// memory) and the launch shape. Without `all`, partitions without build rows have no piece.
-    pub(crate) fn pieces(
-        self: &Arc<Self>,
-        probe: &Partitioned,
-        build_starts: &Memory,
-        bits: u32,
-        all: bool,
-    ) -> Result<(Memory, Memory, Shape)> {
-        let probe_starts = self.partition_starts(&probe.keys, probe.width, probe.rows, bits)?;
-        let partitions = 1usize << bits;
-        let most_pieces = partitions + probe.rows / PIECE_ROWS;
-        let pieces = self.alloc(most_pieces * 16, "chunks of partitions")?;
-        let count = self.zeroed(4, "chunks of partitions")?;
-        let args = (
-            (&probe_starts).into(),
-            build_starts.into(),
-            u32::from(all).into(),
-            (partitions as u32).into(),
-            (PIECE_ROWS as u32).into(),
-            (&pieces).into(),
-            (&count).into(),
-        );
-        // SAFETY: both starts hold a word for each partition and one more; `pieces` has room for the most pieces that
-        // there can be.
-        unsafe { self.launch(kernels::EQUI_PART_PIECES, Shape::each(partitions), &args)? };
-        let shape = Shape {
-            blocks: (2 * self.gpu.multiprocessors).min(most_pieces as u32),
-            slices: 1,
-            threads: JOIN_THREADS,
-            shared: 0,
-        };
-        Ok((pieces, count, shape))
-    }
+/// Cuts the probe side's partitions into pieces, each joined by one block: the pieces, their number (in device
+/// memory) and the launch shape. Without `all`, partitions without build rows have no piece.
+pub(crate) fn pieces(
+    stream: &Arc<Stream>,
+    probe: &Partitioned,
+    build_starts: &Memory,
+    bits: u32,
+    all: bool,
+) -> Result<(Memory, Memory, Shape)> {
+    let probe_starts = partition_starts(stream, &probe.keys, probe.width, probe.rows, bits)?;
+    let partitions = 1usize << bits;
+    let most_pieces = partitions + probe.rows / PIECE_ROWS;
+    let pieces = stream.alloc(most_pieces * 16, "chunks of partitions")?;
+    let count = stream.zeroed(4, "chunks of partitions")?;
+    let args = (
+        (&probe_starts).into(),
+        build_starts.into(),
+        u32::from(all).into(),
+        (partitions as u32).into(),
+        (PIECE_ROWS as u32).into(),
+        (&pieces).into(),
+        (&count).into(),
+    );
+    // SAFETY: both starts hold a word for each partition and one more; `pieces` has room for the most pieces that
+    // there can be.
+    unsafe { stream.launch(kernels::EQUI_PART_PIECES, Shape::each(partitions), &args)? };
+    let shape = Shape {
+        blocks: (2 * stream.gpu.multiprocessors).min(most_pieces as u32),
+        slices: 1,
+        threads: JOIN_THREADS,
+        shared: 0,
+    };
+    Ok((pieces, count, shape))
 }
 
 #[cfg(test)]

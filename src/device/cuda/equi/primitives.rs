@@ -1,6 +1,7 @@
 //! [`EquiPrimitives`] of an NVIDIA GPU: each calls the method of `index.rs` or `single_pass.rs`.
 
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::equi::index;
 use crate::device::data::column::Column;
 use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::structures::EquiIndex;
@@ -15,10 +16,10 @@ impl EquiPrimitives for CudaDevice {
         null_equal: bool,
         strategy: Option<EquiStrategy>,
     ) -> Result<EquiIndex> {
-        self.index_keys(base, null_equal, strategy)
+        index::index_keys(self, base, null_equal, strategy)
     }
 
     fn equi_search(&self, index: &EquiIndex, columns: &[&Column]) -> Result<(OrderedRows, Ranges)> {
-        self.search_keys(index, columns)
+        index::search_keys(self, index, columns)
     }
 }

@@ -82,76 +82,74 @@ impl Sampled {
     }
 }
 
-impl Stream {
-    /// Samples both sides; `None` if there are too few build rows for a sample to be worth its time.
-    pub(crate) fn sample_keys(
-        self: &Arc<Self>,
-        build: &EquiKeys<'_>,
-        probe: &EquiKeys<'_>,
-    ) -> Result<Option<Sampled>> {
-        if build.rows < LEAST_ROWS {
-            return Ok(None);
-        }
-        self.sampled(build, probe).map(Some)
+/// Samples both sides; `None` if there are too few build rows for a sample to be worth its time.
+pub(crate) fn sample_keys(
+    stream: &Arc<Stream>,
+    build: &EquiKeys<'_>,
+    probe: &EquiKeys<'_>,
+) -> Result<Option<Sampled>> {
+    if build.rows < LEAST_ROWS {
+        return Ok(None);
     }
+    sampled(stream, build, probe).map(Some)
+}
 
-    /// Samples two sides with keys of one width.
-    pub(crate) fn sampled(
-        self: &Arc<Self>,
-        build: &EquiKeys<'_>,
-        probe: &EquiKeys<'_>,
-    ) -> Result<Sampled> {
-        let steps = SampleSteps::of(build.rows, probe.rows);
-        let words = (1 << LOG_BITS) / 32;
-        // Layout: the bitmap of each side, then two counts of each.
-        let bits = self.zeroed((2 * words + 4) * 4, "a sample")?;
-        let (of_build, of_probe) = match build.width {
-            Width::Four => (
-                kernels::EQUI_SAMPLE_BUILD_U32,
-                kernels::EQUI_SAMPLE_PROBE_U32,
-            ),
-            Width::Eight => (
-                kernels::EQUI_SAMPLE_BUILD_U64,
-                kernels::EQUI_SAMPLE_PROBE_U64,
-            ),
-        };
-        let mask = (1u32 << steps.mask_bits) - 1;
-        let shape = |side: &EquiKeys<'_>, every| {
-            let tiles = side.rows.div_ceil(TILE).div_ceil(every);
-            self.strips(tiles * TILE / 4)
-        };
-        let args = (
-            build.words()?.into(),
-            build.valid().into(),
-            (build.rows as u32).into(),
-            (steps.build as u32).into(),
-            mask.into(),
-            (&bits).into(),
-            bits.word(2 * words)?.into(),
-        );
-        // SAFETY: a side has `rows` keys of the kernel's width, and as many validity bits; the bitmap and two counts are
-        // clear.
-        unsafe { self.launch(of_build, shape(build, steps.build), &args)? };
-        let args = (
-            probe.words()?.into(),
-            probe.valid().into(),
-            (probe.rows as u32).into(),
-            (steps.probe as u32).into(),
-            mask.into(),
-            (&bits).into(),
-            bits.word(words)?.into(),
-            bits.word(2 * words + 2)?.into(),
-        );
-        // SAFETY: the same, but for the build side's bitmap, which the first launch wrote.
-        unsafe { self.launch(of_probe, shape(probe, steps.probe), &args)? };
-        let mut bytes = [0; 16];
-        self.read_few(&mut bytes, &bits, 2 * words * 4)?;
-        let count = |at: usize| {
-            let word = bytes[at * 4..][..4].try_into();
-            u32::from_le_bytes(word.unwrap_or_default())
-        };
-        Ok(Sampled::of([0, 1, 2, 3].map(count), steps.build))
-    }
+/// Samples two sides with keys of one width.
+pub(crate) fn sampled(
+    stream: &Arc<Stream>,
+    build: &EquiKeys<'_>,
+    probe: &EquiKeys<'_>,
+) -> Result<Sampled> {
+    let steps = SampleSteps::of(build.rows, probe.rows);
+    let words = (1 << LOG_BITS) / 32;
+    // Layout: the bitmap of each side, then two counts of each.
+    let bits = stream.zeroed((2 * words + 4) * 4, "a sample")?;
+    let (of_build, of_probe) = match build.width {
+        Width::Four => (
+            kernels::EQUI_SAMPLE_BUILD_U32,
+            kernels::EQUI_SAMPLE_PROBE_U32,
+        ),
+        Width::Eight => (
+            kernels::EQUI_SAMPLE_BUILD_U64,
+            kernels::EQUI_SAMPLE_PROBE_U64,
+        ),
+    };
+    let mask = (1u32 << steps.mask_bits) - 1;
+    let shape = |side: &EquiKeys<'_>, every| {
+        let tiles = side.rows.div_ceil(TILE).div_ceil(every);
+        stream.strips(tiles * TILE / 4)
+    };
+    let args = (
+        build.words()?.into(),
+        build.valid().into(),
+        (build.rows as u32).into(),
+        (steps.build as u32).into(),
+        mask.into(),
+        (&bits).into(),
+        bits.word(2 * words)?.into(),
+    );
+    // SAFETY: a side has `rows` keys of the kernel's width, and as many validity bits; the bitmap and two counts are
+    // clear.
+    unsafe { stream.launch(of_build, shape(build, steps.build), &args)? };
+    let args = (
+        probe.words()?.into(),
+        probe.valid().into(),
+        (probe.rows as u32).into(),
+        (steps.probe as u32).into(),
+        mask.into(),
+        (&bits).into(),
+        bits.word(words)?.into(),
+        bits.word(2 * words + 2)?.into(),
+    );
+    // SAFETY: the same, but for the build side's bitmap, which the first launch wrote.
+    unsafe { stream.launch(of_probe, shape(probe, steps.probe), &args)? };
+    let mut bytes = [0; 16];
+    stream.read_few(&mut bytes, &bits, 2 * words * 4)?;
+    let count = |at: usize| {
+        let word = bytes[at * 4..][..4].try_into();
+        u32::from_le_bytes(word.unwrap_or_default())
+    };
+    Ok(Sampled::of([0, 1, 2, 3].map(count), steps.build))
 }
 
 #[cfg(test)]

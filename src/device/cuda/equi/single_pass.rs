@@ -7,24 +7,24 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::device::cuda::columns::fixed_width::Values;
-use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::equi::choose::{has_duplicates, materialization};
-use crate::device::cuda::equi::key_words::{Addresses, EquiKeys, KeyEncoding, are_values};
-use crate::device::cuda::equi::materialize::{ColumnSource, ColumnSources, Output, sources};
-use crate::device::cuda::equi::partition::{Depth, Partitioned, partition_bits};
-use crate::device::cuda::equi::sample::LEAST_ROWS;
-use crate::device::cuda::equi::tables::{DirectTable, HashTable};
+use crate::device::cuda::equi::index;
+use crate::device::cuda::equi::key_words::{self, Addresses, EquiKeys, KeyEncoding, are_values};
+use crate::device::cuda::equi::materialize::{self, ColumnSources, sources};
+use crate::device::cuda::equi::output;
+use crate::device::cuda::equi::partition::{self, Depth, Partitioned, partition_bits};
+use crate::device::cuda::equi::presorted;
+use crate::device::cuda::equi::sample::{self, LEAST_ROWS};
+use crate::device::cuda::equi::tables::{self, DirectTable, HashTable};
 use crate::device::cuda::keys::key_width::Width;
+use crate::device::cuda::rates::memory_rates;
 use crate::device::cuda::runtime::arguments::{U32, U64};
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::memory::Memory;
-use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::matches::FirstProbe;
-use crate::device::data::results::{Joined, Paired};
-use crate::device::primitives::rows::RowPrimitives;
+use crate::device::data::results::Paired;
 use crate::error::{BowtieError, IfItFits as _, Result};
 use crate::ir::strategies::{EquiStrategy, Materialization};
 
@@ -72,312 +72,238 @@ impl EquiBuild {
     }
 }
 
-impl CudaDevice {
-    /// Prepares the build side with key columns `base` and `payload`. `first` is the first probe batch, which a sample
-    /// may read. `None` if there are no build rows, or if build keys are not unique and the strategy needs that: then
-    /// the matches are found as ranges.
-    pub(crate) fn prepare_build(
-        &self,
-        base: &[&Column],
-        null_equal: bool,
-        wanted: Option<EquiStrategy>,
-        payload: &[&Column],
-        materialization: Option<Materialization>,
-        first: Option<FirstProbe<'_>>,
-    ) -> Result<Option<EquiBuild>> {
-        let rows = base.first().map_or(0, |column| column.rows());
-        if rows == 0 {
-            return Ok(None);
+/// Prepares the build side with key columns `base` and `payload`. `first` is the first probe batch, which a sample
+/// may read. `None` if there are no build rows, or if build keys are not unique and the strategy needs that: then
+/// the matches are found as ranges.
+pub(crate) fn prepare_build(
+    device: &CudaDevice,
+    base: &[&Column],
+    null_equal: bool,
+    wanted: Option<EquiStrategy>,
+    payload: &[&Column],
+    materialization: Option<Materialization>,
+    first: Option<FirstProbe<'_>>,
+) -> Result<Option<EquiBuild>> {
+    let rows = base.first().map_or(0, |column| column.rows());
+    if rows == 0 {
+        return Ok(None);
+    }
+    let (keys, keying, addresses, strategy) = index::keys_for(device, base, null_equal, wanted)?;
+    let (sampled, materialization) = match (strategy, first) {
+        (EquiStrategy::PartitionedHash, Some(first)) => by_sample(
+            device,
+            (&keys, &keying, payload),
+            first,
+            (wanted, materialization),
+        )?,
+        _ => (strategy, materialization.unwrap_or(Materialization::Gftr)),
+    };
+    // A sample chooses sort-merge only if it shows duplicate build keys.
+    let skip_presorted = sampled == EquiStrategy::SortMerge && strategy != sampled;
+    let strategy = sampled;
+    let origins = ColumnSources::of(payload, None, materialization);
+    let stream = &device.stream;
+    let table = match strategy {
+        EquiStrategy::Direct => {
+            let (table, unique) = tables::direct_table(stream, &keys, addresses)?;
+            unique.then_some(Table::Direct(table))
         }
-        let (keys, keying, addresses, strategy) = self.keys_for(base, null_equal, wanted)?;
-        let (sampled, materialization) = match (strategy, first) {
-            (EquiStrategy::PartitionedHash, Some(first)) => {
-                self.by_sample((&keys, &keying, payload), first, (wanted, materialization))?
-            }
-            _ => (strategy, materialization.unwrap_or(Materialization::Gftr)),
-        };
-        // A sample chooses sort-merge only if it shows duplicate build keys.
-        let skip_presorted = sampled == EquiStrategy::SortMerge && strategy != sampled;
-        let strategy = sampled;
-        let origins = ColumnSources::of(payload, None, materialization);
-        let stream = &self.stream;
-        let table = match strategy {
-            EquiStrategy::Direct => {
-                let (table, unique) = stream.direct_table(&keys, addresses)?;
-                unique.then_some(Table::Direct(table))
-            }
-            EquiStrategy::Hash => match stream.hash_table(&keys)? {
-                Some((table, unique)) => unique.then_some(Table::Hash(table)),
-                None => stream
-                    .partition_side(&keys, &origins, payload, Depth::Whole)?
-                    .map(Table::SortMerge),
-            },
-            EquiStrategy::PartitionedHash => {
-                let bits = partition_bits(rows);
-                let depth = Depth::Bits(bits);
-                match stream.partition_side(&keys, &origins, payload, depth)? {
-                    None => None,
-                    Some(side) => {
-                        let starts =
-                            stream.partition_starts(&side.keys, side.width, side.rows, bits)?;
-                        Some(Table::Partitioned { side, starts, bits })
-                    }
-                }
-            }
-            EquiStrategy::SortMerge => stream
-                .partition_side(&keys, &origins, payload, Depth::Whole)?
+        EquiStrategy::Hash => match tables::hash_table(stream, &keys)? {
+            Some((table, unique)) => unique.then_some(Table::Hash(table)),
+            None => materialize::partition_side(stream, &keys, &origins, payload, Depth::Whole)?
                 .map(Table::SortMerge),
-        };
-        Ok(table.map(|table| EquiBuild {
-            keying,
-            table,
-            origins,
-            materialization,
-            skip_presorted: AtomicBool::new(skip_presorted),
-        }))
-    }
-
-    /// Strategy and materialization of a partitioned join by a sample, where the options (`wanted`) leave them open.
-    fn by_sample(
-        &self,
-        (keys, keying, payload): (&EquiKeys<'_>, &KeyEncoding, &[&Column]),
-        first: FirstProbe<'_>,
-        wanted: (Option<EquiStrategy>, Option<Materialization>),
-    ) -> Result<(EquiStrategy, Materialization)> {
-        let by_default = (
-            EquiStrategy::PartitionedHash,
-            wanted.1.unwrap_or(Materialization::Gftr),
-        );
-        if let (Some(_), Some(_)) = wanted {
-            return Ok(by_default);
-        }
-        let (KeyEncoding::Values(_), [key]) = (keying, first.keys) else {
-            return Ok(by_default);
-        };
-        let probe = self.equi_keys_in(keying, first.keys)?;
-        // Every choice is correct, so a lack of memory for the sample is no error.
-        let sampled = self.stream.sample_keys(keys, &probe).if_it_fits()?;
-        let Some(sampled) = sampled.flatten() else {
-            return Ok(by_default);
-        };
-        if wanted.0.is_none() && has_duplicates(sampled) {
-            return Ok((EquiStrategy::SortMerge, by_default.1));
-        }
-        let carried = |payload, key, rows| {
-            ColumnSources::of(payload, key, Materialization::Gftr).payload(payload, rows)
-        };
-        match (wanted.1, sampled.matches) {
-            (None, Some(matches)) => {
-                let build = carried(payload, None, keys.rows);
-                let probe = carried(first.payload, Some(*key), probe.rows);
-                let rates = self.stream.memory_rates()?;
-                let how = materialization(build, probe, matches, rates);
-                Ok((by_default.0, how))
+        },
+        EquiStrategy::PartitionedHash => {
+            let bits = partition_bits(rows);
+            let depth = Depth::Bits(bits);
+            match materialize::partition_side(stream, &keys, &origins, payload, depth)? {
+                None => None,
+                Some(side) => {
+                    let starts = partition::partition_starts(
+                        stream, &side.keys, side.width, side.rows, bits,
+                    )?;
+                    Some(Table::Partitioned { side, starts, bits })
+                }
             }
-            _ => Ok(by_default),
         }
-    }
-
-    /// Whether a sample of `build` shows duplicate keys, and one of `probe` none.
-    pub(crate) fn repeat_in_samples(
-        &self,
-        build: &[&Column],
-        probe: &[&Column],
-        null_equal: bool,
-    ) -> Result<bool> {
-        if build.first().is_none_or(|keys| keys.rows() < LEAST_ROWS)
-            || !are_values(build, null_equal)
-        {
-            return Ok(false);
+        EquiStrategy::SortMerge => {
+            materialize::partition_side(stream, &keys, &origins, payload, Depth::Whole)?
+                .map(Table::SortMerge)
         }
-        let (build, keying) = self.equi_keys(build, null_equal)?;
-        let probe = self.equi_keys_in(&keying, probe)?;
-        let repeats =
-            |of, other| Ok::<_, BowtieError>(has_duplicates(self.stream.sampled(of, other)?));
-        Ok(repeats(&build, &probe)? && !repeats(&probe, &build)?)
-    }
+    };
+    Ok(table.map(|table| EquiBuild {
+        keying,
+        table,
+        origins,
+        materialization,
+        skip_presorted: AtomicBool::new(skip_presorted),
+    }))
+}
 
-    /// Joins one probe batch: all matches with their columns. [`Paired::SharedKeys`] if build keys turn out to have
-    /// duplicates, [`Paired::TooMany`] if there are too many matches for one pass.
-    pub(crate) fn join_single_pass(
-        &self,
-        build: &EquiBuild,
-        build_payload: &[&Column],
-        probe_keys: &[&Column],
-        payload: &[&Column],
-    ) -> Result<Paired> {
-        let stream = &self.stream;
-        let keys = self.equi_keys_in(&build.keying, probe_keys)?;
-        let key = match (&build.keying, &build.table, probe_keys) {
-            (_, Table::SortMerge(_), _) => None,
-            (KeyEncoding::Values(_), _, [key]) => Some(*key),
-            _ => None,
-        };
-        let origins = ColumnSources::of(payload, key, build.materialization);
-        let materialize_output = |output, rows| {
-            let (build, probe) = ((&build.origins, build_payload), (&origins, payload));
-            self.materialize_output(build, probe, output, rows)
-                .map(Paired::All)
-        };
-        if keys.rows == 0 {
+/// Strategy and materialization of a partitioned join by a sample, where the options (`wanted`) leave them open.
+fn by_sample(
+    device: &CudaDevice,
+    (keys, keying, payload): (&EquiKeys<'_>, &KeyEncoding, &[&Column]),
+    first: FirstProbe<'_>,
+    wanted: (Option<EquiStrategy>, Option<Materialization>),
+) -> Result<(EquiStrategy, Materialization)> {
+    let by_default = (
+        EquiStrategy::PartitionedHash,
+        wanted.1.unwrap_or(Materialization::Gftr),
+    );
+    if let (Some(_), Some(_)) = wanted {
+        return Ok(by_default);
+    }
+    let (KeyEncoding::Values(_), [key]) = (keying, first.keys) else {
+        return Ok(by_default);
+    };
+    let probe = key_words::equi_keys_in(device, keying, first.keys)?;
+    // Every choice is correct, so a lack of memory for the sample is no error.
+    let sampled = sample::sample_keys(&device.stream, keys, &probe).if_it_fits()?;
+    let Some(sampled) = sampled.flatten() else {
+        return Ok(by_default);
+    };
+    if wanted.0.is_none() && has_duplicates(sampled) {
+        return Ok((EquiStrategy::SortMerge, by_default.1));
+    }
+    let carried = |payload, key, rows| {
+        ColumnSources::of(payload, key, Materialization::Gftr).payload(payload, rows)
+    };
+    match (wanted.1, sampled.matches) {
+        (None, Some(matches)) => {
+            let build = carried(payload, None, keys.rows);
+            let probe = carried(first.payload, Some(*key), probe.rows);
+            let rates = memory_rates::memory_rates(&device.stream)?;
+            let how = materialization(build, probe, matches, rates);
+            Ok((by_default.0, how))
+        }
+        _ => Ok(by_default),
+    }
+}
+
+/// Whether a sample of `build` shows duplicate keys, and one of `probe` none.
+pub(crate) fn repeat_in_samples(
+    device: &CudaDevice,
+    build: &[&Column],
+    probe: &[&Column],
+    null_equal: bool,
+) -> Result<bool> {
+    if build.first().is_none_or(|keys| keys.rows() < LEAST_ROWS) || !are_values(build, null_equal) {
+        return Ok(false);
+    }
+    let (build, keying) = key_words::equi_keys(device, build, null_equal)?;
+    let probe = key_words::equi_keys_in(device, &keying, probe)?;
+    let repeats = |of, other| {
+        Ok::<_, BowtieError>(has_duplicates(sample::sampled(&device.stream, of, other)?))
+    };
+    Ok(repeats(&build, &probe)? && !repeats(&probe, &build)?)
+}
+
+/// Joins one probe batch: all matches with their columns. [`Paired::SharedKeys`] if build keys turn out to have
+/// duplicates, [`Paired::TooMany`] if there are too many matches for one pass.
+pub(crate) fn join_single_pass(
+    device: &CudaDevice,
+    build: &EquiBuild,
+    build_payload: &[&Column],
+    probe_keys: &[&Column],
+    payload: &[&Column],
+) -> Result<Paired> {
+    let stream = &device.stream;
+    let keys = key_words::equi_keys_in(device, &build.keying, probe_keys)?;
+    let key = match (&build.keying, &build.table, probe_keys) {
+        (_, Table::SortMerge(_), _) => None,
+        (KeyEncoding::Values(_), _, [key]) => Some(*key),
+        _ => None,
+    };
+    let origins = ColumnSources::of(payload, key, build.materialization);
+    let materialize_output = |output, rows| {
+        let (build, probe) = ((&build.origins, build_payload), (&origins, payload));
+        output::materialize_output(device, build, probe, output, rows).map(Paired::All)
+    };
+    if keys.rows == 0 {
+        return materialize_output(None, 0);
+    }
+    if let Table::SortMerge(side) = &build.table {
+        let Some(probe) =
+            materialize::partition_side(stream, &keys, &origins, payload, Depth::Whole)?
+        else {
             return materialize_output(None, 0);
-        }
-        if let Table::SortMerge(side) = &build.table {
-            let Some(probe) = stream.partition_side(&keys, &origins, payload, Depth::Whole)? else {
-                return materialize_output(None, 0);
-            };
-            // Buffers for one match per probe row may not fit device memory, even where those of the actual matches do.
-            if !build.skip_presorted.load(Ordering::Relaxed) {
-                let (of_build, of_probe) = ((&build.origins, build_payload), (&origins, payload));
-                let pairs = stream.unique_pairs((side, &probe), of_build, of_probe);
-                let joined = pairs.and_then(|pairs| match pairs {
-                    Some((output, rows)) => materialize_output(Some(output), rows).map(Some),
-                    None => Ok(None),
-                });
-                match joined.if_it_fits()? {
-                    Some(Some(joined)) => return Ok(joined),
-                    Some(None) => build.skip_presorted.store(true, Ordering::Relaxed),
-                    // Out of device memory, which may be transient.
-                    None => {}
-                }
-            }
-            return match stream.merge_join(side, &probe)? {
-                Some((output, rows)) => materialize_output(Some(output), rows),
-                None => Ok(Paired::TooMany),
-            };
-        }
-        let output = stream.allocate_matches(
-            &build.origins,
-            build_payload,
-            &origins,
-            payload,
-            (keys.rows, keys.width),
-        )?;
-        match &build.table {
-            Table::Direct(table) => {
-                let sources = (
-                    sources(&build.origins, build_payload),
-                    sources(&origins, payload),
-                );
-                let Addresses { least, count } = table.addresses;
-                let count = U32::from(count as u32);
-                match keys.width {
-                    Width::Four => {
-                        let table = (&table.rows, U32::from(least as u32), count);
-                        let kernel = kernels::EQUI_DIRECT_JOIN_U32;
-                        stream.join_by_index(kernel, table, &keys, sources, &output)?;
-                    }
-                    Width::Eight => {
-                        let table = (&table.rows, U64::from(least), count);
-                        let kernel = kernels::EQUI_DIRECT_JOIN_U64;
-                        stream.join_by_index(kernel, table, &keys, sources, &output)?;
-                    }
-                }
-            }
-            Table::Hash(table) => {
-                let kernel = match keys.width {
-                    Width::Four => kernels::EQUI_TABLE_JOIN_U32,
-                    Width::Eight => kernels::EQUI_TABLE_JOIN_U64,
-                };
-                let table = (&table.slots, U32::from(table.mask), U64::from(&table.keys));
-                let sources = (
-                    sources(&build.origins, build_payload),
-                    sources(&origins, payload),
-                );
-                stream.join_by_index(kernel, table, &keys, sources, &output)?;
-            }
-            Table::Partitioned { side, starts, bits } => {
-                let depth = Depth::Bits(*bits);
-                if let Some(probe) = stream.partition_side(&keys, &origins, payload, depth)? {
-                    stream.join_partitions(side, starts, *bits, &probe, &output)?;
-                }
-            }
-            Table::SortMerge(_) => {}
-        }
-        // The status word is set: not all matches were written.
-        if stream.read_word32(&output.state, 2)? != 0 {
-            return Ok(Paired::SharedKeys);
-        }
-        let rows = stream.read_word(&output.state, 0)? as usize;
-        materialize_output(Some(output), rows)
-    }
-
-    /// The payload columns of `rows` matches from the output of a join; empty columns without an output.
-    pub(crate) fn materialize_output(
-        &self,
-        (build_origins, build_payload): (&ColumnSources, &[&Column]),
-        (origins, payload): (&ColumnSources, &[&Column]),
-        output: Option<Output>,
-        rows: usize,
-    ) -> Result<Joined> {
-        let Some(mut output) = output else {
-            let none = self.stream.no_rows()?;
-            let of_none = |columns: &[&Column]| -> Result<Vec<Column>> {
-                columns
-                    .iter()
-                    .map(|column| self.gather(column, &none))
-                    .collect()
-            };
-            return Ok(Joined {
-                rows: 0,
-                build: of_none(build_payload)?,
-                probe: of_none(payload)?,
+        };
+        // Buffers for one match per probe row may not fit device memory, even where those of the actual matches do.
+        if !build.skip_presorted.load(Ordering::Relaxed) {
+            let (of_build, of_probe) = ((&build.origins, build_payload), (&origins, payload));
+            let pairs = presorted::unique_pairs(stream, (side, &probe), of_build, of_probe);
+            let joined = pairs.and_then(|pairs| match pairs {
+                Some((output, rows)) => materialize_output(Some(output), rows).map(Some),
+                None => Ok(None),
             });
+            match joined.if_it_fits()? {
+                Some(Some(joined)) => return Ok(joined),
+                Some(None) => build.skip_presorted.store(true, Ordering::Relaxed),
+                // Out of device memory, which may be transient.
+                None => {}
+            }
+        }
+        return match materialize::merge_join(stream, side, &probe)? {
+            Some((output, rows)) => materialize_output(Some(output), rows),
+            None => Ok(Paired::TooMany),
         };
-        let mut keys = output.keys.take();
-        let build_columns = std::mem::take(&mut output.build);
-        let probe_columns = std::mem::take(&mut output.probe);
-        Ok(Joined {
-            rows,
-            build: self.columns_of(build_origins, build_payload, build_columns, &mut keys, rows)?,
-            probe: self.columns_of(origins, payload, probe_columns, &mut keys, rows)?,
-        })
     }
-
-    /// The payload columns of one side: those that the join wrote (`written`, `keys`), shrunk to `rows`, and the others
-    /// gathered by row id.
-    fn columns_of(
-        &self,
-        origins: &ColumnSources,
-        payload: &[&Column],
-        mut written: Vec<Memory>,
-        keys: &mut Option<Memory>,
-        rows: usize,
-    ) -> Result<Vec<Column>> {
-        let by_row = match origins.needs_rows() {
-            true => written.pop().map(|ids| Buffer::<u32>::cuda(ids, rows)),
-            false => None,
-        };
-        let mut written: Vec<Option<Memory>> = written.into_iter().map(Some).collect();
-        payload
-            .iter()
-            .zip(&origins.origins)
-            .map(|(column, way)| {
-                let values = match way {
-                    ColumnSource::Key => keys.take(),
-                    ColumnSource::Carried(at) => written[*at].take(),
-                    ColumnSource::ByRow => None,
-                };
-                match (values, &by_row, column.on_cuda()) {
-                    (Some(values), _, Some(like)) => {
-                        let bytes = width(&like.data_type).unwrap_or_default() * rows;
-                        Ok(Column::cuda(
-                            Values {
-                                data_type: like.data_type.clone(),
-                                values: self.stream.shrunk(values, bytes)?,
-                                valid: None,
-                                original: None,
-                                made: Some(self.stream.mark()?),
-                            },
-                            rows,
-                        ))
-                    }
-                    (_, Some(ids), _) => self.gather(column, ids),
-                    _ => Err(BowtieError::Internal(
-                        "a joined column without values".into(),
-                    )),
+    let output = materialize::allocate_matches(
+        stream,
+        &build.origins,
+        build_payload,
+        &origins,
+        payload,
+        (keys.rows, keys.width),
+    )?;
+    match &build.table {
+        Table::Direct(table) => {
+            let sources = (
+                sources(&build.origins, build_payload),
+                sources(&origins, payload),
+            );
+            let Addresses { least, count } = table.addresses;
+            let count = U32::from(count as u32);
+            match keys.width {
+                Width::Four => {
+                    let table = (&table.rows, U32::from(least as u32), count);
+                    let kernel = kernels::EQUI_DIRECT_JOIN_U32;
+                    materialize::join_by_index(stream, kernel, table, &keys, sources, &output)?;
                 }
-            })
-            .collect()
+                Width::Eight => {
+                    let table = (&table.rows, U64::from(least), count);
+                    let kernel = kernels::EQUI_DIRECT_JOIN_U64;
+                    materialize::join_by_index(stream, kernel, table, &keys, sources, &output)?;
+                }
+            }
+        }
+        Table::Hash(table) => {
+            let kernel = match keys.width {
+                Width::Four => kernels::EQUI_TABLE_JOIN_U32,
+                Width::Eight => kernels::EQUI_TABLE_JOIN_U64,
+            };
+            let table = (&table.slots, U32::from(table.mask), U64::from(&table.keys));
+            let sources = (
+                sources(&build.origins, build_payload),
+                sources(&origins, payload),
+            );
+            materialize::join_by_index(stream, kernel, table, &keys, sources, &output)?;
+        }
+        Table::Partitioned { side, starts, bits } => {
+            let depth = Depth::Bits(*bits);
+            if let Some(probe) =
+                materialize::partition_side(stream, &keys, &origins, payload, depth)?
+            {
+                materialize::join_partitions(stream, side, starts, *bits, &probe, &output)?;
+            }
+        }
+        Table::SortMerge(_) => {}
     }
+    // The status word is set: not all matches were written.
+    if stream.read_word32(&output.state, 2)? != 0 {
+        return Ok(Paired::SharedKeys);
+    }
+    let rows = stream.read_word(&output.state, 0)? as usize;
+    materialize_output(Some(output), rows)
 }

@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
+use crate::device::cuda::columns::rows;
+use crate::device::cuda::columns::scan::{self, EXCLUSIVE_U32};
 use crate::device::cuda::equi::key_words::{Addresses, EquiKeys};
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::arguments::{EitherWidth, U32, U64};
@@ -189,188 +190,186 @@ const DUPLICATE_KEYS: u32 = 1;
 /// That for build keys that collide too often (the same).
 const TOO_FAR: u32 = 4;
 
-impl Stream {
-    /// Builds the direct table; with it, whether build keys are unique.
-    pub(crate) fn direct_table(
-        self: &Arc<Self>,
-        keys: &EquiKeys<'_>,
-        addresses: Addresses,
-    ) -> Result<(DirectTable, bool)> {
-        let rows = self.filled(addresses.count as usize * 4, 0xFF, "equi-join table")?;
-        let status = self.zeroed(4, "equi-join table")?;
-        let (place, out) = ((keys, addresses), (&rows, &status));
-        match keys.width {
-            Width::Four => self.fill_direct_table(&DIRECT_4, place, out)?,
-            Width::Eight => self.fill_direct_table(&DIRECT_8, place, out)?,
-        }
-        let unique = self.read_word32(&status, 0)? & DUPLICATE_KEYS == 0;
-        Ok((DirectTable { rows, addresses }, unique))
+/// Builds the direct table; with it, whether build keys are unique.
+pub(crate) fn direct_table(
+    stream: &Arc<Stream>,
+    keys: &EquiKeys<'_>,
+    addresses: Addresses,
+) -> Result<(DirectTable, bool)> {
+    let rows = stream.filled(addresses.count as usize * 4, 0xFF, "equi-join table")?;
+    let status = stream.zeroed(4, "equi-join table")?;
+    let (place, out) = ((keys, addresses), (&rows, &status));
+    match keys.width {
+        Width::Four => fill_direct_table(stream, &DIRECT_4, place, out)?,
+        Width::Eight => fill_direct_table(stream, &DIRECT_8, place, out)?,
     }
+    let unique = stream.read_word32(&status, 0)? & DUPLICATE_KEYS == 0;
+    Ok((DirectTable { rows, addresses }, unique))
+}
 
-    fn fill_direct_table<N: EitherWidth>(
-        &self,
-        kernels: &DirectKernels<N>,
-        (keys, addresses): (&EquiKeys<'_>, Addresses),
-        (rows, status): (&Memory, &Memory),
-    ) -> Result<()> {
-        let args = (
-            keys.words()?.into(),
-            keys.valid().into(),
-            (keys.rows as u32).into(),
-            N::of(addresses.least),
-            (addresses.count as u32).into(),
-            rows.into(),
-            status.into(),
-        );
-        // SAFETY: keys and their validity have `keys.rows` rows; `rows` holds a word for each address, all bits set.
-        unsafe { self.launch(kernels.build, Shape::rows(keys.rows), &args) }
+fn fill_direct_table<N: EitherWidth>(
+    stream: &Stream,
+    kernels: &DirectKernels<N>,
+    (keys, addresses): (&EquiKeys<'_>, Addresses),
+    (rows, status): (&Memory, &Memory),
+) -> Result<()> {
+    let args = (
+        keys.words()?.into(),
+        keys.valid().into(),
+        (keys.rows as u32).into(),
+        N::of(addresses.least),
+        (addresses.count as u32).into(),
+        rows.into(),
+        status.into(),
+    );
+    // SAFETY: keys and their validity have `keys.rows` rows; `rows` holds a word for each address, all bits set.
+    unsafe { stream.launch(kernels.build, Shape::rows(keys.rows), &args) }
+}
+
+/// Builds the hash table; with it, whether build keys are unique. `None` if so many keys collide that it would take long: they were
+/// made to, and the caller sorts them.
+pub(crate) fn hash_table(
+    stream: &Arc<Stream>,
+    keys: &EquiKeys<'_>,
+) -> Result<Option<(HashTable, bool)>> {
+    let slots = (2 * keys.rows).next_power_of_two().max(2);
+    let table = stream.filled(slots * 8, 0xFF, "equi-join table")?;
+    let status = stream.zeroed(4, "equi-join table")?;
+    let kernel = match keys.width {
+        Width::Four => kernels::EQUI_TABLE_BUILD_U32,
+        Width::Eight => kernels::EQUI_TABLE_BUILD_U64,
+    };
+    // A slot holds a whole key of 4 bytes; keys of 8 bytes are compared with this copy.
+    let own = match keys.width {
+        Width::Four => stream.alloc(0, "equi-join keys")?,
+        Width::Eight => stream.copy_of(keys.words()?, keys.rows * 8, "equi-join keys")?,
+    };
+    let mask = (slots - 1) as u32;
+    let args = (
+        keys.words()?.into(),
+        keys.valid().into(),
+        (keys.rows as u32).into(),
+        (&table).into(),
+        mask.into(),
+        (&status).into(),
+    );
+    // SAFETY: keys and their validity have `keys.rows` rows; there are at least twice as many slots of 64 bits, all
+    // bits set.
+    unsafe { stream.launch(kernel, Shape::rows(keys.rows), &args)? };
+    let status = stream.read_word32(&status, 0)?;
+    if status & TOO_FAR != 0 {
+        return Ok(None);
     }
+    let table = HashTable {
+        slots: table,
+        mask,
+        keys: own,
+    };
+    Ok(Some((table, status & DUPLICATE_KEYS == 0)))
+}
 
-    /// Builds the hash table; with it, whether build keys are unique. `None` if so many keys collide that it would take long: they were
-    /// made to, and the caller sorts them.
-    pub(crate) fn hash_table(
-        self: &Arc<Self>,
-        keys: &EquiKeys<'_>,
-    ) -> Result<Option<(HashTable, bool)>> {
-        let slots = (2 * keys.rows).next_power_of_two().max(2);
-        let table = self.filled(slots * 8, 0xFF, "equi-join table")?;
-        let status = self.zeroed(4, "equi-join table")?;
-        let kernel = match keys.width {
-            Width::Four => kernels::EQUI_TABLE_BUILD_U32,
-            Width::Eight => kernels::EQUI_TABLE_BUILD_U64,
-        };
-        // A slot holds a whole key of 4 bytes; keys of 8 bytes are compared with this copy.
-        let own = match keys.width {
-            Width::Four => self.alloc(0, "equi-join keys")?,
-            Width::Eight => self.copy_of(keys.words()?, keys.rows * 8, "equi-join keys")?,
-        };
-        let mask = (slots - 1) as u32;
-        let args = (
-            keys.words()?.into(),
-            keys.valid().into(),
-            (keys.rows as u32).into(),
-            (&table).into(),
-            mask.into(),
-            (&status).into(),
-        );
-        // SAFETY: keys and their validity have `keys.rows` rows; there are at least twice as many slots of 64 bits, all
-        // bits set.
-        unsafe { self.launch(kernel, Shape::rows(keys.rows), &args)? };
-        let status = self.read_word32(&status, 0)?;
-        if status & TOO_FAR != 0 {
-            return Ok(None);
-        }
-        let table = HashTable {
-            slots: table,
-            mask,
-            keys: own,
-        };
-        Ok(Some((table, status & DUPLICATE_KEYS == 0)))
-    }
+/// The row or the group of each key; none where the key is not in the table.
+fn found<T: Lookup>(
+    stream: &Arc<Stream>,
+    table: &T,
+    wanted: Wanted,
+    keys: &EquiKeys<'_>,
+) -> Result<Memory> {
+    let out = stream.alloc(keys.rows * 4, "groups")?;
+    table.find(stream, keys, wanted, &out)?;
+    Ok(out)
+}
 
-    /// The row or the group of each key; none where the key is not in the table.
-    fn found<T: Lookup>(
-        self: &Arc<Self>,
-        table: &T,
-        wanted: Wanted,
-        keys: &EquiKeys<'_>,
-    ) -> Result<Memory> {
-        let out = self.alloc(keys.rows * 4, "groups")?;
-        table.find(self, keys, wanted, &out)?;
-        Ok(out)
-    }
-
-    /// The build rows with the rows of a group side by side (counting sort), and the table with its segments.
-    pub(crate) fn group_rows<T: Lookup>(
-        self: &Arc<Self>,
-        table: T,
-        unique: bool,
-        keys: &EquiKeys<'_>,
-    ) -> Result<(Buffer<u32>, Grouped<T>)> {
-        let n = keys.rows;
-        if unique {
-            let segments = self.sequence(0, n + 1)?;
-            let grouped = Grouped {
-                table,
-                unique,
-                segments: owned(segments)?,
-            };
-            return Ok((self.sequence(0, n)?, grouped));
-        }
-        let of_rows = self.found(&table, Wanted::Group, keys)?;
-        let groups = table.groups();
-        if groups > MOST_GROUPS {
-            return Err(BowtieError::MustSplit {
-                what: "hash table of an equi-join",
-                size: groups as u64,
-                most: MOST_GROUPS as u64,
-                unit: "distinct keys",
-            });
-        }
-        let counts = self.zeroed(groups * 4, "equi-join groups")?;
-        let args = ((&of_rows).into(), (n as u32).into(), (&counts).into());
-        // SAFETY: `of_rows` holds n groups, each below the length of `counts`, or none.
-        unsafe { self.launch(kernels::EQUI_CSR_COUNT, Shape::rows(n), &args)? };
-        let segments = self.scan(EXCLUSIVE_U32, &counts, groups, "equi-join groups")?;
-        drop(counts);
-        let kept = self.read_word32(&segments, groups)? as usize;
-        let rows = self.alloc(kept * 4, "sorted rows")?;
-        let taken = self.zeroed(groups * 4, "equi-join groups")?;
-        let args = (
-            (&of_rows).into(),
-            (n as u32).into(),
-            (&segments).into(),
-            (&taken).into(),
-            (&rows).into(),
-        );
-        // SAFETY: segments are the prefix sums of the groups' counts, so each row has a place among the kept rows.
-        unsafe { self.launch(kernels::EQUI_CSR_PLACE, Shape::rows(n), &args)? };
+/// The build rows with the rows of a group side by side (counting sort), and the table with its segments.
+pub(crate) fn group_rows<T: Lookup>(
+    stream: &Arc<Stream>,
+    table: T,
+    unique: bool,
+    keys: &EquiKeys<'_>,
+) -> Result<(Buffer<u32>, Grouped<T>)> {
+    let n = keys.rows;
+    if unique {
+        let segments = rows::sequence(stream, 0, n + 1)?;
         let grouped = Grouped {
             table,
             unique,
-            segments,
+            segments: owned(segments)?,
         };
-        Ok((Buffer::cuda(rows, kept), grouped))
+        return Ok((rows::sequence(stream, 0, n)?, grouped));
     }
+    let of_rows = found(stream, &table, Wanted::Group, keys)?;
+    let groups = table.groups();
+    if groups > MOST_GROUPS {
+        return Err(BowtieError::MustSplit {
+            what: "hash table of an equi-join",
+            size: groups as u64,
+            most: MOST_GROUPS as u64,
+            unit: "distinct keys",
+        });
+    }
+    let counts = stream.zeroed(groups * 4, "equi-join groups")?;
+    let args = ((&of_rows).into(), (n as u32).into(), (&counts).into());
+    // SAFETY: `of_rows` holds n groups, each below the length of `counts`, or none.
+    unsafe { stream.launch(kernels::EQUI_CSR_COUNT, Shape::rows(n), &args)? };
+    let segments = scan::scan(stream, EXCLUSIVE_U32, &counts, groups, "equi-join groups")?;
+    drop(counts);
+    let kept = stream.read_word32(&segments, groups)? as usize;
+    let rows = stream.alloc(kept * 4, "sorted rows")?;
+    let taken = stream.zeroed(groups * 4, "equi-join groups")?;
+    let args = (
+        (&of_rows).into(),
+        (n as u32).into(),
+        (&segments).into(),
+        (&taken).into(),
+        (&rows).into(),
+    );
+    // SAFETY: segments are the prefix sums of the groups' counts, so each row has a place among the kept rows.
+    unsafe { stream.launch(kernels::EQUI_CSR_PLACE, Shape::rows(n), &args)? };
+    let grouped = Grouped {
+        table,
+        unique,
+        segments,
+    };
+    Ok((Buffer::cuda(rows, kept), grouped))
+}
 
-    /// The probe rows, and the range of build positions of each.
-    pub(crate) fn look_up<T: Lookup>(
-        self: &Arc<Self>,
-        grouped: &Grouped<T>,
-        keys: &EquiKeys<'_>,
-    ) -> Result<(OrderedRows, Ranges)> {
-        let wanted = match grouped.unique {
-            true => Wanted::Row,
-            false => Wanted::Group,
-        };
-        let groups = self.found(&grouped.table, wanted, keys)?;
-        let ranges = self.ranges_of_groups(&groups, keys.rows, &grouped.segments)?;
-        Ok((by_rows(self.sequence(0, keys.rows)?), ranges))
-    }
+/// The probe rows, and the range of build positions of each.
+pub(crate) fn look_up<T: Lookup>(
+    stream: &Arc<Stream>,
+    grouped: &Grouped<T>,
+    keys: &EquiKeys<'_>,
+) -> Result<(OrderedRows, Ranges)> {
+    let wanted = match grouped.unique {
+        true => Wanted::Row,
+        false => Wanted::Group,
+    };
+    let groups = found(stream, &grouped.table, wanted, keys)?;
+    let ranges = ranges_of_groups(stream, &groups, keys.rows, &grouped.segments)?;
+    Ok((by_rows(rows::sequence(stream, 0, keys.rows)?), ranges))
+}
 
-    /// The range of build positions of each of `n` groups, from the segments; an empty range for no group.
-    pub(crate) fn ranges_of_groups(
-        self: &Arc<Self>,
-        groups: &Memory,
-        n: usize,
-        segments: &Memory,
-    ) -> Result<Ranges> {
-        let lo = self.alloc(n * 4, "range bounds")?;
-        let hi = self.alloc(n * 4, "range bounds")?;
-        let counts = self.alloc(n * 4, "match counts")?;
-        let args = (
-            groups.into(),
-            (n as u32).into(),
-            segments.into(),
-            (&lo).into(),
-            (&hi).into(),
-            (&counts).into(),
-        );
-        // SAFETY: each of n groups is none, or has a segment and one behind it; the other buffers hold n words.
-        unsafe { self.launch(kernels::EQUI_CSR_RANGES, Shape::rows(n), &args)? };
-        Ok(Ranges {
-            lo: Buffer::cuda(lo, n),
-            hi: Buffer::cuda(hi, n),
-        })
-    }
+/// The range of build positions of each of `n` groups, from the segments; an empty range for no group.
+pub(crate) fn ranges_of_groups(
+    stream: &Arc<Stream>,
+    groups: &Memory,
+    n: usize,
+    segments: &Memory,
+) -> Result<Ranges> {
+    let lo = stream.alloc(n * 4, "range bounds")?;
+    let hi = stream.alloc(n * 4, "range bounds")?;
+    let counts = stream.alloc(n * 4, "match counts")?;
+    let args = (
+        groups.into(),
+        (n as u32).into(),
+        segments.into(),
+        (&lo).into(),
+        (&hi).into(),
+        (&counts).into(),
+    );
+    // SAFETY: each of n groups is none, or has a segment and one behind it; the other buffers hold n words.
+    unsafe { stream.launch(kernels::EQUI_CSR_RANGES, Shape::rows(n), &args)? };
+    Ok(Ranges {
+        lo: Buffer::cuda(lo, n),
+        hi: Buffer::cuda(hi, n),
+    })
 }

@@ -2,7 +2,12 @@
 
 use std::ops::Range;
 
+use crate::device::cuda::codegen::launch;
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::expr::filter;
+use crate::device::cuda::expr::row_program;
+use crate::device::cuda::expr::shingles;
+use crate::device::cuda::expr::string_predicate;
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::device::primitives::expr::ExprPrimitives;
@@ -13,7 +18,7 @@ use crate::ir::text_predicate::{TextSlice, TextTest};
 impl ExprPrimitives for CudaDevice {
     fn map(&self, rows: usize, program: &RowProgram, columns: &[&Column]) -> Result<Vec<Column>> {
         self.check_cancelled()?;
-        self.map_rows(rows, program, columns)
+        row_program::map_rows(self, rows, program, columns)
     }
 
     fn test_text(
@@ -23,21 +28,21 @@ impl ExprPrimitives for CudaDevice {
         test: &TextTest,
     ) -> Result<Column> {
         self.check_cancelled()?;
-        self.tested(column, other, test)
+        string_predicate::tested(self, column, other, test)
     }
 
     fn slice_text(&self, column: &Column, slice: TextSlice) -> Result<Column> {
         self.check_cancelled()?;
-        self.sliced(column, slice)
+        string_predicate::sliced(self, column, slice)
     }
 
     fn shingle_text(&self, column: &Column, length: u32) -> Result<Column> {
         self.check_cancelled()?;
-        self.shingled(column, length)
+        shingles::shingled(self, column, length)
     }
 
     fn keep(&self, flags: &Column, columns: &[&Column]) -> Result<Option<(usize, Vec<Column>)>> {
-        self.kept(flags, columns)
+        filter::kept(self, flags, columns)
     }
 
     fn select(
@@ -49,7 +54,7 @@ impl ExprPrimitives for CudaDevice {
         kept: &[&Column],
     ) -> Result<Option<(usize, Vec<Column>)>> {
         self.check_cancelled()?;
-        match self.select_generated(rows, within, program, columns, kept)? {
+        match launch::select_generated(self, rows, within, program, columns, kept)? {
             Some(selected) => Ok(selected),
             None => self.select_by_flags(rows, program, columns, kept),
         }

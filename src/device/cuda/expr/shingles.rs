@@ -11,11 +11,16 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::indirect::IndirectData;
-use crate::device::cuda::columns::scan::EXCLUSIVE_U64;
+use crate::device::cuda::columns::layout::MOST_BYTES;
+use crate::device::cuda::columns::scan::{self, EXCLUSIVE_U64};
 use crate::device::cuda::columns::shingles::Shingles;
 use crate::device::cuda::columns::storage::Storage;
-use crate::device::cuda::columns::var_width::{MOST_BYTES, Text};
+use crate::device::cuda::columns::to_host;
+use crate::device::cuda::columns::transfer;
+use crate::device::cuda::columns::var_width::{self, Text};
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::expr::string_predicate;
+use crate::device::cuda::keys::key_column;
 use crate::device::cuda::keys::sort::check_sortable;
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
@@ -38,42 +43,41 @@ pub(crate) struct Located {
     pub(crate) longest: u32,
 }
 
-impl CudaDevice {
-    /// A list of the windows of `length` characters of each value.
-    pub(crate) fn shingled(&self, column: &Column, length: u32) -> Result<Column> {
-        let rows = column.rows();
-        let stream = &self.stream;
-        let text = match column.stored() {
-            _ if rows == 0 => None,
-            Some(Storage::Text(text)) => Some(stream.copied_text(text, rows)?),
-            // Views do not hold their bytes on the GPU.
-            Some(Storage::Indirect(views)) if matches!(views.to, IndirectData::Buffers(_)) => {
-                let views = stream.download(column)?;
-                match is_countable(&views)? {
-                    true => {
-                        let texts = threads::in_pool(|| cast(&views, &DataType::Utf8))??;
-                        let text = stream.upload_text(&[texts], rows)?;
-                        // The views have the bytes already.
-                        text.map(|text| Text {
-                            original: None,
-                            ..text
-                        })
-                    }
-                    false => None,
+/// A list of the windows of `length` characters of each value.
+pub(crate) fn shingled(device: &CudaDevice, column: &Column, length: u32) -> Result<Column> {
+    let rows = column.rows();
+    let stream = &device.stream;
+    let text = match column.stored() {
+        _ if rows == 0 => None,
+        Some(Storage::Text(text)) => Some(copied_text(stream, text, rows)?),
+        // Views do not hold their bytes on the GPU.
+        Some(Storage::Indirect(views)) if matches!(views.to, IndirectData::Buffers(_)) => {
+            let views = transfer::download(column)?;
+            match is_countable(&views)? {
+                true => {
+                    let texts = threads::in_pool(|| cast(&views, &DataType::Utf8))??;
+                    let text = var_width::upload_text(stream, &[texts], rows)?;
+                    // The views have the bytes already.
+                    text.map(|text| Text {
+                        original: None,
+                        ..text
+                    })
                 }
+                false => None,
             }
-            _ => None,
-        };
-        if let Some(text) = text {
-            text.receive()?;
-            return Ok(Column::cuda(Shingles { text, length }, rows));
         }
-        self.column_from_host(
-            &self
-                .fallback
-                .shingle_text(&self.column_to_host(column)?, length)?,
-        )
+        _ => None,
+    };
+    if let Some(text) = text {
+        text.receive()?;
+        return Ok(Column::cuda(Shingles { text, length }, rows));
     }
+    to_host::column_from_host(
+        device,
+        &device
+            .fallback
+            .shingle_text(&to_host::column_to_host(device, column)?, length)?,
+    )
 }
 
 /// Whether offsets can count the bytes of all values.
@@ -95,73 +99,71 @@ fn is_countable(views: &ArrayRef) -> Result<bool> {
     }
 }
 
-impl Stream {
-    fn copied_text(self: &Arc<Self>, text: &Text, rows: usize) -> Result<Text> {
-        Ok(Text {
-            data_type: text.data_type.clone(),
-            offsets: self.copy_of((&text.offsets).into(), (rows + 1) * 4, "columns")?,
-            bytes: self.copy_of((&text.bytes).into(), text.length, "columns")?,
-            length: text.length,
-            valid: self.copied(text.valid.as_ref(), rows)?,
-            original: text.original.clone(),
-            made: Some(self.mark()?),
-        })
-    }
+fn copied_text(stream: &Arc<Stream>, text: &Text, rows: usize) -> Result<Text> {
+    Ok(Text {
+        data_type: text.data_type.clone(),
+        offsets: stream.copy_of((&text.offsets).into(), (rows + 1) * 4, "columns")?,
+        bytes: stream.copy_of((&text.bytes).into(), text.length, "columns")?,
+        length: text.length,
+        valid: string_predicate::copied(stream, text.valid.as_ref(), rows)?,
+        original: text.original.clone(),
+        made: Some(stream.mark()?),
+    })
+}
 
-    /// All windows of `rows` rows; there is at least one row. An error if there are too many to sort.
-    pub(crate) fn windows(self: &Arc<Self>, of: &Shingles, rows: usize) -> Result<Located> {
-        let text = &of.text;
-        let counts = self.alloc(rows * 4, "lists")?;
-        let args = (
-            (&text.offsets).into(),
-            (&text.bytes).into(),
-            text.valid.as_ref().into(),
-            of.length.into(),
-            (&counts).into(),
-            (rows as u32).into(),
-        );
-        // SAFETY: there are `rows` values at their offsets, and as many validity bits; `counts` holds a word for each row.
-        unsafe { self.launch(kernels::TEXT_SHINGLES_COUNTS, Shape::rows(rows), &args)? };
-        let wide = self.scan(EXCLUSIVE_U64, &counts, rows, "lists")?;
-        let total = self.read_word(&wide, rows)? as usize;
-        check_sortable(total)?;
-        let begins = self.alloc((rows + 1) * 4, "lists")?;
-        let args = ((&wide).into(), (&begins).into(), (rows as u32 + 1).into());
-        // SAFETY: both hold a word more than rows; the last one, the greatest, has 32 bits.
-        unsafe { self.launch(kernels::TEXT_OFFSETS, Shape::rows(rows + 1), &args)? };
-        drop(wide);
-        let longest = self.longest_between(&begins, rows)? as u32;
-        let starts = self.alloc(total * 4, "lists")?;
-        let lengths = self.alloc(total * 4, "lists")?;
-        let args = (
-            (&text.offsets).into(),
-            (&text.bytes).into(),
-            (&begins).into(),
-            of.length.into(),
-            (&starts).into(),
-            (&lengths).into(),
-            (rows as u32).into(),
-        );
-        let warps = Shape::blocks_of(rows, 8, 256);
-        // SAFETY: `begins` has where the windows of each of `rows` values begin, as counted above, and the end, `total`; both outputs hold
-        // as many words.
-        unsafe { self.launch(kernels::TEXT_SHINGLES_SPANS, warps, &args)? };
-        let (offsets, bytes, length) = self.text_at(text, &starts, lengths, total)?;
-        let values = Text {
-            data_type: DataType::Utf8,
-            offsets,
-            bytes,
-            length,
-            valid: None,
-            original: None,
-            made: Some(self.mark()?),
-        };
-        Ok(Located {
-            values: Column::cuda(values, total),
-            valid: self.copied(text.valid.as_ref(), rows)?,
-            starts: begins,
-            counts,
-            longest,
-        })
-    }
+/// All windows of `rows` rows; there is at least one row. An error if there are too many to sort.
+pub(crate) fn windows(stream: &Arc<Stream>, of: &Shingles, rows: usize) -> Result<Located> {
+    let text = &of.text;
+    let counts = stream.alloc(rows * 4, "lists")?;
+    let args = (
+        (&text.offsets).into(),
+        (&text.bytes).into(),
+        text.valid.as_ref().into(),
+        of.length.into(),
+        (&counts).into(),
+        (rows as u32).into(),
+    );
+    // SAFETY: there are `rows` values at their offsets, and as many validity bits; `counts` holds a word for each row.
+    unsafe { stream.launch(kernels::TEXT_SHINGLES_COUNTS, Shape::rows(rows), &args)? };
+    let wide = scan::scan(stream, EXCLUSIVE_U64, &counts, rows, "lists")?;
+    let total = stream.read_word(&wide, rows)? as usize;
+    check_sortable(total)?;
+    let begins = stream.alloc((rows + 1) * 4, "lists")?;
+    let args = ((&wide).into(), (&begins).into(), (rows as u32 + 1).into());
+    // SAFETY: both hold a word more than rows; the last one, the greatest, has 32 bits.
+    unsafe { stream.launch(kernels::TEXT_OFFSETS, Shape::rows(rows + 1), &args)? };
+    drop(wide);
+    let longest = key_column::longest_between(stream, &begins, rows)? as u32;
+    let starts = stream.alloc(total * 4, "lists")?;
+    let lengths = stream.alloc(total * 4, "lists")?;
+    let args = (
+        (&text.offsets).into(),
+        (&text.bytes).into(),
+        (&begins).into(),
+        of.length.into(),
+        (&starts).into(),
+        (&lengths).into(),
+        (rows as u32).into(),
+    );
+    let warps = Shape::blocks_of(rows, 8, 256);
+    // SAFETY: `begins` has where the windows of each of `rows` values begin, as counted above, and the end, `total`; both outputs hold
+    // as many words.
+    unsafe { stream.launch(kernels::TEXT_SHINGLES_SPANS, warps, &args)? };
+    let (offsets, bytes, length) = var_width::text_at(stream, text, &starts, lengths, total)?;
+    let values = Text {
+        data_type: DataType::Utf8,
+        offsets,
+        bytes,
+        length,
+        valid: None,
+        original: None,
+        made: Some(stream.mark()?),
+    };
+    Ok(Located {
+        values: Column::cuda(values, total),
+        valid: string_predicate::copied(stream, text.valid.as_ref(), rows)?,
+        starts: begins,
+        counts,
+        longest,
+    })
 }

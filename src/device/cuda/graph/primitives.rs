@@ -1,6 +1,7 @@
 //! [`GraphPrimitives`] of an NVIDIA GPU: each calls the method of `components.rs`.
 
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::graph::components;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::structures::{Components, Forest};
 use crate::device::primitives::device::Device as _;
@@ -9,22 +10,22 @@ use crate::error::Result;
 
 impl GraphPrimitives for CudaDevice {
     fn forest(&self, nodes: usize) -> Result<Forest> {
-        self.stream.forest(nodes)
+        components::forest(&self.stream, nodes)
     }
 
     fn connect(&self, forest: &Forest, left: &Buffer<u32>, right: &Buffer<u32>) -> Result<()> {
         self.check_cancelled()?;
-        self.stream.connect(forest, left, right)
+        components::connect(&self.stream, forest, left, right)
     }
 
     fn components(&self, forest: Forest) -> Result<Components> {
         self.check_cancelled()?;
-        self.stream.components(forest)
+        components::components(&self.stream, forest)
     }
 
     fn first_rows(&self, of_row: &Buffer<u32>, items: usize) -> Result<Buffer<u32>> {
         self.check_cancelled()?;
-        self.stream.first_rows(of_row, items)
+        components::first_rows(&self.stream, of_row, items)
     }
 
     fn first_of_component(
@@ -33,6 +34,6 @@ impl GraphPrimitives for CudaDevice {
         order: &Buffer<u32>,
     ) -> Result<Buffer<u32>> {
         self.check_cancelled()?;
-        self.stream.first_of_component(components, order)
+        components::first_of_component(&self.stream, components, order)
     }
 }

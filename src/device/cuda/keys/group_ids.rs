@@ -6,10 +6,12 @@
 
 use std::sync::Arc;
 
+use crate::device::cuda::columns::rows;
+use crate::device::cuda::columns::to_host;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::keys::key_column::KeyColumn;
-use crate::device::cuda::keys::pack::{KeyValues, Layout};
-use crate::device::cuda::keys::tuples::{Distinct, Significance};
+use crate::device::cuda::keys::key_column::{self, KeyColumn};
+use crate::device::cuda::keys::pack::{self, KeyValues, Layout};
+use crate::device::cuda::keys::tuples::{self, Distinct, Significance};
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -69,111 +71,107 @@ impl BaseKeys<'_> {
     }
 }
 
-impl CudaDevice {
-    /// The group ids of the rows of `base`, and their domain.
-    pub(crate) fn groups(
-        &self,
-        base: &[&Column],
-        null_equal: bool,
-    ) -> Result<(Buffer<u32>, GroupDomain)> {
-        let keys = self.base_keys(base, null_equal)?;
-        if keys.resident.is_empty()
-            && let Some(fallback_ids) = keys.fallback_ids
-        {
-            return Ok(fallback_ids);
-        }
-        let rows = base.first().map_or(0, |column| column.rows());
-        let grouped = match keys.ids()? {
-            Some(ids) if !null_equal => Some(self.stream.bits_of_groups(ids, rows)?),
-            _ => None,
-        };
-        let columns = keys.values()?;
-        let (ids, mut groups) = self
-            .stream
-            .group_keys(&columns, rows, null_equal, grouped)?;
-        groups.on_host = keys.fallback_ids.map(|(_, domain)| Box::new(domain));
-        groups.by_fallback = keys.by_fallback;
-        let groups = GroupDomain {
-            groups: groups.groups(),
-            table: Opaque::new(groups),
-        };
-        Ok((ids, groups))
+/// The group ids of the rows of `base`, and their domain.
+pub(crate) fn groups(
+    device: &CudaDevice,
+    base: &[&Column],
+    null_equal: bool,
+) -> Result<(Buffer<u32>, GroupDomain)> {
+    let keys = base_keys(device, base, null_equal)?;
+    if keys.resident.is_empty()
+        && let Some(fallback_ids) = keys.fallback_ids
+    {
+        return Ok(fallback_ids);
     }
+    let rows = base.first().map_or(0, |column| column.rows());
+    let grouped = match keys.ids()? {
+        Some(ids) if !null_equal => Some(rows::bits_of_groups(&device.stream, ids, rows)?),
+        _ => None,
+    };
+    let columns = keys.values()?;
+    let (ids, mut groups) = group_keys(&device.stream, &columns, rows, null_equal, grouped)?;
+    groups.on_host = keys.fallback_ids.map(|(_, domain)| Box::new(domain));
+    groups.by_fallback = keys.by_fallback;
+    let groups = GroupDomain {
+        groups: groups.groups(),
+        table: Opaque::new(groups),
+    };
+    Ok((ids, groups))
+}
 
-    /// The key columns of a base in device memory. Nested columns and long text are grouped together by the host
-    /// fallback; its ids are one more column.
-    pub(crate) fn base_keys<'a>(
-        &self,
-        base: &[&'a Column],
-        null_equal: bool,
-    ) -> Result<BaseKeys<'a>> {
-        let (mut resident, mut words, mut on_host) = (vec![], vec![], vec![]);
-        let mut by_fallback = Vec::with_capacity(base.len());
-        for column in base {
-            let key = self.base_key(column)?;
-            by_fallback.push(key.is_none());
-            match key {
-                Some((key, of_key)) => {
-                    resident.push(key);
-                    words.push(of_key);
-                }
-                None => on_host.push(self.column_to_host(column)?),
+/// The key columns of a base in device memory. Nested columns and long text are grouped together by the host
+/// fallback; its ids are one more column.
+pub(crate) fn base_keys<'a>(
+    device: &CudaDevice,
+    base: &[&'a Column],
+    null_equal: bool,
+) -> Result<BaseKeys<'a>> {
+    let (mut resident, mut words, mut on_host) = (vec![], vec![], vec![]);
+    let mut by_fallback = Vec::with_capacity(base.len());
+    for column in base {
+        let key = key_column::base_key(device, column)?;
+        by_fallback.push(key.is_none());
+        match key {
+            Some((key, of_key)) => {
+                resident.push(key);
+                words.push(of_key);
             }
+            None => on_host.push(to_host::column_to_host(device, column)?),
         }
-        let fallback_ids = match on_host.is_empty() {
-            true => None,
-            false => {
-                let on_host: Vec<&Column> = on_host.iter().collect();
-                let (ids, domain) = self.fallback.group_keys(&on_host, null_equal)?;
-                Some((self.words_from_host(&ids, "group ids")?, domain))
-            }
-        };
-        Ok(BaseKeys {
-            resident,
-            words,
-            by_fallback,
-            fallback_ids,
-        })
     }
-
-    /// The group ids of other rows in a domain.
-    pub(crate) fn groups_in(
-        &self,
-        domain: &GroupDomain,
-        columns: &[&Column],
-    ) -> Result<Buffer<u32>> {
-        let from_fallback = |domain: &GroupDomain, columns: &[&Column]| {
-            let on_host: Vec<Column> = columns
-                .iter()
-                .map(|column| self.column_to_host(column))
-                .collect::<Result<_>>()?;
+    let fallback_ids = match on_host.is_empty() {
+        true => None,
+        false => {
             let on_host: Vec<&Column> = on_host.iter().collect();
-            let ids = self.fallback.group_keys_in(domain, &on_host)?;
-            self.words_from_host(&ids, "group ids")
-        };
-        let Some(groups) = domain.table.find::<GroupTable>() else {
-            return from_fallback(domain, columns);
-        };
-        // The base decides which columns the host fallback groups: its text may be too long.
-        let (mut resident, mut on_host) = (vec![], vec![]);
-        for (column, by_fallback) in columns.iter().zip(&groups.by_fallback) {
-            match by_fallback {
-                true => on_host.push(*column),
-                false => resident.push(self.key_column(column)?.ok_or_else(|| {
-                    BowtieError::Internal("a key column of another type than its base".into())
-                })?),
-            }
+            let (ids, domain) = device.fallback.group_keys(&on_host, null_equal)?;
+            Some((to_host::words_from_host(device, &ids, "group ids")?, domain))
         }
-        let ids = groups
-            .on_host
-            .as_deref()
-            .map(|domain| from_fallback(domain, &on_host))
-            .transpose()?;
-        let rows = columns.first().map_or(0, |column| column.rows());
-        let words = vec![0; resident.len()];
-        let columns = key_values(ids.as_ref().map(memory).transpose()?, &resident, &words)?;
-        self.stream.group_keys_in(groups, &columns, rows)
+    };
+    Ok(BaseKeys {
+        resident,
+        words,
+        by_fallback,
+        fallback_ids,
+    })
+}
+
+/// The group ids of other rows in a domain.
+pub(crate) fn groups_in(
+    device: &CudaDevice,
+    domain: &GroupDomain,
+    columns: &[&Column],
+) -> Result<Buffer<u32>> {
+    let from_fallback = |domain: &GroupDomain, columns: &[&Column]| {
+        let on_host: Vec<Column> = columns
+            .iter()
+            .map(|column| to_host::column_to_host(device, column))
+            .collect::<Result<_>>()?;
+        let on_host: Vec<&Column> = on_host.iter().collect();
+        let ids = device.fallback.group_keys_in(domain, &on_host)?;
+        to_host::words_from_host(device, &ids, "group ids")
+    };
+    let Some(groups) = domain.table.find::<GroupTable>() else {
+        return from_fallback(domain, columns);
+    };
+    // The base decides which columns the host fallback groups: its text may be too long.
+    let (mut resident, mut on_host) = (vec![], vec![]);
+    for (column, by_fallback) in columns.iter().zip(&groups.by_fallback) {
+        match by_fallback {
+            true => on_host.push(*column),
+            false => resident.push(key_column::key_column(device, column)?.ok_or_else(|| {
+                BowtieError::Internal("a key column of another type than its base".into())
+            })?),
+        }
     }
+    let ids = groups
+        .on_host
+        .as_deref()
+        .map(|domain| from_fallback(domain, &on_host))
+        .transpose()?;
+    let rows = columns.first().map_or(0, |column| column.rows());
+    let words = vec![0; resident.len()];
+    let columns = key_values(ids.as_ref().map(memory).transpose()?, &resident, &words)?;
+    group_keys_in(&device.stream, groups, &columns, rows)
 }
 
 /// Key columns for packing into tuples: group ids, if there are any, and the columns with the words of their text.
@@ -190,73 +188,77 @@ pub(crate) fn key_values<'a>(
     of_ids.into_iter().chain(resident).collect()
 }
 
-impl Stream {
-    /// The group ids of `rows` rows by equality of all `columns`, and their domain. `grouped`: rows that may be in a
-    /// group at all, apart from what the columns' NULLs tell.
-    pub(crate) fn group_keys(
-        self: &Arc<Self>,
-        columns: &[KeyValues<'_>],
-        rows: usize,
-        null_equal: bool,
-        grouped: Option<Memory>,
-    ) -> Result<(Buffer<u32>, GroupTable)> {
-        let mut layout = Layout::of(columns, null_equal);
-        let tuples = self.pack(&layout, columns, rows)?;
-        let kept = match null_equal {
-            true => grouped,
-            false => self.all_valid(columns.iter().filter_map(|c| c.valid), rows, grouped)?,
-        };
-        let (ids, distinct) = match self.runs(&tuples, kept.as_ref(), Significance::MostVarying)? {
+/// The group ids of `rows` rows by equality of all `columns`, and their domain. `grouped`: rows that may be in a
+/// group at all, apart from what the columns' NULLs tell.
+pub(crate) fn group_keys(
+    stream: &Arc<Stream>,
+    columns: &[KeyValues<'_>],
+    rows: usize,
+    null_equal: bool,
+    grouped: Option<Memory>,
+) -> Result<(Buffer<u32>, GroupTable)> {
+    let mut layout = Layout::of(columns, null_equal);
+    let tuples = pack::pack(stream, &layout, columns, rows)?;
+    let kept = match null_equal {
+        true => grouped,
+        false => all_valid(
+            stream,
+            columns.iter().filter_map(|c| c.valid),
+            rows,
+            grouped,
+        )?,
+    };
+    let (ids, distinct) =
+        match tuples::runs(stream, &tuples, kept.as_ref(), Significance::MostVarying)? {
             Some((runs, distinct)) => {
                 drop(tuples);
                 layout.places = distinct.places();
-                (self.run_ids(&runs)?, Some(distinct))
+                (tuples::run_ids(stream, &runs)?, Some(distinct))
             }
-            None => (Buffer::cuda(self.no_groups(rows)?, rows), None),
+            None => (Buffer::cuda(tuples::no_groups(stream, rows)?, rows), None),
         };
-        let domain = GroupTable {
-            layout,
-            distinct,
-            on_host: None,
-            by_fallback: vec![],
-        };
-        Ok((ids, domain))
-    }
+    let domain = GroupTable {
+        layout,
+        distinct,
+        on_host: None,
+        by_fallback: vec![],
+    };
+    Ok((ids, domain))
+}
 
-    /// The group ids of other rows in a domain.
-    pub(crate) fn group_keys_in(
-        self: &Arc<Self>,
-        domain: &GroupTable,
-        columns: &[KeyValues<'_>],
-        rows: usize,
-    ) -> Result<Buffer<u32>> {
-        if !domain.layout.fits(columns) {
-            return Err(BowtieError::Internal(
-                "key columns of different types".into(),
-            ));
-        }
-        let Some(distinct) = &domain.distinct else {
-            return Ok(Buffer::cuda(self.no_groups(rows)?, rows));
-        };
-        let tuples = self.pack(&domain.layout, columns, rows)?;
-        // A NULL is in a group only where the base has a NULL in the same column.
-        let unmatched_validity = domain.layout.unmatched_validity(columns);
-        let valid = self.all_valid(unmatched_validity, rows, None)?;
-        self.find_ids(Some(distinct), &tuples, valid.as_ref())
+/// The group ids of other rows in a domain.
+pub(crate) fn group_keys_in(
+    stream: &Arc<Stream>,
+    domain: &GroupTable,
+    columns: &[KeyValues<'_>],
+    rows: usize,
+) -> Result<Buffer<u32>> {
+    if !domain.layout.fits(columns) {
+        return Err(BowtieError::Internal(
+            "key columns of different types".into(),
+        ));
     }
+    let Some(distinct) = &domain.distinct else {
+        return Ok(Buffer::cuda(tuples::no_groups(stream, rows)?, rows));
+    };
+    let tuples = pack::pack(stream, &domain.layout, columns, rows)?;
+    // A NULL is in a group only where the base has a NULL in the same column.
+    let unmatched_validity = domain.layout.unmatched_validity(columns);
+    let valid = all_valid(stream, unmatched_validity, rows, None)?;
+    tuples::find_ids(stream, Some(distinct), &tuples, valid.as_ref())
+}
 
-    /// The rows that are valid in all bitmaps and set in `rows_set`; `None` where that is every row.
-    pub(crate) fn all_valid<'a>(
-        self: &Arc<Self>,
-        bitmaps: impl Iterator<Item = &'a Memory>,
-        rows: usize,
-        rows_set: Option<Memory>,
-    ) -> Result<Option<Memory>> {
-        let mut all = rows_set;
-        for valid in bitmaps {
-            let both = self.bits_and(all.as_ref().unwrap_or(valid), valid, rows)?;
-            all = Some(both);
-        }
-        Ok(all)
+/// The rows that are valid in all bitmaps and set in `rows_set`; `None` where that is every row.
+pub(crate) fn all_valid<'a>(
+    stream: &Arc<Stream>,
+    bitmaps: impl Iterator<Item = &'a Memory>,
+    rows: usize,
+    rows_set: Option<Memory>,
+) -> Result<Option<Memory>> {
+    let mut all = rows_set;
+    for valid in bitmaps {
+        let both = rows::bits_and(stream, all.as_ref().unwrap_or(valid), valid, rows)?;
+        all = Some(both);
     }
+    Ok(all)
 }

@@ -15,13 +15,16 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::Values;
-use crate::device::cuda::columns::indirect::{INLINE, Indirect, IndirectData};
+use crate::device::cuda::columns::gather;
+use crate::device::cuda::columns::indirect::{self, INLINE, Indirect, IndirectData};
+use crate::device::cuda::columns::layout::MOST_BYTES;
 use crate::device::cuda::columns::layout::width;
+use crate::device::cuda::columns::rows;
 use crate::device::cuda::columns::storage::Storage;
+use crate::device::cuda::columns::transfer;
 use crate::device::cuda::columns::var_width;
-use crate::device::cuda::columns::var_width::MOST_BYTES;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::keys::tuples::Tuples;
+use crate::device::cuda::keys::tuples::{self, Tuples};
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::{Memory, Part};
@@ -158,254 +161,242 @@ fn views(column: &Column) -> Option<KeyBytes<'_>> {
     KeyBytes::of_text(column.stored()?).filter(KeyBytes::are_views)
 }
 
-impl CudaDevice {
-    /// The values of a base's key column, and the words of its bytes (0 where values do not compare byte by byte).
-    /// `None` where the host fallback makes the keys.
-    pub(crate) fn base_key<'a>(
-        &self,
-        column: &'a Column,
-    ) -> Result<Option<(KeyColumn<'a>, usize)>> {
-        let rows = column.rows();
-        if let Some(views) = views(column) {
-            let longest = self.stream.longest(views, rows)?;
-            return Ok(match longest <= MOST_KEY_BYTES {
-                true => Some((
-                    self.key_of_views(column, views, longest)?,
-                    words_of(longest),
-                )),
-                false => None,
-            });
-        }
-        let Some(key) = self.key_column(column)? else {
-            return Ok(None);
-        };
-        let words = match key.source()?.bytes() {
-            Some(bytes) => words_of(self.stream.longest(bytes, rows)?),
-            None => 0,
-        };
-        Ok((words <= MOST_WORDS).then_some((key, words)))
+/// The values of a base's key column, and the words of its bytes (0 where values do not compare byte by byte).
+/// `None` where the host fallback makes the keys.
+pub(crate) fn base_key<'a>(
+    device: &CudaDevice,
+    column: &'a Column,
+) -> Result<Option<(KeyColumn<'a>, usize)>> {
+    let rows = column.rows();
+    if let Some(views) = views(column) {
+        let longest = longest(&device.stream, views, rows)?;
+        return Ok(match longest <= MOST_KEY_BYTES {
+            true => Some((
+                key_of_views(device, column, views, longest)?,
+                words_of(longest),
+            )),
+            false => None,
+        });
     }
+    let Some(key) = key_column(device, column)? else {
+        return Ok(None);
+    };
+    let words = match key.source()?.bytes() {
+        Some(bytes) => words_of(longest(&device.stream, bytes, rows)?),
+        None => 0,
+    };
+    Ok((words <= MOST_WORDS).then_some((key, words)))
+}
 
-    /// The values of a key column; `None` where only the host fallback can read it.
-    pub(crate) fn key_column<'a>(&self, column: &'a Column) -> Result<Option<KeyColumn<'a>>> {
-        let rows = column.rows();
-        if let Some(views) = views(column) {
-            let longest = self.stream.longest(views, rows)?;
-            return self.key_of_views(column, views, longest).map(Some);
-        }
-        let stored = match column.stored() {
-            Some(stored) => stored,
-            // Text that exceeds the GPU's limit: only the beginnings of values are uploaded.
-            None if var_width::is_text(column.on_host()?.data_type()) => {
-                return self.beginnings(column.on_host()?).map(Some);
-            }
-            None => return Ok(None),
-        };
-        Ok(match stored {
-            Storage::Indirect(Indirect {
-                words,
-                to: IndirectData::Values(values),
-                ..
-            }) => self.of_dictionary(words, values, rows)?,
-            stored => KeySource::of(stored).map(KeyColumn::Resident),
-        })
+/// The values of a key column; `None` where only the host fallback can read it.
+pub(crate) fn key_column<'a>(
+    device: &CudaDevice,
+    column: &'a Column,
+) -> Result<Option<KeyColumn<'a>>> {
+    let rows = column.rows();
+    if let Some(views) = views(column) {
+        let longest = longest(&device.stream, views, rows)?;
+        return key_of_views(device, column, views, longest).map(Some);
     }
-
-    fn beginnings(&self, array: &ArrayRef) -> Result<KeyColumn<'static>> {
-        let views = match array.data_type() {
-            DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
-            _ => DataType::BinaryView,
-        };
-        self.of_views(&[cast(array, &views)?])
-    }
-
-    /// Views with a longest value of `longest` bytes. They are read in place if they hold all values inline.
-    fn key_of_views<'a>(
-        &self,
-        column: &'a Column,
-        views: KeyBytes<'a>,
-        longest: usize,
-    ) -> Result<KeyColumn<'a>> {
-        if longest <= INLINE {
-            return Ok(KeyColumn::Resident(KeySource::Bytes(views)));
+    let stored = match column.stored() {
+        Some(stored) => stored,
+        // Text that exceeds the GPU's limit: only the beginnings of values are uploaded.
+        None if var_width::is_text(column.on_host()?.data_type()) => {
+            return beginnings(device, column.on_host()?).map(Some);
         }
-        match column.stored().and_then(Storage::original) {
-            Some(parts) => self.of_views(parts),
-            None => self.of_views(&[self.stream.download(column)?]),
-        }
-    }
+        None => return Ok(None),
+    };
+    Ok(match stored {
+        Storage::Indirect(Indirect {
+            words,
+            to: IndirectData::Values(values),
+            ..
+        }) => of_dictionary(device, words, values, rows)?,
+        stored => KeySource::of(stored).map(KeyColumn::Resident),
+    })
+}
 
-    /// Uploads the bytes of views.
-    fn of_views(&self, parts: &[ArrayRef]) -> Result<KeyColumn<'static>> {
-        let text = self.stream.send_views(parts, ENOUGH_KEY_BYTES)?;
-        text.receive()?;
-        Ok(KeyColumn::Computed(Box::new(text.into())))
-    }
+fn beginnings(device: &CudaDevice, array: &ArrayRef) -> Result<KeyColumn<'static>> {
+    let views = match array.data_type() {
+        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+        _ => DataType::BinaryView,
+    };
+    of_views(device, &[cast(array, &views)?])
+}
 
-    /// A dictionary's values row by row.
-    fn of_dictionary(
-        &self,
-        keys: &Values,
-        values: &ArrayRef,
-        rows: usize,
-    ) -> Result<Option<KeyColumn<'static>>> {
-        let values = self
-            .stream
-            .upload(std::slice::from_ref(values), values.data_type())?;
-        self.receive(&values)?;
-        let made;
-        let values = match self.key_column(&values)? {
-            Some(KeyColumn::Computed(bytes)) => {
-                made = bytes;
-                &made
-            }
-            Some(KeyColumn::Resident(_)) => match values.stored() {
-                Some(stored) => stored,
-                None => return Ok(None),
-            },
-            None => return Ok(None),
-        };
-        let named = self.stream.dictionary_rows(keys, rows)?;
-        let mut plain = self
-            .gather_stored(values, &named)?
-            .into_stored()
-            .ok_or_else(|| BowtieError::Internal("gathered values on the host".into()))?;
-        let valid = match &mut plain {
-            Storage::Fixed(plain) => &mut plain.valid,
-            Storage::Text(plain) => &mut plain.valid,
-            Storage::Indirect(plain) => &mut plain.words.valid,
-            Storage::Shingles(_) | Storage::LazyColumn(_) => return Ok(None),
-        };
-        // Nullable values gave gathered bits, which are not set for NULL keys.
-        if let (None, Some(of_keys)) = (&valid, &keys.valid) {
-            *valid = Some(self.stream.bits_and(of_keys, of_keys, rows)?);
-        }
-        Ok(Some(KeyColumn::Computed(Box::new(plain))))
+/// Views with a longest value of `longest` bytes. They are read in place if they hold all values inline.
+fn key_of_views<'a>(
+    device: &CudaDevice,
+    column: &'a Column,
+    views: KeyBytes<'a>,
+    longest: usize,
+) -> Result<KeyColumn<'a>> {
+    if longest <= INLINE {
+        return Ok(KeyColumn::Resident(KeySource::Bytes(views)));
+    }
+    match column.stored().and_then(Storage::original) {
+        Some(parts) => of_views(device, parts),
+        None => of_views(device, &[transfer::download(column)?]),
     }
 }
 
-impl Stream {
-    /// The index of each row's value in the dictionary; no row for a NULL.
-    pub(crate) fn dictionary_rows(
-        self: &Arc<Self>,
-        keys: &Values,
-        rows: usize,
-    ) -> Result<Buffer<u32>> {
-        let kernel = match width(&keys.data_type) {
-            Some(1) => kernels::TEXT_DICTIONARY_ROWS8,
-            Some(2) => kernels::TEXT_DICTIONARY_ROWS16,
-            Some(4) => kernels::TEXT_DICTIONARY_ROWS32,
-            Some(8) => kernels::TEXT_DICTIONARY_ROWS64,
-            _ => return Err(BowtieError::Internal(format!("keys of {}", keys.data_type))),
+/// Uploads the bytes of views.
+fn of_views(device: &CudaDevice, parts: &[ArrayRef]) -> Result<KeyColumn<'static>> {
+    let text = indirect::send_views(&device.stream, parts, ENOUGH_KEY_BYTES)?;
+    text.receive()?;
+    Ok(KeyColumn::Computed(Box::new(text.into())))
+}
+
+/// A dictionary's values row by row.
+fn of_dictionary(
+    device: &CudaDevice,
+    keys: &Values,
+    values: &ArrayRef,
+    rows: usize,
+) -> Result<Option<KeyColumn<'static>>> {
+    let values = transfer::upload(
+        &device.stream,
+        std::slice::from_ref(values),
+        values.data_type(),
+    )?;
+    device.receive(&values)?;
+    let made;
+    let values = match key_column(device, &values)? {
+        Some(KeyColumn::Computed(bytes)) => {
+            made = bytes;
+            &made
+        }
+        Some(KeyColumn::Resident(_)) => match values.stored() {
+            Some(stored) => stored,
+            None => return Ok(None),
+        },
+        None => return Ok(None),
+    };
+    let named = dictionary_rows(&device.stream, keys, rows)?;
+    let mut plain = gather::gather_stored(device, values, &named)?
+        .into_stored()
+        .ok_or_else(|| BowtieError::Internal("gathered values on the host".into()))?;
+    let valid = match &mut plain {
+        Storage::Fixed(plain) => &mut plain.valid,
+        Storage::Text(plain) => &mut plain.valid,
+        Storage::Indirect(plain) => &mut plain.words.valid,
+        Storage::Shingles(_) | Storage::LazyColumn(_) => return Ok(None),
+    };
+    // Nullable values gave gathered bits, which are not set for NULL keys.
+    if let (None, Some(of_keys)) = (&valid, &keys.valid) {
+        *valid = Some(rows::bits_and(&device.stream, of_keys, of_keys, rows)?);
+    }
+    Ok(Some(KeyColumn::Computed(Box::new(plain))))
+}
+
+/// The index of each row's value in the dictionary; no row for a NULL.
+pub(crate) fn dictionary_rows(
+    stream: &Arc<Stream>,
+    keys: &Values,
+    rows: usize,
+) -> Result<Buffer<u32>> {
+    let kernel = match width(&keys.data_type) {
+        Some(1) => kernels::TEXT_DICTIONARY_ROWS8,
+        Some(2) => kernels::TEXT_DICTIONARY_ROWS16,
+        Some(4) => kernels::TEXT_DICTIONARY_ROWS32,
+        Some(8) => kernels::TEXT_DICTIONARY_ROWS64,
+        _ => return Err(BowtieError::Internal(format!("keys of {}", keys.data_type))),
+    };
+    let out = stream.alloc(rows * 4, "key words")?;
+    let args = (
+        (&keys.values).into(),
+        keys.valid.as_ref().into(),
+        (&out).into(),
+        (rows as u32).into(),
+    );
+    // SAFETY: there is a key of the kernel's width, and a bit, for each row; `out` holds a word for each.
+    unsafe { stream.launch(kernel, Shape::rows(rows), &args)? };
+    Ok(Buffer::cuda(out, rows))
+}
+
+/// Bytes of the longest value that is not NULL.
+pub(crate) fn longest(stream: &Arc<Stream>, values: KeyBytes<'_>, rows: usize) -> Result<usize> {
+    match values.spans {
+        Spans::Width(width) => Ok(width),
+        _ => Ok(longest_of(stream, [(values, rows)].into_iter())?[0]),
+    }
+}
+
+/// The largest difference between the offsets of consecutive rows.
+pub(crate) fn longest_between(
+    stream: &Arc<Stream>,
+    offsets: &Memory,
+    rows: usize,
+) -> Result<usize> {
+    let values = KeyBytes {
+        spans: Spans::Offsets(offsets),
+        bytes: offsets,
+        valid: None,
+    };
+    longest(stream, values, rows)
+}
+
+/// The longest values of several columns of text, each with its number of rows.
+pub(crate) fn longest_of<'a>(
+    stream: &Arc<Stream>,
+    texts: impl ExactSizeIterator<Item = (KeyBytes<'a>, usize)>,
+) -> Result<Vec<usize>> {
+    const BYTES: usize = 4;
+    let mut bytes = vec![0; texts.len() * BYTES];
+    if bytes.is_empty() {
+        return Ok(vec![]);
+    }
+    let longest = stream.zeroed(bytes.len(), "key words")?;
+    for (i, (values, rows)) in texts.enumerate() {
+        let (kernel, spans) = match values.spans {
+            Spans::Offsets(offsets) => (kernels::TEXT_LONGEST, offsets),
+            Spans::Views => (kernels::TEXT_LONGEST_VIEWS, values.bytes),
+            Spans::Width(_) => {
+                return Err(BowtieError::Internal(
+                    "a length of fixed-width values".into(),
+                ));
+            }
         };
-        let out = self.alloc(rows * 4, "key words")?;
         let args = (
-            (&keys.values).into(),
-            keys.valid.as_ref().into(),
-            (&out).into(),
+            spans.into(),
+            values.valid.into(),
+            longest.part(i * BYTES)?.into(),
             (rows as u32).into(),
         );
-        // SAFETY: there is a key of the kernel's width, and a bit, for each row; `out` holds a word for each.
-        unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
-        Ok(Buffer::cuda(out, rows))
+        // SAFETY: there are `rows` views, or one more offset, and as many bits; `longest` holds a word for each
+        // column.
+        unsafe { stream.launch(kernel, stream.strips(rows.div_ceil(4)), &args)? };
     }
+    stream.read_few(&mut bytes, &longest, 0)?;
+    let words = bytes.chunks_exact(BYTES);
+    Ok(words
+        .map(|word| u32::from_le_bytes(word.try_into().unwrap_or_default()) as usize)
+        .collect())
+}
 
-    /// Bytes of the longest value that is not NULL.
-    pub(crate) fn longest(self: &Arc<Self>, values: KeyBytes<'_>, rows: usize) -> Result<usize> {
-        match values.spans {
-            Spans::Width(width) => Ok(width),
-            _ => Ok(self.longest_of([(values, rows)].into_iter())?[0]),
-        }
+/// Writes word `j` of `words` of each value to `out`.
+pub(crate) fn text_word(
+    stream: &Stream,
+    values: KeyBytes<'_>,
+    valid: Option<&Memory>,
+    (j, words): (usize, usize),
+    out: Part<'_>,
+    rows: usize,
+) -> Result<()> {
+    let width = match values.spans {
+        Spans::Width(width) => width,
+        Spans::Offsets(_) | Spans::Views => 0,
+    };
+    if width * rows > MOST_BYTES {
+        return Err(BowtieError::MustSplit {
+            what: "key column on a GPU",
+            size: (width * rows) as u64,
+            most: MOST_BYTES as u64,
+            unit: "bytes",
+        });
     }
-
-    /// The largest difference between the offsets of consecutive rows.
-    pub(crate) fn longest_between(
-        self: &Arc<Self>,
-        offsets: &Memory,
-        rows: usize,
-    ) -> Result<usize> {
-        let values = KeyBytes {
-            spans: Spans::Offsets(offsets),
-            bytes: offsets,
-            valid: None,
-        };
-        self.longest(values, rows)
-    }
-
-    /// The longest values of several columns of text, each with its number of rows.
-    pub(crate) fn longest_of<'a>(
-        self: &Arc<Self>,
-        texts: impl ExactSizeIterator<Item = (KeyBytes<'a>, usize)>,
-    ) -> Result<Vec<usize>> {
-        const BYTES: usize = 4;
-        let mut bytes = vec![0; texts.len() * BYTES];
-        if bytes.is_empty() {
-            return Ok(vec![]);
-        }
-        let longest = self.zeroed(bytes.len(), "key words")?;
-        for (i, (values, rows)) in texts.enumerate() {
-            let (kernel, spans) = match values.spans {
-                Spans::Offsets(offsets) => (kernels::TEXT_LONGEST, offsets),
-                Spans::Views => (kernels::TEXT_LONGEST_VIEWS, values.bytes),
-                Spans::Width(_) => {
-                    return Err(BowtieError::Internal(
-                        "a length of fixed-width values".into(),
-                    ));
-                }
-            };
-            let args = (
-                spans.into(),
-                values.valid.into(),
-                longest.part(i * BYTES)?.into(),
-                (rows as u32).into(),
-            );
-            // SAFETY: there are `rows` views, or one more offset, and as many bits; `longest` holds a word for each
-            // column.
-            unsafe { self.launch(kernel, self.strips(rows.div_ceil(4)), &args)? };
-        }
-        self.read_few(&mut bytes, &longest, 0)?;
-        let words = bytes.chunks_exact(BYTES);
-        Ok(words
-            .map(|word| u32::from_le_bytes(word.try_into().unwrap_or_default()) as usize)
-            .collect())
-    }
-
-    /// Writes word `j` of `words` of each value to `out`.
-    pub(crate) fn text_word(
-        &self,
-        values: KeyBytes<'_>,
-        valid: Option<&Memory>,
-        (j, words): (usize, usize),
-        out: Part<'_>,
-        rows: usize,
-    ) -> Result<()> {
-        let width = match values.spans {
-            Spans::Width(width) => width,
-            Spans::Offsets(_) | Spans::Views => 0,
-        };
-        if width * rows > MOST_BYTES {
-            return Err(BowtieError::MustSplit {
-                what: "key column on a GPU",
-                size: (width * rows) as u64,
-                most: MOST_BYTES as u64,
-                unit: "bytes",
-            });
-        }
-        if values.are_views() {
-            let args = (
-                values.bytes.into(),
-                valid.into(),
-                (j as u32).into(),
-                (words as u32).into(),
-                out.into(),
-                (rows as u32).into(),
-            );
-            // SAFETY: there are `rows` views, and a bit for each; `out` holds a word for each.
-            return unsafe { self.launch(kernels::TEXT_WORDS_VIEWS, Shape::rows(rows), &args) };
-        }
+    if values.are_views() {
         let args = (
-            values.offsets().into(),
-            (width as u32).into(),
             values.bytes.into(),
             valid.into(),
             (j as u32).into(),
@@ -413,22 +404,41 @@ impl Stream {
             out.into(),
             (rows as u32).into(),
         );
-        // SAFETY: there are `rows` values, given by the offsets or the width, in fewer than 2^31 bytes, and a bit for
-        // each; `out` holds a word for each.
-        unsafe { self.launch(kernels::TEXT_WORDS, Shape::rows(rows), &args) }
+        // SAFETY: there are `rows` views, and a bit for each; `out` holds a word for each.
+        return unsafe { stream.launch(kernels::TEXT_WORDS_VIEWS, Shape::rows(rows), &args) };
     }
+    let args = (
+        values.offsets().into(),
+        (width as u32).into(),
+        values.bytes.into(),
+        valid.into(),
+        (j as u32).into(),
+        (words as u32).into(),
+        out.into(),
+        (rows as u32).into(),
+    );
+    // SAFETY: there are `rows` values, given by the offsets or the width, in fewer than 2^31 bytes, and a bit for
+    // each; `out` holds a word for each.
+    unsafe { stream.launch(kernels::TEXT_WORDS, Shape::rows(rows), &args) }
+}
 
-    /// Values as tuples of `words` words that compare in the values' order.
-    pub(crate) fn text_tuples(
-        self: &Arc<Self>,
-        values: KeyBytes<'_>,
-        words: usize,
-        rows: usize,
-    ) -> Result<Tuples> {
-        let tuples = self.tuples(rows, words)?;
-        for j in 0..words {
-            self.text_word(values, values.valid, (j, words), tuples.word(j)?, rows)?;
-        }
-        Ok(tuples)
+/// Values as tuples of `words` words that compare in the values' order.
+pub(crate) fn text_tuples(
+    stream: &Arc<Stream>,
+    values: KeyBytes<'_>,
+    words: usize,
+    rows: usize,
+) -> Result<Tuples> {
+    let tuples = tuples::allocate_tuples(stream, rows, words)?;
+    for j in 0..words {
+        text_word(
+            stream,
+            values,
+            values.valid,
+            (j, words),
+            tuples.word(j)?,
+            rows,
+        )?;
     }
+    Ok(tuples)
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
-use crate::device::cuda::keys::key_column::{KeyBytes, KeySource};
-use crate::device::cuda::keys::tuples::Tuples;
+use crate::device::cuda::keys::key_column::{self, KeyBytes, KeySource};
+use crate::device::cuda::keys::tuples::{self, Tuples};
 use crate::device::cuda::runtime::arguments::U64;
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
@@ -220,61 +220,59 @@ impl Layout {
     }
 }
 
-impl Stream {
-    /// Packs the rows of the columns into tuples.
-    pub(crate) fn pack(
-        self: &Arc<Self>,
-        layout: &Layout,
-        columns: &[KeyValues<'_>],
-        rows: usize,
-    ) -> Result<Tuples> {
-        let mut packing = Packing {
-            stream: self,
-            tuples: self.tuples(rows, layout.places.len())?,
-            places: &layout.places,
-            begun: vec![false; layout.places.len()],
-        };
-        for (column, field) in columns.iter().zip(&layout.fields) {
-            // The value behind a NULL is masked: NULLs must be equal.
-            let valid = field.not_null.and(column.valid);
-            match (field.kind, column.source) {
-                (Kind::Bit, Source::Values(values)) => packing.bits(values, valid, field.at)?,
-                (
-                    Kind::Narrow {
-                        bits,
-                        negative_zero,
-                    },
-                    Source::Values(values),
-                ) => {
-                    packing.narrow((bits, negative_zero), values, valid, field.at)?;
-                }
-                (Kind::Wide { words }, Source::Values(values)) => {
-                    packing.wide(words, values, valid, field.at)?;
-                }
-                (Kind::Text { words }, Source::Bytes(bytes)) => {
-                    let first = field.at / WORD_BITS;
-                    for j in 0..words {
-                        let word = packing.tuples.word(layout.places[first + j])?;
-                        self.text_word(bytes, valid, (j, words), word, rows)?;
-                    }
-                }
-                _ => {
-                    return Err(BowtieError::Internal(
-                        "key columns of different types".into(),
-                    ));
+/// Packs the rows of the columns into tuples.
+pub(crate) fn pack(
+    stream: &Arc<Stream>,
+    layout: &Layout,
+    columns: &[KeyValues<'_>],
+    rows: usize,
+) -> Result<Tuples> {
+    let mut packing = Packing {
+        stream: stream,
+        tuples: tuples::allocate_tuples(stream, rows, layout.places.len())?,
+        places: &layout.places,
+        begun: vec![false; layout.places.len()],
+    };
+    for (column, field) in columns.iter().zip(&layout.fields) {
+        // The value behind a NULL is masked: NULLs must be equal.
+        let valid = field.not_null.and(column.valid);
+        match (field.kind, column.source) {
+            (Kind::Bit, Source::Values(values)) => packing.bits(values, valid, field.at)?,
+            (
+                Kind::Narrow {
+                    bits,
+                    negative_zero,
+                },
+                Source::Values(values),
+            ) => {
+                packing.narrow((bits, negative_zero), values, valid, field.at)?;
+            }
+            (Kind::Wide { words }, Source::Values(values)) => {
+                packing.wide(words, values, valid, field.at)?;
+            }
+            (Kind::Text { words }, Source::Bytes(bytes)) => {
+                let first = field.at / WORD_BITS;
+                for j in 0..words {
+                    let word = packing.tuples.word(layout.places[first + j])?;
+                    key_column::text_word(stream, bytes, valid, (j, words), word, rows)?;
                 }
             }
-            match (field.not_null, column.valid) {
-                (Some(at), Some(valid)) => packing.bits(valid, None, at)?,
-                (Some(at), None) => {
-                    let all = self.filled(bitmap_bytes(rows), 0xFF, "validity")?;
-                    packing.bits(&all, None, at)?;
-                }
-                (None, _) => {}
+            _ => {
+                return Err(BowtieError::Internal(
+                    "key columns of different types".into(),
+                ));
             }
         }
-        Ok(packing.tuples)
+        match (field.not_null, column.valid) {
+            (Some(at), Some(valid)) => packing.bits(valid, None, at)?,
+            (Some(at), None) => {
+                let all = stream.filled(bitmap_bytes(rows), 0xFF, "validity")?;
+                packing.bits(&all, None, at)?;
+            }
+            (None, _) => {}
+        }
     }
+    Ok(packing.tuples)
 }
 
 /// Tuples in construction, one column after the other.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, IntervalUnit};
 
 use crate::device::cuda::columns::fixed_width::Values;
-use crate::device::cuda::keys::key_column::{KeyBytes, KeySource};
-use crate::device::cuda::keys::tuples::{Distinct, Significance, Tuples};
+use crate::device::cuda::columns::rows;
+use crate::device::cuda::keys::key_column::{self, KeyBytes, KeySource};
+use crate::device::cuda::keys::tuples::{self, Distinct, Significance, Tuples};
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
@@ -55,147 +56,104 @@ impl WideType {
     }
 }
 
-impl Stream {
-    /// The keys of a base column of wide values, and their domain.
-    pub(crate) fn wide_keys(
-        self: &Arc<Self>,
-        values: &Values,
-        rows: usize,
-    ) -> Result<(Keys, KeyDomain)> {
-        let wide = WideType::of_values(values)?;
-        if wide == WideType::Decimal128 {
-            let (low, high) = self.extremes(values, rows)?;
-            if let Some(domain) = KeyDomain::offset(low, high) {
-                let column = KeySource::Values(values);
-                return Ok((self.order_keys_in(&domain, column, rows)?, domain));
-            }
+/// The keys of a base column of wide values, and their domain.
+pub(crate) fn wide_keys(
+    stream: &Arc<Stream>,
+    values: &Values,
+    rows: usize,
+) -> Result<(Keys, KeyDomain)> {
+    let wide = WideType::of_values(values)?;
+    let tuples = ordered(stream, wide, values, rows)?;
+    rank(stream, wide, tuples, values.valid.as_ref(), rows)
+}
+
+/// The keys of a base column whose values compare byte by byte, in `words` words each, and their domain.
+pub(crate) fn text_keys(
+    stream: &Arc<Stream>,
+    values: KeyBytes<'_>,
+    words: usize,
+    rows: usize,
+) -> Result<(Keys, KeyDomain)> {
+    let tuples = key_column::text_tuples(stream, values, words, rows)?;
+    rank(stream, WideType::Text { words }, tuples, values.valid, rows)
+}
+
+/// The ranks of a base's tuples, and their domain.
+fn rank(
+    stream: &Arc<Stream>,
+    wide: WideType,
+    tuples: Tuples,
+    valid: Option<&Memory>,
+    rows: usize,
+) -> Result<(Keys, KeyDomain)> {
+    let found = tuples::runs(stream, &tuples, valid, Significance::AsGiven)?;
+    drop(tuples);
+    let (keys, distinct) = match found {
+        Some((runs, distinct)) => (tuples::run_ranks(stream, &runs)?, Some(distinct)),
+        None => {
+            let words = stream.zeroed(rows * 8, "order keys")?;
+            (Buffer::cuda(words, rows), None)
         }
-        let tuples = self.ordered(wide, values, rows)?;
-        self.rank(wide, tuples, values.valid.as_ref(), rows)
-    }
+    };
+    let keys = Keys {
+        values: keys,
+        valid: rows::copy_validity(stream, valid, rows)?,
+    };
+    let ranks = crate::device::data::keys::Ranks(Opaque::new(Ranks { wide, distinct }));
+    Ok((keys, KeyDomain::Ranked(ranks)))
+}
 
-    /// The keys of a base column whose values compare byte by byte, in `words` words each, and their domain.
-    pub(crate) fn text_keys(
-        self: &Arc<Self>,
-        values: KeyBytes<'_>,
-        words: usize,
-        rows: usize,
-    ) -> Result<(Keys, KeyDomain)> {
-        let tuples = self.text_tuples(values, words, rows)?;
-        self.rank(WideType::Text { words }, tuples, values.valid, rows)
-    }
-
-    /// The ranks of a base's tuples, and their domain.
-    fn rank(
-        self: &Arc<Self>,
-        wide: WideType,
-        tuples: Tuples,
-        valid: Option<&Memory>,
-        rows: usize,
-    ) -> Result<(Keys, KeyDomain)> {
-        let found = self.runs(&tuples, valid, Significance::AsGiven)?;
-        drop(tuples);
-        let (keys, distinct) = match found {
-            Some((runs, distinct)) => (self.run_ranks(&runs)?, Some(distinct)),
-            None => {
-                let words = self.zeroed(rows * 8, "order keys")?;
-                (Buffer::cuda(words, rows), None)
-            }
-        };
-        let keys = Keys {
-            values: keys,
-            valid: self.valid_of(valid, rows)?,
-        };
-        let ranks = crate::device::data::keys::Ranks(Opaque::new(Ranks { wide, distinct }));
-        Ok((keys, KeyDomain::Ranked(ranks)))
-    }
-
-    /// The keys of another column: its values' ranks among those of a base.
-    pub(crate) fn ranked_keys(
-        self: &Arc<Self>,
-        ranks: &Ranks,
-        column: KeySource<'_>,
-        rows: usize,
-    ) -> Result<Keys> {
-        let (tuples, valid) = match (ranks.wide, column, column.bytes()) {
-            (WideType::Text { words }, _, Some(values)) => {
-                (self.text_tuples(values, words, rows)?, values.valid)
-            }
-            (wide, KeySource::Values(values), None)
-                if WideType::of(&values.data_type) == Some(wide) =>
-            {
-                (self.ordered(wide, values, rows)?, values.valid.as_ref())
-            }
-            _ => {
-                return Err(BowtieError::Internal(
-                    "a key column among ranks of another type".into(),
-                ));
-            }
-        };
-        Ok(Keys {
-            values: self.find_ranks(ranks.distinct.as_ref(), &tuples, valid)?,
-            valid: self.valid_of(valid, rows)?,
-        })
-    }
-
-    /// Values of more than 64 bits as tuples that compare in the values' order.
-    pub(crate) fn wide_tuples(self: &Arc<Self>, values: &Values, rows: usize) -> Result<Tuples> {
-        self.ordered(WideType::of_values(values)?, values, rows)
-    }
-
-    /// Values as tuples that compare in the values' order.
-    fn ordered(self: &Arc<Self>, wide: WideType, values: &Values, rows: usize) -> Result<Tuples> {
-        let (kernel, width) = match wide {
-            WideType::Decimal128 => (kernels::GROUPS_ORDER128, 2),
-            WideType::Decimal256 => (kernels::GROUPS_ORDER256, 4),
-            WideType::MonthDayNano => (kernels::GROUPS_ORDER_MONTH_DAY_NANO, 2),
-            WideType::Text { .. } => {
-                return Err(BowtieError::Internal("text without bytes".into()));
-            }
-        };
-        let tuples = self.tuples(rows, width)?;
-        let args = (
-            (&values.values).into(),
-            tuples.first_word().into(),
-            (rows as u32).into(),
-        );
-        // SAFETY: a column of this type holds `rows` values of `width` words, and so do the tuples.
-        unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
-        Ok(tuples)
-    }
-
-    /// The least and the greatest value of 128 bits that is not NULL; 0 and 0 when all are.
-    fn extremes(self: &Arc<Self>, values: &Values, rows: usize) -> Result<(i128, i128)> {
-        if rows == 0 {
-            return Ok((0, 0));
+/// The keys of another column: its values' ranks among those of a base.
+pub(crate) fn ranked_keys(
+    stream: &Arc<Stream>,
+    ranks: &Ranks,
+    column: KeySource<'_>,
+    rows: usize,
+) -> Result<Keys> {
+    let (tuples, valid) = match (ranks.wide, column, column.bytes()) {
+        (WideType::Text { words }, _, Some(values)) => (
+            key_column::text_tuples(stream, values, words, rows)?,
+            values.valid,
+        ),
+        (wide, KeySource::Values(values), None)
+            if WideType::of(&values.data_type) == Some(wide) =>
+        {
+            (ordered(stream, wide, values, rows)?, values.valid.as_ref())
         }
-        let shape = self.strips(rows.div_ceil(4));
-        let of_blocks = self.alloc(shape.blocks as usize * 32, "a column's extremes")?;
-        let all = self.alloc(32, "a column's extremes")?;
-        let args = (
-            (&values.values).into(),
-            values.valid.as_ref().into(),
-            (&of_blocks).into(),
-            (rows as u32).into(),
-        );
-        // SAFETY: the column holds `rows` values of 16 bytes, and a bit for each; `of_blocks` 32 bytes for each block.
-        unsafe { self.launch(kernels::KEYS_EXTREMES128, shape, &args)? };
-        let args = ((&of_blocks).into(), (&all).into(), shape.blocks.into());
-        // SAFETY: the blocks' extremes were written before; `all` holds 32 bytes.
-        unsafe {
-            self.launch(
-                kernels::KEYS_EXTREMES128_TOTAL,
-                Shape::blocks_of(1, 1, 256),
-                &args,
-            )?
-        };
-        let mut bytes = [[0; 16]; 2];
-        self.read_few(bytes.as_flattened_mut(), &all, 0)?;
-        let [low, high] = bytes.map(i128::from_le_bytes);
-        match low <= high {
-            true => Ok((low, high)),
-            // Without a valid value the initial extremes remain, the least above the greatest.
-            false => Ok((0, 0)),
+        _ => {
+            return Err(BowtieError::Internal(
+                "a key column among ranks of another type".into(),
+            ));
         }
-    }
+    };
+    Ok(Keys {
+        values: tuples::find_ranks(stream, ranks.distinct.as_ref(), &tuples, valid)?,
+        valid: rows::copy_validity(stream, valid, rows)?,
+    })
+}
+
+/// Values of more than 64 bits as tuples that compare in the values' order.
+pub(crate) fn wide_tuples(stream: &Arc<Stream>, values: &Values, rows: usize) -> Result<Tuples> {
+    ordered(stream, WideType::of_values(values)?, values, rows)
+}
+
+/// Values as tuples that compare in the values' order.
+fn ordered(stream: &Arc<Stream>, wide: WideType, values: &Values, rows: usize) -> Result<Tuples> {
+    let (kernel, width) = match wide {
+        WideType::Decimal128 => (kernels::GROUPS_ORDER128, 2),
+        WideType::Decimal256 => (kernels::GROUPS_ORDER256, 4),
+        WideType::MonthDayNano => (kernels::GROUPS_ORDER_MONTH_DAY_NANO, 2),
+        WideType::Text { .. } => {
+            return Err(BowtieError::Internal("text without bytes".into()));
+        }
+    };
+    let tuples = tuples::allocate_tuples(stream, rows, width)?;
+    let args = (
+        (&values.values).into(),
+        tuples.first_word().into(),
+        (rows as u32).into(),
+    );
+    // SAFETY: a column of this type holds `rows` values of `width` words, and so do the tuples.
+    unsafe { stream.launch(kernel, Shape::rows(rows), &args)? };
+    Ok(tuples)
 }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::device::cuda::columns::rows;
 use crate::device::cuda::runtime::access::{memory, valid_memory};
 use crate::device::cuda::runtime::arguments::{U32, U64};
 use crate::device::cuda::runtime::kernels::{self, Kernel};
@@ -115,207 +116,210 @@ fn digits(varying: u64) -> Vec<Digit> {
     digits
 }
 
-impl Stream {
-    /// Row ids sorted by group (of `groups.1` groups), then by key, then by row id, without rows that can match
-    /// nothing.
-    pub(crate) fn sort(
-        self: &Arc<Self>,
-        rows: usize,
-        key: Option<&Keys>,
-        groups: Option<(&Buffer<u32>, u32)>,
-        not_null: &[&Keys],
-    ) -> Result<OrderedRows> {
-        check_chunk_rows(rows)?;
-        let mut kept: Option<Memory> = match groups {
-            Some((ids, _)) => Some(self.bits_of_groups(memory(ids)?, rows)?),
+/// Row ids sorted by group (of `groups.1` groups), then by key, then by row id, without rows that can match
+/// nothing.
+pub(crate) fn sort(
+    stream: &Arc<Stream>,
+    rows: usize,
+    key: Option<&Keys>,
+    groups: Option<(&Buffer<u32>, u32)>,
+    not_null: &[&Keys],
+) -> Result<OrderedRows> {
+    check_chunk_rows(rows)?;
+    let mut kept: Option<Memory> = match groups {
+        Some((ids, _)) => Some(rows::bits_of_groups(stream, memory(ids)?, rows)?),
+        None => None,
+    };
+    for keys in key.into_iter().chain(not_null.iter().copied()) {
+        if let Some(valid) = valid_memory(keys.valid.as_ref())? {
+            kept = Some(match kept {
+                Some(kept) => rows::bits_and(stream, &kept, valid, rows)?,
+                None => rows::bits_and(stream, valid, valid, rows)?,
+            });
+        }
+    }
+    let mut ids = match kept {
+        Some(kept) => Some(rows::select(stream, &kept, rows, None)?),
+        None => None,
+    };
+    let n = ids.as_ref().map_or(rows, Buffer::len);
+    check_sortable(n)?;
+    let mut keys = None;
+    if let Some(key) = key {
+        let words = memory(&key.values)?;
+        let gathered = match &ids {
+            Some(ids) => Some(rows::gather_values(stream, words, memory(ids)?, n, 8)?),
             None => None,
         };
-        for keys in key.into_iter().chain(not_null.iter().copied()) {
-            if let Some(valid) = valid_memory(keys.valid.as_ref())? {
-                kept = Some(match kept {
-                    Some(kept) => self.bits_and(&kept, valid, rows)?,
-                    None => self.bits_and(valid, valid, rows)?,
-                });
-            }
-        }
-        let mut ids = match kept {
-            Some(kept) => Some(self.select(&kept, rows, None)?),
-            None => None,
+        let unsorted = gathered.as_ref().unwrap_or(words);
+        let varying = match n > 1 {
+            true => varying_bits(stream, unsorted, n)?,
+            false => 0,
         };
-        let n = ids.as_ref().map_or(rows, Buffer::len);
-        check_sortable(n)?;
-        let mut keys = None;
-        if let Some(key) = key {
-            let words = memory(&key.values)?;
-            let gathered = match &ids {
-                Some(ids) => Some(self.gather_values(words, memory(ids)?, n, 8)?),
-                None => None,
-            };
-            let unsorted = gathered.as_ref().unwrap_or(words);
-            let varying = match n > 1 {
-                true => self.varying_bits(unsorted, n)?,
-                false => 0,
-            };
-            let start = ids.as_ref().map(memory).transpose()?;
-            let sorted = self.sort_pairs(WIDE, unsorted.into(), start, n, varying)?;
-            if let Some((sorted, by_key)) = sorted {
-                (keys, ids) = (Some(sorted), Some(Buffer::cuda(by_key, n)));
-            } else {
-                keys = match gathered {
-                    Some(gathered) => Some(gathered),
-                    // The keys are all equal, or there are none: they are sorted already, and the result needs a copy.
-                    None => {
-                        let all = self.sequence(0, n)?;
-                        Some(self.gather_values(words, memory(&all)?, n, 8)?)
-                    }
-                };
-            }
-        }
-        let mut rows = match ids {
-            Some(ids) => ids,
-            None => self.sequence(0, n)?,
-        };
-        let mut segments = None;
-        if let Some((group_ids, groups)) = groups {
-            let of_rows = self.gather_values(memory(group_ids)?, memory(&rows)?, n, 4)?;
-            // Ids are dense, so they differ in their low bits only.
-            let varying = match n > 1 {
-                true => u64::from(groups).next_power_of_two() - 1,
-                false => 0,
-            };
-            let unsorted = Part::from(&of_rows);
-            let sorted = self.sort_pairs(NARROW, unsorted, Some(memory(&rows)?), n, varying)?;
-            let ids_in_order = match sorted {
-                Some((in_order, by_group)) => {
-                    rows = Buffer::cuda(by_group, n);
-                    if let (Some(_), Some(key)) = (&keys, key) {
-                        keys =
-                            Some(self.gather_values(memory(&key.values)?, memory(&rows)?, n, 8)?);
-                    }
-                    in_order
+        let start = ids.as_ref().map(memory).transpose()?;
+        let sorted = sort_pairs(stream, WIDE, unsorted.into(), start, n, varying)?;
+        if let Some((sorted, by_key)) = sorted {
+            (keys, ids) = (Some(sorted), Some(Buffer::cuda(by_key, n)));
+        } else {
+            keys = match gathered {
+                Some(gathered) => Some(gathered),
+                // The keys are all equal, or there are none: they are sorted already, and the result needs a copy.
+                None => {
+                    let all = rows::sequence(stream, 0, n)?;
+                    Some(rows::gather_values(stream, words, memory(&all)?, n, 8)?)
                 }
-                None => of_rows,
             };
-            segments = Some(self.segments(&ids_in_order, n, groups)?);
         }
-        Ok(OrderedRows {
-            rows,
-            keys: keys.map(|keys| Buffer::cuda(keys, n)),
-            segments,
-        })
     }
-
-    /// The first position of each group in ascending group ids, and the end.
-    fn segments(self: &Arc<Self>, ids: &Memory, n: usize, groups: u32) -> Result<Buffer<u32>> {
-        let markers = groups as usize + 1;
-        let out = self.alloc(markers * 4, "segments")?;
-        let args = (ids.into(), (n as u32).into(), groups.into(), (&out).into());
-        // SAFETY: `ids` holds n ids below `groups`, `out` one word more than groups.
-        unsafe {
-            self.launch(
-                kernels::SORT_SEGMENTS,
-                Shape::blocks_of(n + markers, 4096, 256),
-                &args,
-            )?
+    let mut rows = match ids {
+        Some(ids) => ids,
+        None => rows::sequence(stream, 0, n)?,
+    };
+    let mut segments = None;
+    if let Some((group_ids, groups)) = groups {
+        let of_rows = rows::gather_values(stream, memory(group_ids)?, memory(&rows)?, n, 4)?;
+        // Ids are dense, so they differ in their low bits only.
+        let varying = match n > 1 {
+            true => u64::from(groups).next_power_of_two() - 1,
+            false => 0,
         };
-        Ok(Buffer::cuda(out, markers))
+        let unsorted = Part::from(&of_rows);
+        let sorted = sort_pairs(stream, NARROW, unsorted, Some(memory(&rows)?), n, varying)?;
+        let ids_in_order = match sorted {
+            Some((in_order, by_group)) => {
+                rows = Buffer::cuda(by_group, n);
+                if let (Some(_), Some(key)) = (&keys, key) {
+                    keys = Some(rows::gather_values(
+                        stream,
+                        memory(&key.values)?,
+                        memory(&rows)?,
+                        n,
+                        8,
+                    )?);
+                }
+                in_order
+            }
+            None => of_rows,
+        };
+        segments = Some(find_segments(stream, &ids_in_order, n, groups)?);
     }
+    Ok(OrderedRows {
+        rows,
+        keys: keys.map(|keys| Buffer::cuda(keys, n)),
+        segments,
+    })
+}
 
-    /// Sorts pairs by their keys, which differ at most in `varying` bits; `None` when all keys are equal. `rows` are
-    /// row ids or other values of the width's bytes, 0, 1, … where not given. With a width without values they are
-    /// neither read nor written.
-    pub(crate) fn sort_pairs(
-        self: &Arc<Self>,
-        width: KeyWidth,
-        keys: Part<'_>,
-        rows: Option<&Memory>,
-        n: usize,
-        varying: u64,
-    ) -> Result<Option<(Memory, Memory)>> {
-        let digits = digits(varying);
-        if digits.is_empty() {
-            return Ok(None);
-        }
-        let starts = self.zeroed((digits.len() * DIGITS + 1) * 4, "sort scratch")?;
-        let byte_each = |of: fn(&Digit) -> u32| {
-            digits
-                .iter()
-                .enumerate()
-                .fold(0u64, |bytes, (pass, digit)| {
-                    bytes | u64::from(of(digit)) << (8 * pass)
-                })
+/// The first position of each group in ascending group ids, and the end.
+fn find_segments(stream: &Arc<Stream>, ids: &Memory, n: usize, groups: u32) -> Result<Buffer<u32>> {
+    let markers = groups as usize + 1;
+    let out = stream.alloc(markers * 4, "segments")?;
+    let args = (ids.into(), (n as u32).into(), groups.into(), (&out).into());
+    // SAFETY: `ids` holds n ids below `groups`, `out` one word more than groups.
+    unsafe {
+        stream.launch(
+            kernels::SORT_SEGMENTS,
+            Shape::blocks_of(n + markers, 4096, 256),
+            &args,
+        )?
+    };
+    Ok(Buffer::cuda(out, markers))
+}
+
+/// Sorts pairs by their keys, which differ at most in `varying` bits; `None` when all keys are equal. `rows` are
+/// row ids or other values of the width's bytes, 0, 1, … where not given. With a width without values they are
+/// neither read nor written.
+pub(crate) fn sort_pairs(
+    stream: &Arc<Stream>,
+    width: KeyWidth,
+    keys: Part<'_>,
+    rows: Option<&Memory>,
+    n: usize,
+    varying: u64,
+) -> Result<Option<(Memory, Memory)>> {
+    let digits = digits(varying);
+    if digits.is_empty() {
+        return Ok(None);
+    }
+    let starts = stream.zeroed((digits.len() * DIGITS + 1) * 4, "sort scratch")?;
+    let byte_each = |of: fn(&Digit) -> u32| {
+        digits
+            .iter()
+            .enumerate()
+            .fold(0u64, |bytes, (pass, digit)| {
+                bytes | u64::from(of(digit)) << (8 * pass)
+            })
+    };
+    let args = (
+        keys.into(),
+        (n as u32).into(),
+        (digits.len() as u32).into(),
+        byte_each(|(first, _)| *first).into(),
+        byte_each(|(_, bits)| *bits).into(),
+        (&starts).into(),
+        starts.word(digits.len() * DIGITS)?.into(),
+    );
+    // SAFETY: `keys` holds n keys of the kernel's width; `starts` 256 words for each pass and the count of blocks,
+    // all zero.
+    unsafe { stream.launch(width.histogram, stream.strips(n / 8 + 1), &args)? };
+
+    let tiles = n.div_ceil(width.tile);
+    let lookback_words = tiles * DIGITS + 1;
+    let mut from: Option<(Memory, Memory)> = None;
+    let mut spare: Option<(Memory, Memory)> = None;
+    for (pass, (first_bit, bits)) in digits.iter().enumerate() {
+        let lookback = stream.zeroed(lookback_words * 4, "sort scratch")?;
+        let to = match spare.take() {
+            Some(spare) => spare,
+            None => (
+                stream.alloc(n * width.bytes, "sorted keys")?,
+                stream.alloc(n * width.value_bytes, "sorted rows")?,
+            ),
+        };
+        let (keys_in, rows_in) = match &from {
+            Some((keys, rows)) => (keys.into(), Some(rows)),
+            None => (keys, rows),
         };
         let args = (
-            keys.into(),
+            keys_in.into(),
+            rows_in.into(),
+            0u32.into(),
             (n as u32).into(),
-            (digits.len() as u32).into(),
-            byte_each(|(first, _)| *first).into(),
-            byte_each(|(_, bits)| *bits).into(),
-            (&starts).into(),
-            starts.word(digits.len() * DIGITS)?.into(),
+            (&to.0).into(),
+            (&to.1).into(),
+            starts.word(pass * DIGITS)?.into(),
+            0u64.into(),
+            (*first_bit).into(),
+            (*bits).into(),
+            (&lookback).into(),
+            lookback.word(tiles * DIGITS)?.into(),
         );
-        // SAFETY: `keys` holds n keys of the kernel's width; `starts` 256 words for each pass and the count of blocks,
-        // all zero.
-        unsafe { self.launch(width.histogram, self.strips(n / 8 + 1), &args)? };
-
-        let tiles = n.div_ceil(width.tile);
-        let lookback_words = tiles * DIGITS + 1;
-        let mut from: Option<(Memory, Memory)> = None;
-        let mut spare: Option<(Memory, Memory)> = None;
-        for (pass, (first_bit, bits)) in digits.iter().enumerate() {
-            let lookback = self.zeroed(lookback_words * 4, "sort scratch")?;
-            let to = match spare.take() {
-                Some(spare) => spare,
-                None => (
-                    self.alloc(n * width.bytes, "sorted keys")?,
-                    self.alloc(n * width.value_bytes, "sorted rows")?,
-                ),
-            };
-            let (keys_in, rows_in) = match &from {
-                Some((keys, rows)) => (keys.into(), Some(rows)),
-                None => (keys, rows),
-            };
-            let args = (
-                keys_in.into(),
-                rows_in.into(),
-                0u32.into(),
-                (n as u32).into(),
-                (&to.0).into(),
-                (&to.1).into(),
-                starts.word(pass * DIGITS)?.into(),
-                0u64.into(),
-                (*first_bit).into(),
-                (*bits).into(),
-                (&lookback).into(),
-                lookback.word(tiles * DIGITS)?.into(),
-            );
-            let shape = Shape::blocks_of(n, width.tile, ONESWEEP_THREADS);
-            // SAFETY: inputs and outputs hold n pairs and do not overlap; the look-back holds 256 words for each tile
-            // and the number of the next tile, all zero; `starts` are those of this pass.
-            unsafe { self.launch(width.onesweep, shape, &args)? };
-            spare = from.replace(to);
-        }
-        Ok(from)
+        let shape = Shape::blocks_of(n, width.tile, ONESWEEP_THREADS);
+        // SAFETY: inputs and outputs hold n pairs and do not overlap; the look-back holds 256 words for each tile
+        // and the number of the next tile, all zero; `starts` are those of this pass.
+        unsafe { stream.launch(width.onesweep, shape, &args)? };
+        spare = from.replace(to);
     }
+    Ok(from)
+}
 
-    /// The bits in which not all of `n` keys agree.
-    pub(crate) fn varying_bits(self: &Arc<Self>, keys: &Memory, n: usize) -> Result<u64> {
-        let varying = self.zeroed(8, "sort scratch")?;
-        self.add_varying_bits(keys.into(), n, varying.part(0)?)?;
-        self.read_word(&varying, 0)
-    }
+/// The bits in which not all of `n` keys agree.
+pub(crate) fn varying_bits(stream: &Arc<Stream>, keys: &Memory, n: usize) -> Result<u64> {
+    let varying = stream.zeroed(8, "sort scratch")?;
+    add_varying_bits(stream, keys.into(), n, varying.part(0)?)?;
+    stream.read_word(&varying, 0)
+}
 
-    /// The same, added to a word in device memory.
-    pub(crate) fn add_varying_bits(
-        &self,
-        keys: Part<'_>,
-        n: usize,
-        varying: Part<'_>,
-    ) -> Result<()> {
-        let args = (keys.into(), (n as u32).into(), varying.into());
-        // SAFETY: `keys` holds n words, and `varying` is one word.
-        unsafe { self.launch(kernels::SORT_VARYING_BITS, self.strips(n / 4 + 1), &args) }
-    }
+/// The same, added to a word in device memory.
+pub(crate) fn add_varying_bits(
+    stream: &Stream,
+    keys: Part<'_>,
+    n: usize,
+    varying: Part<'_>,
+) -> Result<()> {
+    let args = (keys.into(), (n as u32).into(), varying.into());
+    // SAFETY: `keys` holds n words, and `varying` is one word.
+    unsafe { stream.launch(kernels::SORT_VARYING_BITS, stream.strips(n / 4 + 1), &args) }
 }
 
 #[cfg(test)]

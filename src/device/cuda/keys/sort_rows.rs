@@ -9,10 +9,13 @@ use std::sync::Arc;
 
 use arrow::compute::SortOptions;
 
+use crate::device::cuda::columns::rows;
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::keys::key_column::{KeyColumn, KeySource, words_of};
-use crate::device::cuda::keys::sort::{WIDE, check_sortable};
+use crate::device::cuda::keys::key_column::{self, KeyColumn, KeySource, words_of};
+use crate::device::cuda::keys::order_keys;
+use crate::device::cuda::keys::ranks;
+use crate::device::cuda::keys::sort::{self, WIDE, check_sortable};
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
@@ -33,56 +36,52 @@ struct Sorting<'a> {
     order: Option<Memory>,
 }
 
-impl CudaDevice {
-    /// The values of a column that rows are sorted by, and the words of its bytes, as [`Self::base_key`]; text with offsets may be longer.
-    /// `None` where only the host fallback can read it.
-    pub(crate) fn sort_key<'a>(
-        &self,
-        column: &'a Column,
-    ) -> Result<Option<(KeyColumn<'a>, usize)>> {
-        let Some(Storage::Text(_)) = column.stored() else {
-            return self.base_key(column);
-        };
-        let Some(key) = self.key_column(column)? else {
-            return Ok(None);
-        };
-        let words = match key.source()?.bytes() {
-            Some(bytes) => words_of(self.stream.longest(bytes, column.rows())?),
-            None => 0,
-        };
-        Ok((words <= MOST_SORTED_WORDS).then_some((key, words)))
-    }
+/// The values of a column that rows are sorted by, and the words of its bytes, as [`CudaDevice::base_key`]; text with offsets may be longer.
+/// `None` where only the host fallback can read it.
+pub(crate) fn sort_key<'a>(
+    device: &CudaDevice,
+    column: &'a Column,
+) -> Result<Option<(KeyColumn<'a>, usize)>> {
+    let Some(Storage::Text(_)) = column.stored() else {
+        return key_column::base_key(device, column);
+    };
+    let Some(key) = key_column::key_column(device, column)? else {
+        return Ok(None);
+    };
+    let words = match key.source()?.bytes() {
+        Some(bytes) => words_of(key_column::longest(&device.stream, bytes, column.rows())?),
+        None => 0,
+    };
+    Ok((words <= MOST_SORTED_WORDS).then_some((key, words)))
 }
 
-impl Stream {
-    /// Row ids in the order of the keys, each with the words of values that compare byte by byte; the first `limit` of them.
-    pub(crate) fn sort_rows(
-        self: &Arc<Self>,
-        rows: usize,
-        keys: &[(KeyColumn<'_>, usize, SortOptions)],
-        limit: Option<usize>,
-    ) -> Result<Buffer<u32>> {
-        check_chunk_rows(rows)?;
-        check_sortable(rows)?;
-        let first = limit.map_or(rows, |limit| limit.min(rows));
-        let mut sorting = Sorting {
-            stream: self,
-            rows,
-            order: None,
-        };
-        if rows > 1 && first > 0 {
-            for (column, words, options) in keys.iter().rev() {
-                sorting.by_key(column.source()?, *words, *options)?;
-            }
+/// Row ids in the order of the keys, each with the words of values that compare byte by byte; the first `limit` of them.
+pub(crate) fn sort_rows(
+    stream: &Arc<Stream>,
+    rows: usize,
+    keys: &[(KeyColumn<'_>, usize, SortOptions)],
+    limit: Option<usize>,
+) -> Result<Buffer<u32>> {
+    check_chunk_rows(rows)?;
+    check_sortable(rows)?;
+    let first = limit.map_or(rows, |limit| limit.min(rows));
+    let mut sorting = Sorting {
+        stream: stream,
+        rows,
+        order: None,
+    };
+    if rows > 1 && first > 0 {
+        for (column, words, options) in keys.iter().rev() {
+            sorting.by_key(column.source()?, *words, *options)?;
         }
-        match sorting.order {
-            None => self.sequence(0, first),
-            Some(order) if first == rows => Ok(Buffer::cuda(order, rows)),
-            Some(order) => {
-                let first_rows = self.sequence(0, first)?;
-                let found = self.gather_values(&order, memory(&first_rows)?, first, 4)?;
-                Ok(Buffer::cuda(found, first))
-            }
+    }
+    match sorting.order {
+        None => rows::sequence(stream, 0, first),
+        Some(order) if first == rows => Ok(Buffer::cuda(order, rows)),
+        Some(order) => {
+            let first_rows = rows::sequence(stream, 0, first)?;
+            let found = rows::gather_values(stream, &order, memory(&first_rows)?, first, 4)?;
+            Ok(Buffer::cuda(found, first))
         }
     }
 }
@@ -95,19 +94,19 @@ impl Sorting<'_> {
             (_, Some(bytes)) => {
                 for j in (0..words).rev() {
                     let word = stream.alloc(rows * 8, "key words")?;
-                    stream.text_word(bytes, None, (j, words), (&word).into(), rows)?;
+                    key_column::text_word(stream, bytes, None, (j, words), (&word).into(), rows)?;
                     self.by_words((&word).into(), bytes.valid, options.descending)?;
                 }
                 bytes.valid
             }
             (KeySource::Values(values), None) => {
                 let valid = values.valid.as_ref();
-                match stream.sort_words(values, rows)? {
+                match order_keys::sort_words(stream, values, rows)? {
                     Some(keys) => {
                         self.by_words(memory(&keys)?.into(), valid, options.descending)?
                     }
                     None => {
-                        let tuples = stream.wide_tuples(values, rows)?;
+                        let tuples = ranks::wide_tuples(stream, values, rows)?;
                         for j in (0..tuples.width()).rev() {
                             self.by_words(tuples.word(j)?, valid, options.descending)?;
                         }
@@ -168,9 +167,9 @@ impl Sorting<'_> {
         };
         let unsorted = made.as_ref().map_or(words, Part::from);
         let varying = stream.zeroed(8, "sort scratch")?;
-        stream.add_varying_bits(unsorted, rows, varying.part(0)?)?;
+        sort::add_varying_bits(stream, unsorted, rows, varying.part(0)?)?;
         let varying = stream.read_word(&varying, 0)?;
-        let sorted = stream.sort_pairs(WIDE, unsorted, self.order.as_ref(), rows, varying)?;
+        let sorted = sort::sort_pairs(stream, WIDE, unsorted, self.order.as_ref(), rows, varying)?;
         if let Some((_, order)) = sorted {
             self.order = Some(order);
         }

@@ -9,7 +9,8 @@
 use std::sync::Arc;
 
 use crate::device::cuda::columns::layout::bitmap_bytes;
-use crate::device::cuda::keys::sort::{WIDE, check_sortable};
+use crate::device::cuda::columns::rows;
+use crate::device::cuda::keys::sort::{self, WIDE, check_sortable};
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::arguments::{U32, U64};
 use crate::device::cuda::runtime::kernels::{self, Kernel};
@@ -105,238 +106,247 @@ pub(crate) enum Significance {
     MostVarying,
 }
 
-impl Stream {
-    /// Allocates tuples of `width` words for `rows` rows.
-    pub(crate) fn tuples(self: &Arc<Self>, rows: usize, width: usize) -> Result<Tuples> {
-        Ok(Tuples {
-            words: self.alloc(rows * width * 8, "key words")?,
-            rows,
-            width,
-        })
+/// Allocates tuples of `width` words for `rows` rows.
+pub(crate) fn allocate_tuples(stream: &Arc<Stream>, rows: usize, width: usize) -> Result<Tuples> {
+    Ok(Tuples {
+        words: stream.alloc(rows * width * 8, "key words")?,
+        rows,
+        width,
+    })
+}
+
+/// Finds the runs of equal tuples among the rows whose bit of `kept` is set; `None` when there is no such row.
+pub(crate) fn runs(
+    stream: &Arc<Stream>,
+    tuples: &Tuples,
+    kept: Option<&Memory>,
+    significance: Significance,
+) -> Result<Option<(Runs, Distinct)>> {
+    let mut rows = match kept {
+        Some(kept) => Some(rows::select(stream, kept, tuples.rows, None)?),
+        None => None,
+    };
+    let n = rows.as_ref().map_or(tuples.rows, Buffer::len);
+    if n == 0 {
+        return Ok(None);
+    }
+    check_sortable(n)?;
+    let varying = varying_words(stream, tuples)?;
+    let mut order: Vec<usize> = (0..tuples.width).collect();
+    if significance == Significance::MostVarying {
+        order.sort_by_key(|j| std::cmp::Reverse(varying[*j].count_ones()));
     }
 
-    /// Finds the runs of equal tuples among the rows whose bit of `kept` is set; `None` when there is no such row.
-    pub(crate) fn runs(
-        self: &Arc<Self>,
-        tuples: &Tuples,
-        kept: Option<&Memory>,
-        significance: Significance,
-    ) -> Result<Option<(Runs, Distinct)>> {
-        let mut rows = match kept {
-            Some(kept) => Some(self.select(kept, tuples.rows, None)?),
+    let mut differing: Vec<usize> = order.clone();
+    differing.retain(|j| varying[*j] != 0);
+    let mut last_sorted: Option<(usize, Memory)> = None;
+    for j in differing.iter().rev().copied() {
+        let gathered = match &rows {
+            Some(rows) => Some(rows::gather_values(
+                stream,
+                tuples.word(j)?,
+                memory(rows)?,
+                n,
+                8,
+            )?),
             None => None,
         };
-        let n = rows.as_ref().map_or(tuples.rows, Buffer::len);
-        if n == 0 {
-            return Ok(None);
+        let unsorted = gathered.as_ref().map_or(tuples.word(j)?, Part::from);
+        let before = rows.as_ref().map(memory).transpose()?;
+        if let Some((sorted, by_word)) =
+            sort::sort_pairs(stream, WIDE, unsorted, before, n, varying[j])?
+        {
+            rows = Some(Buffer::cuda(by_word, n));
+            last_sorted = Some((j, sorted));
         }
-        check_sortable(n)?;
-        let varying = self.varying_words(tuples)?;
-        let mut order: Vec<usize> = (0..tuples.width).collect();
-        if significance == Significance::MostVarying {
-            order.sort_by_key(|j| std::cmp::Reverse(varying[*j].count_ones()));
-        }
+    }
 
-        let mut differing: Vec<usize> = order.clone();
-        differing.retain(|j| varying[*j] != 0);
-        let mut last_sorted: Option<(usize, Memory)> = None;
-        for j in differing.iter().rev().copied() {
-            let gathered = match &rows {
-                Some(rows) => Some(self.gather_values(tuples.word(j)?, memory(rows)?, n, 8)?),
-                None => None,
-            };
-            let unsorted = gathered.as_ref().map_or(tuples.word(j)?, Part::from);
-            let before = rows.as_ref().map(memory).transpose()?;
-            if let Some((sorted, by_word)) =
-                self.sort_pairs(WIDE, unsorted, before, n, varying[j])?
-            {
-                rows = Some(Buffer::cuda(by_word, n));
-                last_sorted = Some((j, sorted));
-            }
-        }
-
-        let heads = self.alloc(bitmap_bytes(n), "groups")?;
-        if differing.is_empty() {
-            // All rows are equal, so any word shows one run.
-            differing.push(0);
-        }
-        for (i, j) in differing.into_iter().enumerate() {
-            let gathered = match (&rows, &last_sorted) {
-                (_, Some((last, _))) if *last == j => None,
-                (Some(rows), _) => {
-                    Some(self.gather_values(tuples.word(j)?, memory(rows)?, n, 8)?)
-                }
-                (None, _) => None,
-            };
-            let sorted = match (&gathered, &last_sorted) {
-                (Some(gathered), _) => gathered.into(),
-                (None, Some((last, sorted))) if *last == j => sorted.into(),
-                (None, _) => tuples.word(j)?,
-            };
-            let args = (
-                sorted.into(),
-                u32::from(i > 0).into(),
-                (&heads).into(),
-                (n as u32).into(),
-            );
-            // SAFETY: `sorted` holds n words, `heads` n bits.
-            unsafe { self.launch(kernels::GROUPS_HEADS, Shape::rows(n), &args)? };
-        }
-        drop(last_sorted);
-
-        let (offsets, count) = self.select_offsets(&heads, n)?;
-        let firsts = rows.as_ref().map(memory).transpose()?;
-        let firsts = self.select_at(&heads, n, &offsets, count, firsts)?;
-        let distinct = self.tuples(count, tuples.width)?;
-        for (at, j) in order.iter().enumerate() {
-            self.gather_into(
-                tuples.word(*j)?,
-                memory(&firsts)?,
-                distinct.word(at)?,
-                count,
+    let heads = stream.alloc(bitmap_bytes(n), "groups")?;
+    if differing.is_empty() {
+        // All rows are equal, so any word shows one run.
+        differing.push(0);
+    }
+    for (i, j) in differing.into_iter().enumerate() {
+        let gathered = match (&rows, &last_sorted) {
+            (_, Some((last, _))) if *last == j => None,
+            (Some(rows), _) => Some(rows::gather_values(
+                stream,
+                tuples.word(j)?,
+                memory(rows)?,
+                n,
                 8,
-            )?;
-        }
-        let runs = Runs {
-            rows,
-            len: n,
-            heads,
-            offsets,
-            of_rows: tuples.rows,
+            )?),
+            (None, _) => None,
         };
-        let distinct = Distinct {
-            tuples: distinct,
-            order,
+        let sorted = match (&gathered, &last_sorted) {
+            (Some(gathered), _) => gathered.into(),
+            (None, Some((last, sorted))) if *last == j => sorted.into(),
+            (None, _) => tuples.word(j)?,
         };
-        Ok(Some((runs, distinct)))
-    }
-
-    /// For each word the bits in which not all rows agree.
-    fn varying_words(self: &Arc<Self>, tuples: &Tuples) -> Result<Vec<u64>> {
-        let varying = self.zeroed(tuples.width * 8, "sort scratch")?;
-        for j in 0..tuples.width {
-            self.add_varying_bits(tuples.word(j)?, tuples.rows, varying.part(j * 8)?)?;
-        }
-        let mut bytes = vec![0; tuples.width * 8];
-        self.read_few(&mut bytes, &varying, 0)?;
-        Ok(bytes
-            .chunks_exact(8)
-            .map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()))
-            .collect())
-    }
-
-    /// The run of each row as its group id; [`NO_GROUP`] for rows not in the runs.
-    pub(crate) fn run_ids(self: &Arc<Self>, runs: &Runs) -> Result<Buffer<u32>> {
-        let out = match runs.len < runs.of_rows {
-            true => self.no_groups(runs.of_rows)?,
-            false => self.alloc(runs.of_rows * 4, "group ids")?,
-        };
-        self.number_runs(kernels::GROUPS_IDS, runs, &out)?;
-        Ok(Buffer::cuda(out, runs.of_rows))
-    }
-
-    /// The run of each position as its group id, and the row ids by position (`None`: in order).
-    pub(crate) fn runs_in_order(
-        self: &Arc<Self>,
-        runs: Runs,
-    ) -> Result<(Memory, Option<Buffer<u32>>)> {
-        let ids = self.alloc(runs.len * 4, "group ids")?;
-        let rows = runs.rows;
-        let by_position = Runs { rows: None, ..runs };
-        self.number_runs(kernels::GROUPS_IDS, &by_position, &ids)?;
-        Ok((ids, rows))
-    }
-
-    /// The run of each row as its rank among the base's values; 0 for rows not in the runs.
-    pub(crate) fn run_ranks(self: &Arc<Self>, runs: &Runs) -> Result<Buffer<u64>> {
-        let out = match runs.len < runs.of_rows {
-            true => self.zeroed(runs.of_rows * 8, "order keys")?,
-            false => self.alloc(runs.of_rows * 8, "order keys")?,
-        };
-        self.number_runs(kernels::GROUPS_RANKS, runs, &out)?;
-        Ok(Buffer::cuda(out, runs.of_rows))
-    }
-
-    fn number_runs(
-        &self,
-        kernel: Kernel<(U64, U64, U64, U64, U32)>,
-        runs: &Runs,
-        out: &Memory,
-    ) -> Result<()> {
         let args = (
-            (&runs.heads).into(),
-            (&runs.offsets).into(),
-            runs.rows.as_ref().map(memory).transpose()?.into(),
-            out.into(),
-            (runs.len as u32).into(),
+            sorted.into(),
+            u32::from(i > 0).into(),
+            (&heads).into(),
+            (n as u32).into(),
         );
-        // SAFETY: `heads` holds a bit for each position, `offsets` a word for each 8192 of them, `rows` row ids below
-        // `of_rows`; `out` holds `of_rows` words, of 32 bits for ids and of 64 for ranks.
-        unsafe { self.launch(kernel, Shape::blocks_of(runs.len, 8192, 256), &args) }
+        // SAFETY: `sorted` holds n words, `heads` n bits.
+        unsafe { stream.launch(kernels::GROUPS_HEADS, Shape::rows(n), &args)? };
     }
+    drop(last_sorted);
 
-    /// Ids of `rows` rows, all [`NO_GROUP`].
-    pub(crate) fn no_groups(self: &Arc<Self>, rows: usize) -> Result<Memory> {
-        const { assert!(NO_GROUP == u32::from_ne_bytes([0xFF; 4])) };
-        self.filled(rows * 4, 0xFF, "group ids")
+    let (offsets, count) = rows::select_offsets(stream, &heads, n)?;
+    let firsts = rows.as_ref().map(memory).transpose()?;
+    let firsts = rows::select_at(stream, &heads, n, &offsets, count, firsts)?;
+    let distinct = allocate_tuples(stream, count, tuples.width)?;
+    for (at, j) in order.iter().enumerate() {
+        rows::gather_into(
+            stream,
+            tuples.word(*j)?,
+            memory(&firsts)?,
+            distinct.word(at)?,
+            count,
+            8,
+        )?;
     }
+    let runs = Runs {
+        rows,
+        len: n,
+        heads,
+        offsets,
+        of_rows: tuples.rows,
+    };
+    let distinct = Distinct {
+        tuples: distinct,
+        order,
+    };
+    Ok(Some((runs, distinct)))
+}
 
-    /// The index of each tuple among the distinct ones, or [`NO_GROUP`].
-    pub(crate) fn find_ids(
-        self: &Arc<Self>,
-        distinct: Option<&Distinct>,
-        tuples: &Tuples,
-        valid: Option<&Memory>,
-    ) -> Result<Buffer<u32>> {
-        let out = match distinct {
-            Some(distinct) => {
-                let out = self.alloc(tuples.rows * 4, "group ids")?;
-                self.find(kernels::GROUPS_FIND, distinct, tuples, valid, &out)?;
-                out
-            }
-            None => self.no_groups(tuples.rows)?,
-        };
-        Ok(Buffer::cuda(out, tuples.rows))
+/// For each word the bits in which not all rows agree.
+fn varying_words(stream: &Arc<Stream>, tuples: &Tuples) -> Result<Vec<u64>> {
+    let varying = stream.zeroed(tuples.width * 8, "sort scratch")?;
+    for j in 0..tuples.width {
+        sort::add_varying_bits(stream, tuples.word(j)?, tuples.rows, varying.part(j * 8)?)?;
     }
+    let mut bytes = vec![0; tuples.width * 8];
+    stream.read_few(&mut bytes, &varying, 0)?;
+    Ok(bytes
+        .chunks_exact(8)
+        .map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()))
+        .collect())
+}
 
-    /// The rank of each tuple among the distinct ones.
-    pub(crate) fn find_ranks(
-        self: &Arc<Self>,
-        distinct: Option<&Distinct>,
-        tuples: &Tuples,
-        valid: Option<&Memory>,
-    ) -> Result<Buffer<u64>> {
-        let out = match distinct {
-            Some(distinct) => {
-                let out = self.alloc(tuples.rows * 8, "order keys")?;
-                self.find(kernels::GROUPS_RANK, distinct, tuples, valid, &out)?;
-                out
-            }
-            None => self.zeroed(tuples.rows * 8, "order keys")?,
-        };
-        Ok(Buffer::cuda(out, tuples.rows))
-    }
+/// The run of each row as its group id; [`NO_GROUP`] for rows not in the runs.
+pub(crate) fn run_ids(stream: &Arc<Stream>, runs: &Runs) -> Result<Buffer<u32>> {
+    let out = match runs.len < runs.of_rows {
+        true => no_groups(stream, runs.of_rows)?,
+        false => stream.alloc(runs.of_rows * 4, "group ids")?,
+    };
+    number_runs(stream, kernels::GROUPS_IDS, runs, &out)?;
+    Ok(Buffer::cuda(out, runs.of_rows))
+}
 
-    fn find(
-        &self,
-        kernel: Kernel<(U64, U32, U64, U32, U64, U64, U32)>,
-        distinct: &Distinct,
-        tuples: &Tuples,
-        valid: Option<&Memory>,
-        out: &Memory,
-    ) -> Result<()> {
-        let args = (
-            distinct.tuples.first_word().into(),
-            (distinct.tuples.rows as u32).into(),
-            tuples.first_word().into(),
-            (tuples.width as u32).into(),
-            valid.into(),
-            out.into(),
-            (tuples.rows as u32).into(),
-        );
-        debug_assert_eq!(distinct.tuples.width, tuples.width);
-        // SAFETY: both hold the words of their rows, with the same number of words per row; `valid` holds a bit and
-        // `out` a word for each tuple.
-        unsafe { self.launch(kernel, self.strips(tuples.rows.div_ceil(4)), &args) }
-    }
+/// The run of each position as its group id, and the row ids by position (`None`: in order).
+pub(crate) fn runs_in_order(
+    stream: &Arc<Stream>,
+    runs: Runs,
+) -> Result<(Memory, Option<Buffer<u32>>)> {
+    let ids = stream.alloc(runs.len * 4, "group ids")?;
+    let rows = runs.rows;
+    let by_position = Runs { rows: None, ..runs };
+    number_runs(stream, kernels::GROUPS_IDS, &by_position, &ids)?;
+    Ok((ids, rows))
+}
+
+/// The run of each row as its rank among the base's values; 0 for rows not in the runs.
+pub(crate) fn run_ranks(stream: &Arc<Stream>, runs: &Runs) -> Result<Buffer<u64>> {
+    let out = match runs.len < runs.of_rows {
+        true => stream.zeroed(runs.of_rows * 8, "order keys")?,
+        false => stream.alloc(runs.of_rows * 8, "order keys")?,
+    };
+    number_runs(stream, kernels::GROUPS_RANKS, runs, &out)?;
+    Ok(Buffer::cuda(out, runs.of_rows))
+}
+
+fn number_runs(
+    stream: &Stream,
+    kernel: Kernel<(U64, U64, U64, U64, U32)>,
+    runs: &Runs,
+    out: &Memory,
+) -> Result<()> {
+    let args = (
+        (&runs.heads).into(),
+        (&runs.offsets).into(),
+        runs.rows.as_ref().map(memory).transpose()?.into(),
+        out.into(),
+        (runs.len as u32).into(),
+    );
+    // SAFETY: `heads` holds a bit for each position, `offsets` a word for each 8192 of them, `rows` row ids below
+    // `of_rows`; `out` holds `of_rows` words, of 32 bits for ids and of 64 for ranks.
+    unsafe { stream.launch(kernel, Shape::blocks_of(runs.len, 8192, 256), &args) }
+}
+
+/// Ids of `rows` rows, all [`NO_GROUP`].
+pub(crate) fn no_groups(stream: &Arc<Stream>, rows: usize) -> Result<Memory> {
+    const { assert!(NO_GROUP == u32::from_ne_bytes([0xFF; 4])) };
+    stream.filled(rows * 4, 0xFF, "group ids")
+}
+
+/// The index of each tuple among the distinct ones, or [`NO_GROUP`].
+pub(crate) fn find_ids(
+    stream: &Arc<Stream>,
+    distinct: Option<&Distinct>,
+    tuples: &Tuples,
+    valid: Option<&Memory>,
+) -> Result<Buffer<u32>> {
+    let out = match distinct {
+        Some(distinct) => {
+            let out = stream.alloc(tuples.rows * 4, "group ids")?;
+            find(stream, kernels::GROUPS_FIND, distinct, tuples, valid, &out)?;
+            out
+        }
+        None => no_groups(stream, tuples.rows)?,
+    };
+    Ok(Buffer::cuda(out, tuples.rows))
+}
+
+/// The rank of each tuple among the distinct ones.
+pub(crate) fn find_ranks(
+    stream: &Arc<Stream>,
+    distinct: Option<&Distinct>,
+    tuples: &Tuples,
+    valid: Option<&Memory>,
+) -> Result<Buffer<u64>> {
+    let out = match distinct {
+        Some(distinct) => {
+            let out = stream.alloc(tuples.rows * 8, "order keys")?;
+            find(stream, kernels::GROUPS_RANK, distinct, tuples, valid, &out)?;
+            out
+        }
+        None => stream.zeroed(tuples.rows * 8, "order keys")?,
+    };
+    Ok(Buffer::cuda(out, tuples.rows))
+}
+
+fn find(
+    stream: &Stream,
+    kernel: Kernel<(U64, U32, U64, U32, U64, U64, U32)>,
+    distinct: &Distinct,
+    tuples: &Tuples,
+    valid: Option<&Memory>,
+    out: &Memory,
+) -> Result<()> {
+    let args = (
+        distinct.tuples.first_word().into(),
+        (distinct.tuples.rows as u32).into(),
+        tuples.first_word().into(),
+        (tuples.width as u32).into(),
+        valid.into(),
+        out.into(),
+        (tuples.rows as u32).into(),
+    );
+    debug_assert_eq!(distinct.tuples.width, tuples.width);
+    // SAFETY: both hold the words of their rows, with the same number of words per row; `valid` holds a bit and
+    // `out` a word for each tuple.
+    unsafe { stream.launch(kernel, stream.strips(tuples.rows.div_ceil(4)), &args) }
 }

@@ -2,17 +2,15 @@
 
 pub(crate) mod access;
 pub(crate) mod arguments;
-pub(crate) mod cancellable;
-pub(crate) mod card_rates;
 pub(crate) mod clusters;
 pub(crate) mod driver;
 pub(crate) mod event;
 pub(crate) mod gpu;
+pub(crate) mod in_launches;
 pub(crate) mod kernel_cache;
 pub(crate) mod kernels;
 pub(crate) mod launch;
 pub(crate) mod memory;
-pub(crate) mod memory_rates;
 pub(crate) mod ptx_entries;
 pub(crate) mod spans;
 pub(crate) mod staging;

@@ -1,6 +1,8 @@
 //! [`SemiPrimitives`] of an NVIDIA GPU: each calls the method of `presorted.rs` or `key_bitmap.rs`.
 
+use crate::device::cuda::codegen::filter;
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::semi;
 use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::{KeyBitmap, KeyRange};
 use crate::device::data::structures::Flags;
@@ -10,17 +12,17 @@ use crate::error::Result;
 
 impl SemiPrimitives for CudaDevice {
     fn key_range(&self, columns: &[&Column]) -> Result<KeyRange> {
-        self.range_of_keys(columns)
+        semi::key_bitmap::range_of_keys(self, columns)
     }
 
     fn set_key_bits(&self, bits: &KeyBitmap, columns: &[&Column]) -> Result<()> {
         self.check_cancelled()?;
-        self.set_bits_of_keys(bits, columns, false).map(|_| ())
+        semi::key_bitmap::set_bits_of_keys(self, bits, columns, false).map(|_| ())
     }
 
     fn set_key_bits_inside(&self, bits: &KeyBitmap, columns: &[&Column]) -> Result<KeyRange> {
         self.check_cancelled()?;
-        match self.set_bits_of_keys(bits, columns, true)? {
+        match semi::key_bitmap::set_bits_of_keys(self, bits, columns, true)? {
             Some(outside) => Ok(outside),
             None => Ok(bits.unless_held(self.key_range(columns)?)),
         }
@@ -34,7 +36,7 @@ impl SemiPrimitives for CudaDevice {
         first: usize,
     ) -> Result<()> {
         self.check_cancelled()?;
-        self.flag_keys_found(bits, columns, flags, first)
+        semi::key_bitmap::flag_keys_found(self, bits, columns, flags, first)
     }
 
     fn select_keys(
@@ -45,7 +47,7 @@ impl SemiPrimitives for CudaDevice {
         kept: &[&Column],
     ) -> Result<Option<(usize, Vec<Column>)>> {
         self.check_cancelled()?;
-        match self.select_keys_generated(bits, columns, set, kept)? {
+        match filter::key_bitmap::select_keys_generated(self, bits, columns, set, kept)? {
             Some(selected) => Ok(selected),
             None => self.select_keys_by_flags(bits, columns, set, kept),
         }

@@ -74,28 +74,26 @@ impl Work {
     }
 }
 
-impl Stream {
-    /// `Σ n²` of `count` numbers of 32 bits or, if they `are_offsets`, of the differences of `count` + 1 of them. It
-    /// reads them back to the host.
-    pub(crate) fn sum_of_squares(
-        &self,
-        numbers: &Memory,
-        count: usize,
-        are_offsets: bool,
-    ) -> Result<f64> {
-        if count == 0 {
-            return Ok(0.0);
-        }
-        let mut bytes = vec![0; (count + usize::from(are_offsets)) * 4];
-        self.read_few(&mut bytes, numbers, 0)?;
-        let words = bytes.as_chunks().0.iter();
-        let words: Vec<u32> = words.map(|word| u32::from_le_bytes(*word)).collect();
-        let square = |n: u32| f64::from(n) * f64::from(n);
-        Ok(match are_offsets {
-            true => words.windows(2).map(|w| square(w[1] - w[0])).sum(),
-            false => words.into_iter().map(square).sum(),
-        })
+/// `Σ n²` of `count` numbers of 32 bits or, if they `are_offsets`, of the differences of `count` + 1 of them. It
+/// reads them back to the host.
+pub(crate) fn sum_of_squares(
+    stream: &Stream,
+    numbers: &Memory,
+    count: usize,
+    are_offsets: bool,
+) -> Result<f64> {
+    if count == 0 {
+        return Ok(0.0);
     }
+    let mut bytes = vec![0; (count + usize::from(are_offsets)) * 4];
+    stream.read_few(&mut bytes, numbers, 0)?;
+    let words = bytes.as_chunks().0.iter();
+    let words: Vec<u32> = words.map(|word| u32::from_le_bytes(*word)).collect();
+    let square = |n: u32| f64::from(n) * f64::from(n);
+    Ok(match are_offsets {
+        true => words.windows(2).map(|w| square(w[1] - w[0])).sum(),
+        false => words.into_iter().map(square).sum(),
+    })
 }
 
 #[cfg(test)]

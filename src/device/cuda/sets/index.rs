@@ -18,19 +18,24 @@
 
 use std::sync::Arc;
 
+use crate::device::cuda::columns::rows;
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::equi::index;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
-use crate::device::cuda::sets::choose;
-use crate::device::cuda::sets::choose::Profile;
-use crate::device::cuda::sets::costs::Work;
+use crate::device::cuda::sets::choose::{self, Profile};
+use crate::device::cuda::sets::costs::{self, Work};
 use crate::device::cuda::sets::encode::empty_sets::EmptySetMatches;
 use crate::device::cuda::sets::encode::encoded::Sets;
-use crate::device::cuda::sets::encode::encoding::Domain;
+use crate::device::cuda::sets::encode::encoding::{self, Domain};
+use crate::device::cuda::sets::encode::equal_sets;
+use crate::device::cuda::sets::encode::set_element_words;
+use crate::device::cuda::sets::encode::set_order;
+use crate::device::cuda::sets::match_lists;
 use crate::device::cuda::sets::predicate::{Half, Measure};
 use crate::device::cuda::sets::search::{PreparedProbe, Search};
 use crate::device::cuda::sets::techniques::bit_rows::Bits;
@@ -39,6 +44,7 @@ use crate::device::cuda::sets::techniques::inverted::InvertedIndex;
 use crate::device::cuda::sets::techniques::prefix::Prefix;
 use crate::device::cuda::sets::techniques::rarest::Rarest;
 use crate::device::cuda::sets::techniques::signature::Signature;
+use crate::device::cuda::theta::range;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
@@ -133,237 +139,249 @@ impl SetIndex {
     }
 }
 
-impl CudaDevice {
-    /// Indexes a column of lists, or of single elements. `groups` are the group of each row and their number,
-    /// `not_null` columns whose NULLs exclude a row. `probe` is the first probe column, for the choice of a technique.
-    pub(crate) fn index_sets(
-        &self,
-        column: &Column,
-        groups: Option<(&Buffer<u32>, u32)>,
-        not_null: &[&Keys],
-        test: SetTest,
-        wanted: Option<SetTechnique>,
-        probe: &Column,
-    ) -> Result<SetIndex> {
-        let stream = &self.stream;
-        let (sets, domain) = self.encode_indexed(column, groups, not_null)?;
-        let universe = domain.universe();
-        let profile = Profile {
-            indexed: sets.len as u64,
-            // The probe side has as many equal sets, most likely.
-            probe: (probe.rows() as u64 * sets.len as u64) / (sets.rows.len() as u64).max(1),
-            mean_indexed: sets.mean() as u64,
-            mean_probe: match probe.is_resident() {
-                true => match probe.stored() {
-                    Some(Storage::Shingles(shingles)) => shingles.mean_length(probe.rows()),
-                    _ => 1,
-                },
-                false => mean_length(probe.on_host()?),
+/// Indexes a column of lists, or of single elements. `groups` are the group of each row and their number,
+/// `not_null` columns whose NULLs exclude a row. `probe` is the first probe column, for the choice of a technique.
+pub(crate) fn index_sets(
+    device: &CudaDevice,
+    column: &Column,
+    groups: Option<(&Buffer<u32>, u32)>,
+    not_null: &[&Keys],
+    test: SetTest,
+    wanted: Option<SetTechnique>,
+    probe: &Column,
+) -> Result<SetIndex> {
+    let stream = &device.stream;
+    let (sets, domain) = encoding::encode_indexed(device, column, groups, not_null)?;
+    let universe = domain.universe();
+    let profile = Profile {
+        indexed: sets.len as u64,
+        // The probe side has as many equal sets, most likely.
+        probe: (probe.rows() as u64 * sets.len as u64) / (sets.rows.len() as u64).max(1),
+        mean_indexed: sets.mean() as u64,
+        mean_probe: match probe.is_resident() {
+            true => match probe.stored() {
+                Some(Storage::Shingles(shingles)) => shingles.mean_length(probe.rows()),
+                _ => 1,
             },
-            universe: universe as u64,
-            available: stream.budget.available(),
-        };
-        self.check_cancelled()?;
-        let measure = Measure::of(test);
-        let of = (test, &measure);
-        let (technique, finder) = match choose::choose(wanted, test, &profile) {
-            Some(technique) => (
-                technique,
-                Finder::new(stream, technique, &sets, universe, of)?,
-            ),
-            None => self.cheapest(&sets, &domain, of, &profile)?,
-        };
-        Ok(SetIndex {
-            finder,
-            sets: Arc::new(sets),
-            domain,
-            rows: column.rows(),
-            test,
-            measure,
+            false => mean_length(probe.on_host()?),
+        },
+        universe: universe as u64,
+        available: stream.budget.available(),
+    };
+    device.check_cancelled()?;
+    let measure = Measure::of(test);
+    let of = (test, &measure);
+    let (technique, finder) = match choose::choose(wanted, test, &profile) {
+        Some(technique) => (
             technique,
-        })
-    }
-
-    /// The technique for similar sets that costs least, and its index. The probe side is assumed to be like the indexed
-    /// one.
-    fn cheapest(
-        &self,
-        sets: &Sets,
-        domain: &Domain,
-        (test, measure): (SetTest, &Measure),
-        profile: &Profile,
-    ) -> Result<(SetTechnique, Finder)> {
-        let (stream, universe) = (&self.stream, domain.universe());
-        let prefix = Prefix::new(stream, sets, universe, measure)?;
-        let search = Search {
-            stream,
-            check_cancelled: &|| self.check_cancelled(),
-            measure,
-            probe: sets,
-            indexed: sets,
-            half: None,
-        };
-        let (_, pairs) = search.pairs_in(&search.windows()?)?;
-        let longer = profile.probe as f64 / sets.len.max(1) as f64;
-        let all_pairs = match &sets.by_group {
-            Some(groups) => stream.sum_of_squares(&groups.segments, groups.count, true)? * longer,
-            None => profile.indexed as f64 * profile.probe as f64,
-        };
-        let work = Work {
-            pairs: pairs as f64 * longer,
-            all_pairs,
-            items: stream.sum_of_squares(domain.frequencies(), universe, false)? * longer,
-            candidates: stream.sum_of_squares(prefix.list_offsets(), universe, true)? * longer,
-            sets: profile.probe as f64,
-            mean: profile.mean() as f64,
-            share: profile.least_share(test),
-            universe: universe as f64,
-        };
-        let technique = work.cheapest(profile.bits_fit());
-        let finder = match technique {
-            SetTechnique::Prefix => Finder::Prefix(prefix),
-            other => {
-                drop(prefix);
-                Finder::new(stream, other, sets, universe, (test, measure))?
-            }
-        };
-        Ok((technique, finder))
-    }
-
-    /// The matches of each probe row as a list, and its range in all lists.
-    pub(crate) fn search_sets(
-        &self,
-        index: &crate::device::data::structures::SetIndex,
-        column: &Column,
-        groups: Option<&Buffer<u32>>,
-        not_null: &[&Keys],
-    ) -> Result<SetMatches> {
-        let (index, stream) = (index.index.get::<SetIndex>()?, &self.stream);
-        let sets = index.probe(self.encode_probe(&index.domain, column, groups, not_null)?);
-        if sets.len == 0 || index.sets.len == 0 {
-            return Ok(SetMatches {
-                matches: OrderedRows {
-                    rows: stream.no_rows()?,
-                    keys: None,
-                    segments: Some(Buffer::cuda(stream.zeroed(4, "range bounds")?, 1)),
-                },
-                probe: OrderedRows::of_rows(stream.no_rows()?),
-                ranges: stream.no_ranges()?,
-                tally: SetTally::default(),
-            });
-        }
-        let check_cancelled = || self.check_cancelled();
-        let empties =
-            EmptySetMatches::of(stream, [sets.as_ref(), index.sets.as_ref()], index.test)?;
-        let prepared = index
-            .finder
-            .prepare(index.search(stream, &check_cancelled, &sets)?)?;
-        let found = stream.list_matches(&prepared, &sets, empties.as_ref())?;
-        let tally = SetTally {
-            candidates: prepared.candidates,
-            verified: found.verified,
-            repeats: sets.repeats(),
-        };
-        drop(prepared);
-        let (matches, ranges) = stream.lists_of_rows(found, [&sets, &index.sets])?;
-        Ok(SetMatches {
-            matches,
-            probe: OrderedRows::of_rows(stream.rows_of(sets)?),
-            ranges,
-            tally,
-        })
-    }
-
-    /// The number of matches of each probe row or, if `counting` says so, of each row of both sides.
-    pub(crate) fn count_sets(
-        &self,
-        index: &crate::device::data::structures::SetIndex,
-        column: &Column,
-        groups: Option<&Buffer<u32>>,
-        counting: SetCounting,
-    ) -> Result<SetCounts> {
-        let (index, stream) = (index.index.get::<SetIndex>()?, &self.stream);
-        let sets = index.probe(self.encode_probe(&index.domain, column, groups, &[])?);
-        if sets.len == 0 || index.sets.len == 0 {
-            let indexed = match counting {
-                SetCounting::Both => Some(stream.zeroed(index.rows * 4, "match counts")?),
-                SetCounting::Exists | SetCounting::Probe => None,
-            };
-            return Ok(SetCounts {
-                probe: OrderedRows::of_rows(stream.no_rows()?),
-                counts: stream.no_rows()?,
-                indexed: indexed.map(|counts| Buffer::cuda(counts, index.rows)),
-                tally: SetTally::default(),
-            });
-        }
-        let check_cancelled = || self.check_cancelled();
-        let empties =
-            EmptySetMatches::of(stream, [sets.as_ref(), index.sets.as_ref()], index.test)?;
-        let prepared = index
-            .finder
-            .prepare(index.search(stream, &check_cancelled, &sets)?)?;
-        let sides = [sets.as_ref(), index.sets.as_ref()];
-        let counted = stream.count_matches_of_sets(&prepared, sides, empties.as_ref(), counting)?;
-        let tally = SetTally {
-            candidates: prepared.candidates,
-            verified: counted.verified,
-            repeats: sets.repeats(),
-        };
-        drop(prepared);
-        let by_row = |counts: Memory| {
-            let counts = stream.by_row(&index.sets, counts.part(0)?)?;
-            stream.scatter(&index.sets.rows, &counts, index.rows)
-        };
-        let indexed = counted.indexed.map(by_row).transpose()?;
-        let counts = match sets.members.is_some() {
-            true => stream.by_row(&sets, counted.probe.part(0)?)?,
-            false => Buffer::cuda(counted.probe, sets.len),
-        };
-        Ok(SetCounts {
-            counts,
-            probe: OrderedRows::of_rows(stream.rows_of(sets)?),
-            indexed,
-            tally,
-        })
-    }
-
-    /// The number of occurrences of each of `rows` row ids in the lists of all probe rows.
-    pub(crate) fn count_occurrences(
-        &self,
-        matches: &OrderedRows,
-        ranges: &Ranges,
-        rows: usize,
-    ) -> Result<Buffer<u32>> {
-        let (stream, n) = (&self.stream, matches.len());
-        let row_ids = memory(&matches.rows)?;
-        if !ranges.share_lists(matches) {
-            return Ok(Buffer::cuda(stream.histogram(row_ids, n, rows)?, rows));
-        }
-        let positions = OrderedRows::of_rows(stream.sequence(0, n)?);
-        let covering = stream.cover(&positions, ranges, n)?;
-        let sums = stream.zeroed(rows * 4, "coverage")?;
-        let args = (
-            row_ids.into(),
-            memory(&covering)?.into(),
-            (n as u32).into(),
-            (&sums).into(),
-        );
-        // SAFETY: there are n row ids, below `rows`, and n numbers.
-        unsafe { stream.launch(kernels::SET_EQUAL_OCCUR, Shape::rows(n), &args)? };
-        Ok(Buffer::cuda(sums, rows))
-    }
+            Finder::new(stream, technique, &sets, universe, of)?,
+        ),
+        None => cheapest(device, &sets, &domain, of, &profile)?,
+    };
+    Ok(SetIndex {
+        finder,
+        sets: Arc::new(sets),
+        domain,
+        rows: column.rows(),
+        test,
+        measure,
+        technique,
+    })
 }
 
-impl Stream {
-    /// The row ids of sets that are no longer needed; a copy if the index shares the sets (a self join).
-    fn rows_of(self: &Arc<Self>, sets: Arc<Sets>) -> Result<Buffer<u32>> {
-        match Arc::try_unwrap(sets) {
-            Ok(sets) => Ok(sets.rows),
-            Err(shared) => {
-                let n = shared.rows.len();
-                let rows = self.copy_of(memory(&shared.rows)?.into(), n * 4, "sets")?;
-                Ok(Buffer::cuda(rows, n))
-            }
+/// The technique for similar sets that costs least, and its index. The probe side is assumed to be like the indexed
+/// one.
+fn cheapest(
+    device: &CudaDevice,
+    sets: &Sets,
+    domain: &Domain,
+    (test, measure): (SetTest, &Measure),
+    profile: &Profile,
+) -> Result<(SetTechnique, Finder)> {
+    let (stream, universe) = (&device.stream, domain.universe());
+    let prefix = Prefix::new(stream, sets, universe, measure)?;
+    let search = Search {
+        stream,
+        check_cancelled: &|| device.check_cancelled(),
+        measure,
+        probe: sets,
+        indexed: sets,
+        half: None,
+    };
+    let (_, pairs) = search.pairs_in(&search.windows()?)?;
+    let longer = profile.probe as f64 / sets.len.max(1) as f64;
+    let all_pairs = match &sets.by_group {
+        Some(groups) => {
+            costs::sum_of_squares(stream, &groups.segments, groups.count, true)? * longer
+        }
+        None => profile.indexed as f64 * profile.probe as f64,
+    };
+    let work = Work {
+        pairs: pairs as f64 * longer,
+        all_pairs,
+        items: costs::sum_of_squares(stream, domain.frequencies(), universe, false)? * longer,
+        candidates: costs::sum_of_squares(stream, prefix.list_offsets(), universe, true)? * longer,
+        sets: profile.probe as f64,
+        mean: profile.mean() as f64,
+        share: profile.least_share(test),
+        universe: universe as f64,
+    };
+    let technique = work.cheapest(profile.bits_fit());
+    let finder = match technique {
+        SetTechnique::Prefix => Finder::Prefix(prefix),
+        other => {
+            drop(prefix);
+            Finder::new(stream, other, sets, universe, (test, measure))?
+        }
+    };
+    Ok((technique, finder))
+}
+
+/// The matches of each probe row as a list, and its range in all lists.
+pub(crate) fn search_sets(
+    device: &CudaDevice,
+    index: &crate::device::data::structures::SetIndex,
+    column: &Column,
+    groups: Option<&Buffer<u32>>,
+    not_null: &[&Keys],
+) -> Result<SetMatches> {
+    let (index, stream) = (index.index.get::<SetIndex>()?, &device.stream);
+    let sets = index.probe(encoding::encode_probe(
+        device,
+        &index.domain,
+        column,
+        groups,
+        not_null,
+    )?);
+    if sets.len == 0 || index.sets.len == 0 {
+        return Ok(SetMatches {
+            matches: OrderedRows {
+                rows: rows::no_rows(stream)?,
+                keys: None,
+                segments: Some(Buffer::cuda(stream.zeroed(4, "range bounds")?, 1)),
+            },
+            probe: OrderedRows::of_rows(rows::no_rows(stream)?),
+            ranges: index::no_ranges(stream)?,
+            tally: SetTally::default(),
+        });
+    }
+    let check_cancelled = || device.check_cancelled();
+    let empties = EmptySetMatches::of(stream, [sets.as_ref(), index.sets.as_ref()], index.test)?;
+    let prepared = index
+        .finder
+        .prepare(index.search(stream, &check_cancelled, &sets)?)?;
+    let found = match_lists::list_matches(stream, &prepared, &sets, empties.as_ref())?;
+    let tally = SetTally {
+        candidates: prepared.candidates,
+        verified: found.verified,
+        repeats: sets.repeats(),
+    };
+    drop(prepared);
+    let (matches, ranges) = match_lists::lists_of_rows(stream, found, [&sets, &index.sets])?;
+    Ok(SetMatches {
+        matches,
+        probe: OrderedRows::of_rows(rows_of(stream, sets)?),
+        ranges,
+        tally,
+    })
+}
+
+/// The number of matches of each probe row or, if `counting` says so, of each row of both sides.
+pub(crate) fn count_sets(
+    device: &CudaDevice,
+    index: &crate::device::data::structures::SetIndex,
+    column: &Column,
+    groups: Option<&Buffer<u32>>,
+    counting: SetCounting,
+) -> Result<SetCounts> {
+    let (index, stream) = (index.index.get::<SetIndex>()?, &device.stream);
+    let sets = index.probe(encoding::encode_probe(
+        device,
+        &index.domain,
+        column,
+        groups,
+        &[],
+    )?);
+    if sets.len == 0 || index.sets.len == 0 {
+        let indexed = match counting {
+            SetCounting::Both => Some(stream.zeroed(index.rows * 4, "match counts")?),
+            SetCounting::Exists | SetCounting::Probe => None,
+        };
+        return Ok(SetCounts {
+            probe: OrderedRows::of_rows(rows::no_rows(stream)?),
+            counts: rows::no_rows(stream)?,
+            indexed: indexed.map(|counts| Buffer::cuda(counts, index.rows)),
+            tally: SetTally::default(),
+        });
+    }
+    let check_cancelled = || device.check_cancelled();
+    let empties = EmptySetMatches::of(stream, [sets.as_ref(), index.sets.as_ref()], index.test)?;
+    let prepared = index
+        .finder
+        .prepare(index.search(stream, &check_cancelled, &sets)?)?;
+    let sides = [sets.as_ref(), index.sets.as_ref()];
+    let counted =
+        match_lists::count_matches_of_sets(stream, &prepared, sides, empties.as_ref(), counting)?;
+    let tally = SetTally {
+        candidates: prepared.candidates,
+        verified: counted.verified,
+        repeats: sets.repeats(),
+    };
+    drop(prepared);
+    let by_row = |counts: Memory| {
+        let counts = equal_sets::by_row(stream, &index.sets, counts.part(0)?)?;
+        rows::scatter(stream, &index.sets.rows, &counts, index.rows)
+    };
+    let indexed = counted.indexed.map(by_row).transpose()?;
+    let counts = match sets.members.is_some() {
+        true => equal_sets::by_row(stream, &sets, counted.probe.part(0)?)?,
+        false => Buffer::cuda(counted.probe, sets.len),
+    };
+    Ok(SetCounts {
+        counts,
+        probe: OrderedRows::of_rows(rows_of(stream, sets)?),
+        indexed,
+        tally,
+    })
+}
+
+/// The number of occurrences of each of `rows` row ids in the lists of all probe rows.
+pub(crate) fn count_occurrences(
+    device: &CudaDevice,
+    matches: &OrderedRows,
+    ranges: &Ranges,
+    rows: usize,
+) -> Result<Buffer<u32>> {
+    let (stream, n) = (&device.stream, matches.len());
+    let row_ids = memory(&matches.rows)?;
+    if !ranges.share_lists(matches) {
+        return Ok(Buffer::cuda(
+            set_element_words::histogram(stream, row_ids, n, rows)?,
+            rows,
+        ));
+    }
+    let positions = OrderedRows::of_rows(rows::sequence(stream, 0, n)?);
+    let covering = range::cover(stream, &positions, ranges, n)?;
+    let sums = stream.zeroed(rows * 4, "coverage")?;
+    let args = (
+        row_ids.into(),
+        memory(&covering)?.into(),
+        (n as u32).into(),
+        (&sums).into(),
+    );
+    // SAFETY: there are n row ids, below `rows`, and n numbers.
+    unsafe { stream.launch(kernels::SET_EQUAL_OCCUR, Shape::rows(n), &args)? };
+    Ok(Buffer::cuda(sums, rows))
+}
+
+/// The row ids of sets that are no longer needed; a copy if the index shares the sets (a stream join).
+fn rows_of(stream: &Arc<Stream>, sets: Arc<Sets>) -> Result<Buffer<u32>> {
+    match Arc::try_unwrap(sets) {
+        Ok(sets) => Ok(sets.rows),
+        Err(shared) => {
+            let n = shared.rows.len();
+            let rows = stream.copy_of(memory(&shared.rows)?.into(), n * 4, "sets")?;
+            Ok(Buffer::cuda(rows, n))
         }
     }
 }
@@ -381,7 +399,8 @@ impl SetIndex {
         check_cancelled: &'a dyn Fn() -> Result<()>,
         probe: &'a Arc<Sets>,
     ) -> Result<Search<'a>> {
-        let same = Arc::ptr_eq(probe, &self.sets) || stream.are_same(probe, &self.sets)?;
+        let same =
+            Arc::ptr_eq(probe, &self.sets) || set_order::are_same(stream, probe, &self.sets)?;
         Ok(Search {
             stream,
             check_cancelled,

@@ -1,6 +1,8 @@
 //! [`SetPrimitives`] of an NVIDIA GPU: each calls the method of `index.rs`.
 
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::sets::index;
+use crate::device::cuda::sets::values;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
@@ -24,7 +26,7 @@ impl SetPrimitives for CudaDevice {
         probe: &Column,
     ) -> Result<SetIndex> {
         self.check_cancelled()?;
-        let index = self.index_sets(lists, groups, not_null, test, technique, probe)?;
+        let index = index::index_sets(self, lists, groups, not_null, test, technique, probe)?;
         Ok(SetIndex {
             technique: index.technique(),
             repeats: index.sets().repeats(),
@@ -39,7 +41,7 @@ impl SetPrimitives for CudaDevice {
         groups: Option<&Buffer<u32>>,
         not_null: &[&Keys],
     ) -> Result<SetMatches> {
-        self.search_sets(index, lists, groups, not_null)
+        index::search_sets(self, index, lists, groups, not_null)
     }
 
     fn set_count(
@@ -49,7 +51,7 @@ impl SetPrimitives for CudaDevice {
         groups: Option<&Buffer<u32>>,
         counting: SetCounting,
     ) -> Result<SetCounts> {
-        self.count_sets(index, lists, groups, counting)
+        index::count_sets(self, index, lists, groups, counting)
     }
 
     fn probe_sets(
@@ -58,7 +60,7 @@ impl SetPrimitives for CudaDevice {
         lists: &Column,
         groups: Option<&Buffer<u32>>,
     ) -> Result<ProbeSets> {
-        let sets = self.encode_probe_sets(index.index.get()?, lists, groups)?;
+        let sets = values::encode_probe_sets(self, index.index.get()?, lists, groups)?;
         Ok(ProbeSets(Opaque::new(sets)))
     }
 
@@ -70,7 +72,7 @@ impl SetPrimitives for CudaDevice {
         value: SetValue,
     ) -> Result<Column> {
         self.check_cancelled()?;
-        self.values_of_pairs(index.index.get()?, probe.0.get()?, pairs, value)
+        values::values_of_pairs(self, index.index.get()?, probe.0.get()?, pairs, value)
     }
 
     fn occurrences(
@@ -79,6 +81,6 @@ impl SetPrimitives for CudaDevice {
         ranges: &Ranges,
         rows: usize,
     ) -> Result<Buffer<u32>> {
-        self.count_occurrences(matches, ranges, rows)
+        index::count_occurrences(self, matches, ranges, rows)
     }
 }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::device::cuda::columns::scan;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::arguments::Structure;
 use crate::device::cuda::runtime::kernels;
@@ -11,6 +12,7 @@ use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::predicate::{Half, Join, Measure, Target, join};
+use crate::device::cuda::theta::range;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::ranges::Ranges;
 use crate::error::Result;
@@ -92,8 +94,8 @@ impl<'a> Search<'a> {
 
     /// The scanned numbers of pairs in windows, and their sum.
     pub(crate) fn pairs_in(&self, windows: &Ranges) -> Result<(Buffer<u64>, u64)> {
-        let counts = self.stream.range_counts(windows, false)?;
-        let offsets = self.stream.scan_offsets(&counts)?;
+        let counts = range::range_counts(self.stream, windows, false)?;
+        let offsets = scan::scan_offsets(self.stream, &counts)?;
         let total = self.total(&offsets)?;
         Ok((offsets, total))
     }
@@ -105,7 +107,7 @@ impl<'a> Search<'a> {
 
     /// Probes that begin at `starts` and have `counts` candidates each, `count` probes.
     pub(crate) fn probes(&self, starts: Memory, counts: Memory, count: usize) -> Result<Probes> {
-        let offsets = self.stream.scan_offsets(&Buffer::cuda(counts, count))?;
+        let offsets = scan::scan_offsets(self.stream, &Buffer::cuda(counts, count))?;
         Ok(Probes {
             starts,
             total: self.total(&offsets)?,

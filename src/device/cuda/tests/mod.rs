@@ -27,6 +27,7 @@ use arrow::compute::{cast, take};
 use arrow::datatypes::*;
 
 use crate::device::budget::Budget;
+use crate::device::cuda::columns::to_host;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::data::buffer::{Bits, Buffer};
 use crate::device::data::column::Column;
@@ -164,15 +165,15 @@ fn on_gpu(gpu: &CudaDevice, words: &[u32]) -> Buffer<u32> {
         words.to_vec(),
         gpu.fallback.budget().lease(0, "test").unwrap(),
     );
-    gpu.words_from_host(&host, "test").unwrap()
+    to_host::words_from_host(gpu, &host, "test").unwrap()
 }
 
 fn on_host(host: &HostDevice, words: &[u32]) -> Buffer<u32> {
     Buffer::host(words.to_vec(), host.budget().lease(0, "test").unwrap())
 }
 
-fn down<T: ArrowNativeType>(gpu: &CudaDevice, words: &Buffer<T>) -> ScalarBuffer<T> {
-    gpu.words_to_host(words).unwrap()
+fn down<T: ArrowNativeType>(words: &Buffer<T>) -> ScalarBuffer<T> {
+    to_host::words_to_host(words).unwrap()
 }
 
 /// The keys of a column on both devices.
@@ -190,25 +191,24 @@ fn u64_column(words: Vec<u64>, nulls: Option<NullBuffer>) -> ArrayRef {
     Arc::new(UInt64Array::new(words.into(), nulls))
 }
 
-fn same_keys(gpu: &CudaDevice, of_host: &Keys, of_gpu: &Keys, what: &str) {
+fn same_keys(of_host: &Keys, of_gpu: &Keys, what: &str) {
     let valid: Option<BooleanBuffer> = of_host
         .valid
         .as_ref()
         .map(|bits| bits.on_host().unwrap().clone());
-    let theirs =
-        of_gpu.valid.as_ref().map(
-            |bits| match gpu.bits_to_host(bits, of_gpu.rows()).unwrap() {
-                Bits::Host(bits) => bits,
-                Bits::Device(_) => unreachable!(),
-            },
-        );
+    let theirs = of_gpu.valid.as_ref().map(|bits| {
+        match to_host::bits_to_host(bits, of_gpu.rows()).unwrap() {
+            Bits::Host(bits) => bits,
+            Bits::Device(_) => unreachable!(),
+        }
+    });
     let all = BooleanBuffer::new_set(of_host.rows());
     assert_eq!(
         valid.as_ref().unwrap_or(&all),
         theirs.as_ref().unwrap_or(&all),
         "{what}"
     );
-    let words = down(gpu, &of_gpu.values);
+    let words = down(&of_gpu.values);
     for row in valid.as_ref().unwrap_or(&all).set_indices() {
         assert_eq!(
             of_host.values.on_host().unwrap()[row],
@@ -218,19 +218,15 @@ fn same_keys(gpu: &CudaDevice, of_host: &Keys, of_gpu: &Keys, what: &str) {
     }
 }
 
-fn same_sorted(gpu: &CudaDevice, of_host: &OrderedRows, of_gpu: &OrderedRows, what: &str) {
+fn same_sorted(of_host: &OrderedRows, of_gpu: &OrderedRows, what: &str) {
     assert_eq!(
         of_host.rows.on_host().unwrap(),
-        &down(gpu, &of_gpu.rows),
+        &down(&of_gpu.rows),
         "{what}: rows"
     );
     match (&of_host.keys, &of_gpu.keys) {
         (Some(of_host), Some(of_gpu)) => {
-            assert_eq!(
-                of_host.on_host().unwrap(),
-                &down(gpu, of_gpu),
-                "{what}: keys"
-            )
+            assert_eq!(of_host.on_host().unwrap(), &down(of_gpu), "{what}: keys")
         }
         (None, None) => {}
         _ => panic!("{what}: keys on one device only"),
@@ -239,7 +235,7 @@ fn same_sorted(gpu: &CudaDevice, of_host: &OrderedRows, of_gpu: &OrderedRows, wh
         (Some(of_host), Some(of_gpu)) => {
             assert_eq!(
                 of_host.on_host().unwrap(),
-                &down(gpu, of_gpu),
+                &down(of_gpu),
                 "{what}: segments"
             );
         }

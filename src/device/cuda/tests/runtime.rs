@@ -1,5 +1,7 @@
 //! Rates of the card.
 
+use crate::device::cuda::rates::card_rates;
+use crate::device::cuda::rates::memory_rates;
 use crate::device::cuda::tests::*;
 
 /// They are measured once, and are in the range of known cards.
@@ -8,11 +10,11 @@ fn rates_of_memory() {
     let Some((_, gpu)) = reference_and_gpu() else {
         return;
     };
-    let rates = gpu.stream.memory_rates().unwrap();
+    let rates = memory_rates::memory_rates(&gpu.stream).unwrap();
     println!("{rates:?}");
     assert!((0.12..=7.7).contains(&rates.copied_byte), "{rates:?}");
     assert!((6.8..=437.0).contains(&rates.gathered_value), "{rates:?}");
-    assert_eq!(gpu.stream.memory_rates().unwrap(), rates);
+    assert_eq!(memory_rates::memory_rates(&gpu.stream).unwrap(), rates);
 }
 
 /// Whatever else the card does meanwhile.
@@ -21,7 +23,7 @@ fn rates_of_the_card() {
     let Some((_, gpu)) = reference_and_gpu() else {
         return;
     };
-    let rates = gpu.stream.card_rates().unwrap();
+    let rates = card_rates::card_rates(&gpu.stream).unwrap();
     println!("{rates:?}");
     assert_eq!(gpu.budget().in_use(), 0);
     match rates {

@@ -75,92 +75,93 @@ pub(crate) fn cost(matches: Matches<'_>, exists_only: bool) -> Option<f64> {
     Some(BEGIN + pair * matches.build.len() as f64 * matches.ranges.rows() as f64)
 }
 
-impl Stream {
-    /// The launch shape for `positions` probe positions; few of them are spread over slices of the build side.
-    fn tiles(&self, positions: usize, build: usize) -> Shape {
-        let strips = positions.div_ceil(STRIP).max(1);
-        let wanted = (BLOCKS * self.gpu.multiprocessors as usize).div_ceil(strips);
-        Shape {
-            slices: wanted.min(build / SLICE).max(1) as u32,
-            ..Shape::blocks_of(positions, STRIP, 256)
-        }
+/// The launch shape for `positions` probe positions; few of them are spread over slices of the build side.
+fn tiles(stream: &Stream, positions: usize, build: usize) -> Shape {
+    let strips = positions.div_ceil(STRIP).max(1);
+    let wanted = (BLOCKS * stream.gpu.multiprocessors as usize).div_ceil(strips);
+    Shape {
+        slices: wanted.min(build / SLICE).max(1) as u32,
+        ..Shape::blocks_of(positions, STRIP, 256)
     }
+}
 
-    /// The match count of each probe position under 1 to 3 tests of all build positions. `check_cancelled` is called between
-    /// launches; its error ends the count.
-    pub(crate) fn tiles_count(
-        self: &Arc<Self>,
-        matches: Matches<'_>,
-        check_cancelled: &dyn Fn() -> Result<()>,
-    ) -> Result<Buffer<u32>> {
-        let (n, m) = (matches.build.len(), matches.ranges.rows());
-        let counts = self.zeroed(m * 4, "match counts")?;
-        if n == 0 {
-            return Ok(Buffer::cuda(counts, m));
-        }
-        match matches.tests.len() {
-            1 => self.tiles_add::<1, _>(
-                kernels::TILES_ROW_COUNTS1_U64,
-                matches,
-                &counts,
-                check_cancelled,
-            )?,
-            2 => self.tiles_add::<2, _>(
-                kernels::TILES_ROW_COUNTS2_U64,
-                matches,
-                &counts,
-                check_cancelled,
-            )?,
-            3 => self.tiles_add::<3, _>(
-                kernels::TILES_ROW_COUNTS3_U64,
-                matches,
-                &counts,
-                check_cancelled,
-            )?,
-            tests => {
-                let what = format!("no kernel has {tests} tests");
-                return Err(BowtieError::Internal(what));
-            }
-        }
-        Ok(Buffer::cuda(counts, m))
+/// The match count of each probe position under 1 to 3 tests of all build positions. `check_cancelled` is called between
+/// launches; its error ends the count.
+pub(crate) fn tiles_count(
+    stream: &Arc<Stream>,
+    matches: Matches<'_>,
+    check_cancelled: &dyn Fn() -> Result<()>,
+) -> Result<Buffer<u32>> {
+    let (n, m) = (matches.build.len(), matches.ranges.rows());
+    let counts = stream.zeroed(m * 4, "match counts")?;
+    if n == 0 {
+        return Ok(Buffer::cuda(counts, m));
     }
-
-    /// Adds the match counts under `TESTS` tests to `counts`.
-    fn tiles_add<const TESTS: usize, const BYTES: usize>(
-        self: &Arc<Self>,
-        kernel: Kernel<(ByValue<'_, BYTES, 8>, U32, U32, U64)>,
-        matches: Matches<'_>,
-        counts: &Memory,
-        check_cancelled: &dyn Fn() -> Result<()>,
-    ) -> Result<()> {
-        let (n, m) = (matches.build.len(), matches.ranges.rows());
-        let mut tests = PairTests([PairTest::default(); TESTS]);
-        for (slot, test) in tests.0.iter_mut().zip(matches.tests) {
-            slot.probe = memory(&on_gpu(test.probe)?.keys)?.pointer();
-            slot.build = memory(&on_gpu(test.build)?.keys)?.pointer();
-            slot.mask = mask(test.op);
-        }
-        self.in_launches(
-            m,
-            STRIP,
-            FIRST_CANDIDATES / n,
+    match matches.tests.len() {
+        1 => tiles_add::<1, _>(
+            stream,
+            kernels::TILES_ROW_COUNTS1_U64,
+            matches,
+            &counts,
             check_cancelled,
-            |first, positions| {
-                let mut part = tests;
-                for test in &mut part.0 {
-                    test.probe += first as u64 * 8;
-                }
-                let args = (
-                    (&part).into(),
-                    (positions as u32).into(),
-                    (n as u32).into(),
-                    counts.word(first)?.into(),
-                );
-                let shape = self.tiles(positions, n);
-                // SAFETY: keys are by probe and by build position; from position `first` on there are as many probe keys as
-                // positions, and as many counts, all zero.
-                unsafe { self.launch(kernel, shape, &args) }
-            },
-        )
+        )?,
+        2 => tiles_add::<2, _>(
+            stream,
+            kernels::TILES_ROW_COUNTS2_U64,
+            matches,
+            &counts,
+            check_cancelled,
+        )?,
+        3 => tiles_add::<3, _>(
+            stream,
+            kernels::TILES_ROW_COUNTS3_U64,
+            matches,
+            &counts,
+            check_cancelled,
+        )?,
+        tests => {
+            let what = format!("no kernel has {tests} tests");
+            return Err(BowtieError::Internal(what));
+        }
     }
+    Ok(Buffer::cuda(counts, m))
+}
+
+/// Adds the match counts under `TESTS` tests to `counts`.
+fn tiles_add<const TESTS: usize, const BYTES: usize>(
+    stream: &Arc<Stream>,
+    kernel: Kernel<(ByValue<'_, BYTES, 8>, U32, U32, U64)>,
+    matches: Matches<'_>,
+    counts: &Memory,
+    check_cancelled: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    let (n, m) = (matches.build.len(), matches.ranges.rows());
+    let mut tests = PairTests([PairTest::default(); TESTS]);
+    for (slot, test) in tests.0.iter_mut().zip(matches.tests) {
+        slot.probe = memory(&on_gpu(test.probe)?.keys)?.pointer();
+        slot.build = memory(&on_gpu(test.build)?.keys)?.pointer();
+        slot.mask = mask(test.op);
+    }
+    stream.in_launches(
+        m,
+        STRIP,
+        FIRST_CANDIDATES / n,
+        check_cancelled,
+        |first, positions| {
+            let mut part = tests;
+            for test in &mut part.0 {
+                test.probe += first as u64 * 8;
+            }
+            let args = (
+                (&part).into(),
+                (positions as u32).into(),
+                (n as u32).into(),
+                counts.word(first)?.into(),
+            );
+            let shape = tiles(stream, positions, n);
+            // SAFETY: keys are by probe and by build position; from position `first` on there are as many probe keys as
+            // positions, and as many counts, all zero.
+            unsafe { stream.launch(kernel, shape, &args) }
+        },
+    )
 }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::layout::bitmap_bytes;
-use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
+use crate::device::cuda::columns::rows;
+use crate::device::cuda::columns::scan::{self, EXCLUSIVE_U32};
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
@@ -28,114 +29,112 @@ struct Prefixes {
     ends: Buffer<u32>,
 }
 
-impl Stream {
-    fn prefixes(self: &Arc<Self>, n: usize) -> Result<Prefixes> {
-        Ok(Prefixes {
-            begins: self.zeroed(n * 4, "covers")?,
-            ends: self.sequence(1, n)?,
-        })
-    }
+fn prefixes(stream: &Arc<Stream>, n: usize) -> Result<Prefixes> {
+    Ok(Prefixes {
+        begins: stream.zeroed(n * 4, "covers")?,
+        ends: rows::sequence(stream, 1, n)?,
+    })
+}
 
-    /// The number of values that are not NULL over each build row, of `rows` rows, and a bit for each row that has some.
-    fn counts_of_covers(
-        self: &Arc<Self>,
-        valid: Option<&Memory>,
-        matches: Matches<'_>,
-        prefixes: &Prefixes,
-        rows: usize,
-    ) -> Result<(Memory, Memory)> {
-        let (n, m) = (matches.build.len(), matches.ranges.rows());
-        let counts = self.zeroed(rows * 8, "counts of covers")?;
-        let some = self.zeroed(bitmap_bytes(rows), "counts of covers")?;
-        if n == 0 || m == 0 {
-            return Ok((counts, some));
-        }
-        let steps = self.zeroed((n + 1) * 4, "counts of covers")?;
+/// The number of values that are not NULL over each build row, of `rows` rows, and a bit for each row that has some.
+fn counts_of_covers(
+    stream: &Arc<Stream>,
+    valid: Option<&Memory>,
+    matches: Matches<'_>,
+    prefixes: &Prefixes,
+    rows: usize,
+) -> Result<(Memory, Memory)> {
+    let (n, m) = (matches.build.len(), matches.ranges.rows());
+    let counts = stream.zeroed(rows * 8, "counts of covers")?;
+    let some = stream.zeroed(bitmap_bytes(rows), "counts of covers")?;
+    if n == 0 || m == 0 {
+        return Ok((counts, some));
+    }
+    let steps = stream.zeroed((n + 1) * 4, "counts of covers")?;
+    let args = (
+        valid.into(),
+        memory(&matches.ranges.lo)?.into(),
+        memory(&matches.ranges.hi)?.into(),
+        memory(&matches.probe.rows)?.into(),
+        (&steps).into(),
+        (m as u32).into(),
+    );
+    // SAFETY: probe row ids are below the validity's bits; ranges end at n at most, and `steps` holds n + 1 words.
+    unsafe { stream.launch(kernels::FOLD_COVER_STEPS_COUNT, Shape::rows(m), &args)? };
+    let sums = scan::scan(stream, EXCLUSIVE_U32, &steps, n, "counts of covers")?;
+    let args = (
+        Some(&sums).into(),
+        (&prefixes.begins).into(),
+        memory(&prefixes.ends)?.into(),
+        memory(&matches.build.rows)?.into(),
+        (&counts).into(),
+        (&some).into(),
+        (n as u32).into(),
+    );
+    // SAFETY: prefixes end at n at most, and there are n + 1 sums; build row ids are below `rows`.
+    unsafe { stream.launch(kernels::FOLD_RANGE_COUNT, Shape::rows(n), &args)? };
+    Ok((counts, some))
+}
+
+/// The number of values that are not NULL over each of `rows` build rows; `None` for values in host memory.
+pub(crate) fn cover_count(
+    stream: &Arc<Stream>,
+    values: &Column,
+    matches: Matches<'_>,
+    rows: usize,
+) -> Result<Option<Column>> {
+    let Some(values) = values.on_cuda() else {
+        return Ok(None);
+    };
+    let prefixes = prefixes(stream, matches.build.len())?;
+    let (counts, _) = counts_of_covers(stream, values.valid.as_ref(), matches, &prefixes, rows)?;
+    Ok(Some(made(DataType::Int64, counts, None, rows)))
+}
+
+/// The sum of the values over each of `rows` build rows; NULL if there is none. `None` for floats, and for values in host memory.
+pub(crate) fn cover_sum(
+    stream: &Arc<Stream>,
+    values: &Column,
+    matches: Matches<'_>,
+    rows: usize,
+) -> Result<Option<Column>> {
+    let sum = values
+        .on_cuda()
+        .and_then(|v| Some((v, sum_of(&v.data_type)?)));
+    let Some((column, sum)) = sum else {
+        return Ok(None);
+    };
+    let Some((scan, of_prefix, steps_kernel)) = sum.by_prefix else {
+        return Ok(None);
+    };
+    let (n, m) = (matches.build.len(), matches.ranges.rows());
+    let prefixes = prefixes(stream, n)?;
+    let (_, some) = counts_of_covers(stream, column.valid.as_ref(), matches, &prefixes, rows)?;
+    let out = stream.zeroed(rows * sum.bytes, "sums of covers")?;
+    if n > 0 && m > 0 {
+        let steps = stream.zeroed((n + 1) * sum.bytes, "sums of covers")?;
         let args = (
-            valid.into(),
+            (&column.values).into(),
+            column.valid.as_ref().into(),
             memory(&matches.ranges.lo)?.into(),
             memory(&matches.ranges.hi)?.into(),
             memory(&matches.probe.rows)?.into(),
             (&steps).into(),
             (m as u32).into(),
         );
-        // SAFETY: probe row ids are below the validity's bits; ranges end at n at most, and `steps` holds n + 1 words.
-        unsafe { self.launch(kernels::FOLD_COVER_STEPS_COUNT, Shape::rows(m), &args)? };
-        let sums = self.scan(EXCLUSIVE_U32, &steps, n, "counts of covers")?;
+        // SAFETY: probe row ids are below the column's rows; ranges end at n at most, and `steps` holds n + 1 values.
+        unsafe { stream.launch(steps_kernel, Shape::rows(m), &args)? };
+        let sums = scan::scan(stream, scan, &steps, n, "sums of covers")?;
         let args = (
-            Some(&sums).into(),
+            (&sums).into(),
             (&prefixes.begins).into(),
             memory(&prefixes.ends)?.into(),
             memory(&matches.build.rows)?.into(),
-            (&counts).into(),
-            (&some).into(),
+            (&out).into(),
             (n as u32).into(),
         );
         // SAFETY: prefixes end at n at most, and there are n + 1 sums; build row ids are below `rows`.
-        unsafe { self.launch(kernels::FOLD_RANGE_COUNT, Shape::rows(n), &args)? };
-        Ok((counts, some))
+        unsafe { stream.launch(of_prefix, Shape::rows(n), &args)? };
     }
-
-    /// The number of values that are not NULL over each of `rows` build rows; `None` for values in host memory.
-    pub(crate) fn cover_count(
-        self: &Arc<Self>,
-        values: &Column,
-        matches: Matches<'_>,
-        rows: usize,
-    ) -> Result<Option<Column>> {
-        let Some(values) = values.on_cuda() else {
-            return Ok(None);
-        };
-        let prefixes = self.prefixes(matches.build.len())?;
-        let (counts, _) = self.counts_of_covers(values.valid.as_ref(), matches, &prefixes, rows)?;
-        Ok(Some(made(DataType::Int64, counts, None, rows)))
-    }
-
-    /// The sum of the values over each of `rows` build rows; NULL if there is none. `None` for floats, and for values in host memory.
-    pub(crate) fn cover_sum(
-        self: &Arc<Self>,
-        values: &Column,
-        matches: Matches<'_>,
-        rows: usize,
-    ) -> Result<Option<Column>> {
-        let sum = values
-            .on_cuda()
-            .and_then(|v| Some((v, sum_of(&v.data_type)?)));
-        let Some((column, sum)) = sum else {
-            return Ok(None);
-        };
-        let Some((scan, of_prefix, steps_kernel)) = sum.by_prefix else {
-            return Ok(None);
-        };
-        let (n, m) = (matches.build.len(), matches.ranges.rows());
-        let prefixes = self.prefixes(n)?;
-        let (_, some) = self.counts_of_covers(column.valid.as_ref(), matches, &prefixes, rows)?;
-        let out = self.zeroed(rows * sum.bytes, "sums of covers")?;
-        if n > 0 && m > 0 {
-            let steps = self.zeroed((n + 1) * sum.bytes, "sums of covers")?;
-            let args = (
-                (&column.values).into(),
-                column.valid.as_ref().into(),
-                memory(&matches.ranges.lo)?.into(),
-                memory(&matches.ranges.hi)?.into(),
-                memory(&matches.probe.rows)?.into(),
-                (&steps).into(),
-                (m as u32).into(),
-            );
-            // SAFETY: probe row ids are below the column's rows; ranges end at n at most, and `steps` holds n + 1 values.
-            unsafe { self.launch(steps_kernel, Shape::rows(m), &args)? };
-            let sums = self.scan(scan, &steps, n, "sums of covers")?;
-            let args = (
-                (&sums).into(),
-                (&prefixes.begins).into(),
-                memory(&prefixes.ends)?.into(),
-                memory(&matches.build.rows)?.into(),
-                (&out).into(),
-                (n as u32).into(),
-            );
-            // SAFETY: prefixes end at n at most, and there are n + 1 sums; build row ids are below `rows`.
-            unsafe { self.launch(of_prefix, Shape::rows(n), &args)? };
-        }
-        Ok(Some(made(column.data_type.clone(), out, Some(some), rows)))
-    }
+    Ok(Some(made(column.data_type.clone(), out, Some(some), rows)))
 }

@@ -1,8 +1,9 @@
 //! [`IntervalPrimitives`] of an NVIDIA GPU (`kernels/theta/interval.cu`): keys of both ends enter; places of probe rows,
 //! counts and coverage leave.
 
-use crate::device::cuda::columns::scan::INCLUSIVE_U32;
+use crate::device::cuda::columns::scan::{self, INCLUSIVE_U32};
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::keys::sort;
 use crate::device::cuda::runtime::access::{memory, valid_memory};
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
@@ -51,92 +52,97 @@ struct Cover {
     by_high: Memory,
 }
 
-impl CudaDevice {
-    /// What is found of intervals.
-    fn check_intervals(&self, low: &Keys, high: &Keys) -> Result<u32> {
-        let found = self.stream.zeroed(4, "a check of intervals")?;
-        let rows = low.rows();
-        let args = (
-            memory(&low.values)?.into(),
-            valid_memory(low.valid.as_ref())?.into(),
-            memory(&high.values)?.into(),
-            valid_memory(high.valid.as_ref())?.into(),
-            (&found).into(),
-            (rows as u32).into(),
-        );
-        // SAFETY: keys and validities are of `rows` rows; `found` holds a word.
-        unsafe {
-            self.stream
-                .launch(kernels::INTERVAL_CHECK, Shape::rows(rows), &args)?
-        };
-        let mut bytes = [0; 4];
-        self.stream.read_few(&mut bytes, &found, 0)?;
-        Ok(u32::from_le_bytes(bytes))
-    }
-
-    fn place_intervals(
-        &self,
-        order: &OrderedRows,
-        probe: &ProbeIntervals<'_>,
-        [words, other]: [&Keys; 2],
-        through: bool,
-    ) -> Result<Memory> {
-        let rows = words.rows();
-        let places = self.stream.alloc(rows * 4, "places of intervals")?;
-        let segments = order.segments.as_ref().map(memory).transpose()?;
-        let args = (
-            segments.into(),
-            memory(keys_of(order)?)?.into(),
-            (order.len() as u32).into(),
-            probe.groups.map(memory).transpose()?.into(),
-            memory(&words.values)?.into(),
-            valid_memory(words.valid.as_ref())?.into(),
-            valid_memory(other.valid.as_ref())?.into(),
-            u32::from(through).into(),
-            (&places).into(),
-            (rows as u32).into(),
-        );
-        // SAFETY: groups, words and validities are of `rows` rows, as are the places; groups are below those of the
-        // order, whose segments end at the number of its keys.
-        unsafe {
-            self.stream
-                .launch(kernels::INTERVAL_PLACE, Shape::rows(rows), &args)?
-        };
-        Ok(places)
-    }
-
-    /// Adds to `out`, or with `less` subtracts from it, the number of probe rows behind each row of an order.
-    fn count_behind(
-        &self,
-        orders: &Orders,
-        order: &OrderedRows,
-        cover: &Memory,
-        less: bool,
-        out: &Memory,
-    ) -> Result<()> {
-        let n = order.len();
-        if n == 0 {
-            return Ok(());
-        }
-        let sums = self
+/// What is found of intervals.
+fn check_intervals(device: &CudaDevice, low: &Keys, high: &Keys) -> Result<u32> {
+    let found = device.stream.zeroed(4, "a check of intervals")?;
+    let rows = low.rows();
+    let args = (
+        memory(&low.values)?.into(),
+        valid_memory(low.valid.as_ref())?.into(),
+        memory(&high.values)?.into(),
+        valid_memory(high.valid.as_ref())?.into(),
+        (&found).into(),
+        (rows as u32).into(),
+    );
+    // SAFETY: keys and validities are of `rows` rows; `found` holds a word.
+    unsafe {
+        device
             .stream
-            .scan(INCLUSIVE_U32, cover, orders.places(), "coverage scratch")?;
-        let args = (
-            order.segments.as_ref().map(memory).transpose()?.into(),
-            orders.groups.into(),
-            memory(&order.rows)?.into(),
-            (&sums).into(),
-            u32::from(less).into(),
-            out.into(),
-            (n as u32).into(),
-        );
-        // SAFETY: segments are one more than the groups, sums are of all places, and row ids are below the rows of `out`.
-        unsafe {
-            self.stream
-                .launch(kernels::INTERVAL_BEHIND, Shape::rows(n), &args)?
-        };
-        Ok(())
+            .launch(kernels::INTERVAL_CHECK, Shape::rows(rows), &args)?
+    };
+    let mut bytes = [0; 4];
+    device.stream.read_few(&mut bytes, &found, 0)?;
+    Ok(u32::from_le_bytes(bytes))
+}
+
+fn place_intervals(
+    device: &CudaDevice,
+    order: &OrderedRows,
+    probe: &ProbeIntervals<'_>,
+    [words, other]: [&Keys; 2],
+    through: bool,
+) -> Result<Memory> {
+    let rows = words.rows();
+    let places = device.stream.alloc(rows * 4, "places of intervals")?;
+    let segments = order.segments.as_ref().map(memory).transpose()?;
+    let args = (
+        segments.into(),
+        memory(keys_of(order)?)?.into(),
+        (order.len() as u32).into(),
+        probe.groups.map(memory).transpose()?.into(),
+        memory(&words.values)?.into(),
+        valid_memory(words.valid.as_ref())?.into(),
+        valid_memory(other.valid.as_ref())?.into(),
+        u32::from(through).into(),
+        (&places).into(),
+        (rows as u32).into(),
+    );
+    // SAFETY: groups, words and validities are of `rows` rows, as are the places; groups are below those of the
+    // order, whose segments end at the number of its keys.
+    unsafe {
+        device
+            .stream
+            .launch(kernels::INTERVAL_PLACE, Shape::rows(rows), &args)?
+    };
+    Ok(places)
+}
+
+/// Adds to `out`, or with `less` subtracts from it, the number of probe rows behind each row of an order.
+fn count_behind(
+    device: &CudaDevice,
+    orders: &Orders,
+    order: &OrderedRows,
+    cover: &Memory,
+    less: bool,
+    out: &Memory,
+) -> Result<()> {
+    let n = order.len();
+    if n == 0 {
+        return Ok(());
     }
+    let sums = scan::scan(
+        &device.stream,
+        INCLUSIVE_U32,
+        cover,
+        orders.places(),
+        "coverage scratch",
+    )?;
+    let args = (
+        order.segments.as_ref().map(memory).transpose()?.into(),
+        orders.groups.into(),
+        memory(&order.rows)?.into(),
+        (&sums).into(),
+        u32::from(less).into(),
+        out.into(),
+        (n as u32).into(),
+    );
+    // SAFETY: segments are one more than the groups, sums are of all places, and row ids are below the rows of `out`.
+    unsafe {
+        device
+            .stream
+            .launch(kernels::INTERVAL_BEHIND, Shape::rows(n), &args)?
+    };
+    Ok(())
 }
 
 impl IntervalPrimitives for CudaDevice {
@@ -146,7 +152,7 @@ impl IntervalPrimitives for CudaDevice {
         high: &Keys,
         groups: Option<(&Buffer<u32>, u32)>,
     ) -> Result<Option<IntervalIndex>> {
-        let found = self.check_intervals(low, high)?;
+        let found = check_intervals(self, low, high)?;
         if found & REVERSED != 0 {
             return Ok(None);
         }
@@ -156,8 +162,8 @@ impl IntervalPrimitives for CudaDevice {
             return Ok(None);
         }
         let orders = Orders {
-            by_low: self.stream.sort(rows, Some(low), groups, &[high])?,
-            by_high: self.stream.sort(rows, Some(high), groups, &[low])?,
+            by_low: sort::sort(&self.stream, rows, Some(low), groups, &[high])?,
+            by_high: sort::sort(&self.stream, rows, Some(high), groups, &[low])?,
             groups: groups_of_rows,
         };
         Ok(Some(IntervalIndex {
@@ -173,7 +179,7 @@ impl IntervalPrimitives for CudaDevice {
         probe: &ProbeIntervals<'_>,
     ) -> Result<Option<IntervalPlaces>> {
         let orders = index.orders.get::<Orders>()?;
-        let found = self.check_intervals(probe.low, probe.high)?;
+        let found = check_intervals(self, probe.low, probe.high)?;
         let needs_no_points = probe.excludes_points() && !index.without_points;
         if found & REVERSED != 0 || (needs_no_points && found & POINT != 0) {
             return Ok(None);
@@ -182,8 +188,8 @@ impl IntervalPrimitives for CudaDevice {
         let through_low = probe.low_op == Comparison::LtEq;
         let through_high = probe.high_op == Comparison::Gt;
         let places = Places {
-            by_low: self.place_intervals(&orders.by_low, probe, [high, low], through_low)?,
-            by_high: self.place_intervals(&orders.by_high, probe, [low, high], through_high)?,
+            by_low: place_intervals(self, &orders.by_low, probe, [high, low], through_low)?,
+            by_high: place_intervals(self, &orders.by_high, probe, [low, high], through_high)?,
         };
         Ok(Some(IntervalPlaces {
             rows: low.rows(),
@@ -252,8 +258,8 @@ impl IntervalPrimitives for CudaDevice {
     ) -> Result<Buffer<u32>> {
         let (orders, cover) = (index.orders.get::<Orders>()?, cover.0.get::<Cover>()?);
         let out = self.stream.zeroed(index.rows * 4, "match counts")?;
-        self.count_behind(orders, &orders.by_low, &cover.by_low, false, &out)?;
-        self.count_behind(orders, &orders.by_high, &cover.by_high, true, &out)?;
+        count_behind(self, orders, &orders.by_low, &cover.by_low, false, &out)?;
+        count_behind(self, orders, &orders.by_high, &cover.by_high, true, &out)?;
         if least > 0 {
             let args = (least.into(), (&out).into(), (index.rows as u32).into());
             // SAFETY: `out` holds as many words.

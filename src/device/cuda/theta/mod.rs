@@ -13,6 +13,7 @@ pub(crate) mod primitives;
 pub(crate) mod range;
 pub(crate) mod range_fold;
 pub(crate) mod sum_kernels;
+pub(crate) mod testers;
 pub(crate) mod wavelet_index;
 pub(crate) mod wavelet_tree;
 pub(crate) mod zone_map;

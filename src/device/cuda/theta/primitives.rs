@@ -1,8 +1,20 @@
 //! [`ThetaPrimitives`] and [`FoldPrimitives`] of an NVIDIA GPU: kernels where there are some for the type, otherwise
 //! the host fallback, with transfers in both directions.
 
+use crate::device::cuda::columns::rows;
+use crate::device::cuda::columns::scan;
+use crate::device::cuda::columns::to_host;
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::fallback;
+use crate::device::cuda::keys::order_keys;
 use crate::device::cuda::runtime::access::memory;
+use crate::device::cuda::theta::choose_count;
+use crate::device::cuda::theta::cover_fold;
+use crate::device::cuda::theta::pair_program;
+use crate::device::cuda::theta::partners;
+use crate::device::cuda::theta::range;
+use crate::device::cuda::theta::range_fold;
+use crate::device::cuda::theta::zone_map;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
@@ -21,9 +33,7 @@ use crate::ir::partners::PartnerLimit;
 
 impl ThetaPrimitives for CudaDevice {
     fn zone_keys(&self, keys: &Keys, build: &OrderedRows) -> Result<ZonedKeys> {
-        self.stream
-            .zone_keys(keys, build)
-            .map(|keys| ZonedKeys(Opaque::new(keys)))
+        zone_map::zone_keys(&self.stream, keys, build).map(|keys| ZonedKeys(Opaque::new(keys)))
     }
 
     fn range_bounds(
@@ -33,7 +43,7 @@ impl ThetaPrimitives for CudaDevice {
         bounds: &[Bound<'_>],
         groups: Option<&Buffer<u32>>,
     ) -> Result<Ranges> {
-        self.stream.range_bounds(build, probe, bounds, groups)
+        range::range_bounds(&self.stream, build, probe, bounds, groups)
     }
 
     fn limit_ranges(
@@ -44,30 +54,33 @@ impl ThetaPrimitives for CudaDevice {
         centre: Option<&Keys>,
         limit: PartnerLimit,
     ) -> Result<Ranges> {
-        self.stream
-            .limit_ranges(build, probe, ranges, centre, limit)
+        partners::limit_ranges(&self.stream, build, probe, ranges, centre, limit)
     }
 
     fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>> {
         self.check_cancelled()?;
         let check_cancelled = || self.check_cancelled();
         if let Some(program) = &matches.program {
-            let counted =
-                self.stream
-                    .program_count(matches, program, exists_only, &check_cancelled)?;
+            let counted = pair_program::program_count(
+                &self.stream,
+                matches,
+                program,
+                exists_only,
+                &check_cancelled,
+            )?;
             return match counted {
                 Some(counts) => Ok(counts),
-                None => self.count_on_host(matches, exists_only),
+                None => zone_map::count_on_host(self, matches, exists_only),
             };
         }
         if matches.tests.is_empty() {
-            return self.stream.range_counts(matches.ranges, exists_only);
+            return range::range_counts(&self.stream, matches.ranges, exists_only);
         }
-        self.count_cheapest(matches, exists_only, &check_cancelled)
+        choose_count::count_cheapest(self, matches, exists_only, &check_cancelled)
     }
 
     fn scan(&self, counts: &Buffer<u32>) -> Result<Buffer<u64>> {
-        self.stream.scan_offsets(counts)
+        scan::scan_offsets(&self.stream, counts)
     }
 
     fn total(&self, offsets: &Buffer<u64>) -> Result<u64> {
@@ -78,7 +91,7 @@ impl ThetaPrimitives for CudaDevice {
     }
 
     fn piece_end(&self, offsets: &Buffer<u64>, from: u64, target: u64, most: u64) -> Result<u64> {
-        self.stream.piece_end(offsets, from, target, most)
+        range::piece_end(&self.stream, offsets, from, target, most)
     }
 
     fn expand(
@@ -89,18 +102,23 @@ impl ThetaPrimitives for CudaDevice {
         len: usize,
     ) -> Result<Pairs> {
         if let Some(program) = &matches.program {
-            let pairs =
-                self.stream
-                    .program_expand(matches, program, offsets, from, len, &|| {
-                        self.check_cancelled()
-                    })?;
+            let pairs = pair_program::program_expand(
+                &self.stream,
+                matches,
+                program,
+                offsets,
+                from,
+                len,
+                &|| self.check_cancelled(),
+            )?;
             return match pairs {
                 Some(pairs) => Ok(pairs),
-                None => self.expand_on_host(matches, offsets, from, len),
+                None => zone_map::expand_on_host(self, matches, offsets, from, len),
             };
         }
         match matches.tests.is_empty() {
-            true => self.stream.expand_ranges(
+            true => range::expand_ranges(
+                &self.stream,
                 matches.build,
                 matches.probe,
                 matches.ranges,
@@ -108,13 +126,14 @@ impl ThetaPrimitives for CudaDevice {
                 from,
                 len,
             ),
-            false => match self
-                .stream
-                .zones_expand(matches, offsets, from, len, &|| self.check_cancelled())?
-            {
-                Some(pairs) => Ok(pairs),
-                None => self.expand_on_host(matches, offsets, from, len),
-            },
+            false => {
+                match zone_map::zones_expand(&self.stream, matches, offsets, from, len, &|| {
+                    self.check_cancelled()
+                })? {
+                    Some(pairs) => Ok(pairs),
+                    None => zone_map::expand_on_host(self, matches, offsets, from, len),
+                }
+            }
         }
     }
 
@@ -124,11 +143,11 @@ impl ThetaPrimitives for CudaDevice {
         counts: &Buffer<u32>,
         rows: usize,
     ) -> Result<Buffer<u32>> {
-        self.stream.scatter(&probe.rows, counts, rows)
+        rows::scatter(&self.stream, &probe.rows, counts, rows)
     }
 
     fn cover(&self, build: &OrderedRows, ranges: &Ranges, rows: usize) -> Result<Buffer<u32>> {
-        self.stream.cover(build, ranges, rows)
+        range::cover(&self.stream, build, ranges, rows)
     }
 
     fn sample_selectivity(
@@ -138,7 +157,10 @@ impl ThetaPrimitives for CudaDevice {
     ) -> Result<Vec<f64>> {
         let mut shares = Vec::with_capacity(tests.len());
         for (left, op, right) in tests {
-            let (left, right) = (self.sample(left, sample)?, self.sample(right, sample)?);
+            let (left, right) = (
+                fallback::sample(self, left, sample)?,
+                fallback::sample(self, right, sample)?,
+            );
             shares.extend(
                 self.fallback
                     .sample_selectivity(&[(&left, *op, &right)], sample)?,
@@ -150,34 +172,35 @@ impl ThetaPrimitives for CudaDevice {
 
 impl FoldPrimitives for CudaDevice {
     fn weigh(&self, values: &Column, weights: &Buffer<u32>) -> Result<Column> {
-        if let Some(weighed) = self.stream.weigh(values, weights)? {
+        if let Some(weighed) = range_fold::weigh(&self.stream, values, weights)? {
             return Ok(weighed);
         }
-        let weighed = self
-            .fallback
-            .weigh(&self.column_to_host(values)?, &self.host_words(weights)?)?;
-        self.column_from_host(&weighed)
+        let weighed = self.fallback.weigh(
+            &to_host::column_to_host(self, values)?,
+            &to_host::host_words(self, weights)?,
+        )?;
+        to_host::column_from_host(self, &weighed)
     }
 
     fn sum(&self, values: &Column) -> Result<Column> {
-        if let Some(sum) = self.stream.sum(values)? {
+        if let Some(sum) = range_fold::sum(&self.stream, values)? {
             return Ok(sum);
         }
-        let sum = self.fallback.sum(&self.column_to_host(values)?)?;
-        self.column_from_host(&sum)
+        let sum = self.fallback.sum(&to_host::column_to_host(self, values)?)?;
+        to_host::column_from_host(self, &sum)
     }
 
     fn weigh_count(&self, values: Option<&Column>, weights: &Buffer<u32>) -> Result<Column> {
-        if let Some(counts) = self.stream.weigh_count(values, weights)? {
+        if let Some(counts) = range_fold::weigh_count(&self.stream, values, weights)? {
             return Ok(counts);
         }
         let values = values
-            .map(|values| self.column_to_host(values))
+            .map(|values| to_host::column_to_host(self, values))
             .transpose()?;
         let counts = self
             .fallback
-            .weigh_count(values.as_ref(), &self.host_words(weights)?)?;
-        self.column_from_host(&counts)
+            .weigh_count(values.as_ref(), &to_host::host_words(self, weights)?)?;
+        to_host::column_from_host(self, &counts)
     }
 
     fn fold_ranges(
@@ -189,14 +212,14 @@ impl FoldPrimitives for CudaDevice {
     ) -> Result<Column> {
         let stream = &self.stream;
         let folded = match fold {
-            RangeFold::Count => stream.range_count(values, matches, rows)?,
-            RangeFold::Sum => stream.range_sum(values, matches, rows)?,
-            RangeFold::Min => self.range_extreme(values, matches, rows, false)?,
-            RangeFold::Max => self.range_extreme(values, matches, rows, true)?,
+            RangeFold::Count => range_fold::range_count(stream, values, matches, rows)?,
+            RangeFold::Sum => range_fold::range_sum(stream, values, matches, rows)?,
+            RangeFold::Min => range_extreme(self, values, matches, rows, false)?,
+            RangeFold::Max => range_extreme(self, values, matches, rows, true)?,
         };
         match folded {
             Some(folded) => Ok(folded),
-            None => self.fold_on_host(values, matches, |fallback, values, matches| {
+            None => fallback::fold_on_host(self, values, matches, |fallback, values, matches| {
                 fallback.fold_ranges(fold, values, matches, rows)
             }),
         }
@@ -210,11 +233,11 @@ impl FoldPrimitives for CudaDevice {
         matches: Matches<'_>,
         rows: usize,
     ) -> Result<Column> {
-        let values = self.column_to_host(values)?;
-        let folded = self.tested_on_host(matches, |fallback, matches| {
+        let values = to_host::column_to_host(self, values)?;
+        let folded = zone_map::tested_on_host(self, matches, |fallback, matches| {
             fallback.fold_tested(fold, &values, matches, rows)
         })?;
-        self.column_from_host(&folded)
+        to_host::column_from_host(self, &folded)
     }
 
     /// Extremes and sums of floats by the host: there is no kernel yet.
@@ -226,36 +249,34 @@ impl FoldPrimitives for CudaDevice {
         rows: usize,
     ) -> Result<Column> {
         let folded = match fold {
-            RangeFold::Count => self.stream.cover_count(values, matches, rows)?,
-            RangeFold::Sum => self.stream.cover_sum(values, matches, rows)?,
+            RangeFold::Count => cover_fold::cover_count(&self.stream, values, matches, rows)?,
+            RangeFold::Sum => cover_fold::cover_sum(&self.stream, values, matches, rows)?,
             RangeFold::Min | RangeFold::Max => None,
         };
         match folded {
             Some(folded) => Ok(folded),
-            None => self.fold_on_host(values, matches, |fallback, values, matches| {
+            None => fallback::fold_on_host(self, values, matches, |fallback, values, matches| {
                 fallback.fold_covers(fold, values, matches, rows)
             }),
         }
     }
 }
 
-impl CudaDevice {
-    /// The least or greatest value of each range; `None` for types without a kernel.
-    fn range_extreme(
-        &self,
-        values: &Column,
-        matches: Matches<'_>,
-        rows: usize,
-        max: bool,
-    ) -> Result<Option<Column>> {
-        let Some(column) = values.on_cuda().filter(|_| values.rows() > 0) else {
-            return Ok(None);
-        };
-        let keys = match self.stream.total_keys(column, values.rows())? {
-            Some(floats) => floats,
-            None => self.order_keys(values)?.0,
-        };
-        let extremes = self.stream.range_extreme(column, &keys, matches, rows, max);
-        extremes.map(Some)
-    }
+/// The least or greatest value of each range; `None` for types without a kernel.
+fn range_extreme(
+    device: &CudaDevice,
+    values: &Column,
+    matches: Matches<'_>,
+    rows: usize,
+    max: bool,
+) -> Result<Option<Column>> {
+    let Some(column) = values.on_cuda().filter(|_| values.rows() > 0) else {
+        return Ok(None);
+    };
+    let keys = match order_keys::total_keys(&device.stream, column, values.rows())? {
+        Some(floats) => floats,
+        None => device.order_keys(values)?.0,
+    };
+    let extremes = range_fold::range_extreme(&device.stream, column, &keys, matches, rows, max);
+    extremes.map(Some)
 }

@@ -7,14 +7,17 @@ use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::DeviceRepr;
 
+use crate::device::cuda::columns::rows;
+use crate::device::cuda::columns::to_host;
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::fallback;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::cancellable::{CountArgs, ExpandArgs, Tester, Written};
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::theta::range::op_code;
+use crate::device::cuda::theta::testers::{self, CountArgs, ExpandArgs, Tester, Written};
 use crate::device::cuda::theta::wavelet_index::Wavelet;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
@@ -57,61 +60,59 @@ pub(crate) struct Zones {
     pub(crate) max: Memory,
 }
 
-impl Stream {
-    /// Gathers `keys` (by row) into the order of `build`, and builds their zone maps.
-    pub(crate) fn zone_keys(
-        self: &Arc<Self>,
-        keys: &Keys,
-        build: &OrderedRows,
-    ) -> Result<ZonedKeys> {
-        let n = build.len();
-        let ordered = self.gather_values(memory(&keys.values)?, memory(&build.rows)?, n, 8)?;
-        let mut levels: Vec<Zones> = vec![];
-        let mut len = n;
-        loop {
-            let block = if levels.is_empty() { LEAF } else { FAN_OUT };
-            let blocks = len.div_ceil(block);
-            let level = Zones {
-                min: self.alloc(blocks * 8, "zone maps")?,
-                max: self.alloc(blocks * 8, "zone maps")?,
-            };
-            match levels.last() {
-                None => {
-                    let args = (
-                        (&ordered).into(),
-                        (len as u32).into(),
-                        (&level.min).into(),
-                        (&level.max).into(),
-                    );
-                    // SAFETY: `ordered` holds len keys; the level has a zone for each 64 of them.
-                    unsafe {
-                        self.launch(kernels::ZONES_LEAF, Shape::blocks_of(len, 2048, 256), &args)?
-                    };
-                }
-                Some(below) => {
-                    let args = (
-                        (&below.min).into(),
-                        (&below.max).into(),
-                        (len as u32).into(),
-                        (&level.min).into(),
-                        (&level.max).into(),
-                    );
-                    // SAFETY: the level below holds len zones; this level has a zone for each 8 of them.
-                    unsafe { self.launch(kernels::ZONES_UP, Shape::each(blocks), &args)? };
-                }
+/// Gathers `keys` (by row) into the order of `build`, and builds their zone maps.
+pub(crate) fn zone_keys(
+    stream: &Arc<Stream>,
+    keys: &Keys,
+    build: &OrderedRows,
+) -> Result<ZonedKeys> {
+    let n = build.len();
+    let ordered = rows::gather_values(stream, memory(&keys.values)?, memory(&build.rows)?, n, 8)?;
+    let mut levels: Vec<Zones> = vec![];
+    let mut len = n;
+    loop {
+        let block = if levels.is_empty() { LEAF } else { FAN_OUT };
+        let blocks = len.div_ceil(block);
+        let level = Zones {
+            min: stream.alloc(blocks * 8, "zone maps")?,
+            max: stream.alloc(blocks * 8, "zone maps")?,
+        };
+        match levels.last() {
+            None => {
+                let args = (
+                    (&ordered).into(),
+                    (len as u32).into(),
+                    (&level.min).into(),
+                    (&level.max).into(),
+                );
+                // SAFETY: `ordered` holds len keys; the level has a zone for each 64 of them.
+                unsafe {
+                    stream.launch(kernels::ZONES_LEAF, Shape::blocks_of(len, 2048, 256), &args)?
+                };
             }
-            levels.push(level);
-            len = blocks;
-            if len <= FAN_OUT {
-                break;
+            Some(below) => {
+                let args = (
+                    (&below.min).into(),
+                    (&below.max).into(),
+                    (len as u32).into(),
+                    (&level.min).into(),
+                    (&level.max).into(),
+                );
+                // SAFETY: the level below holds len zones; this level has a zone for each 8 of them.
+                unsafe { stream.launch(kernels::ZONES_UP, Shape::each(blocks), &args)? };
             }
         }
-        Ok(ZonedKeys {
-            keys: Buffer::cuda(ordered, n),
-            levels,
-            wavelet: OnceLock::new(),
-        })
+        levels.push(level);
+        len = blocks;
+        if len <= FAN_OUT {
+            break;
+        }
     }
+    Ok(ZonedKeys {
+        keys: Buffer::cuda(ordered, n),
+        levels,
+        wavelet: OnceLock::new(),
+    })
 }
 
 /// `ZoneTests` of `kernels/theta/zones_walk.cuh`: all tests, and the numbers of levels and of build positions.
@@ -202,248 +203,249 @@ pub(crate) fn on_gpu(zoned: &crate::device::data::structures::ZonedKeys) -> Resu
     zoned.0.get()
 }
 
-impl Stream {
-    /// The number of slices of the build side, so that few probe positions fill the GPU too.
-    fn slices(&self, positions: usize, build: usize) -> u32 {
-        let warps = positions.div_ceil(32).max(1);
-        let wanted = (64 * self.gpu.multiprocessors as usize).div_ceil(warps);
-        // A slice much shorter than this costs more to begin than to walk.
-        wanted.min(build / (64 * LEAF)).clamp(1, 1024) as u32
-    }
+/// The number of slices of the build side, so that few probe positions fill the GPU too.
+fn slices(stream: &Stream, positions: usize, build: usize) -> u32 {
+    let warps = positions.div_ceil(32).max(1);
+    let wanted = (64 * stream.gpu.multiprocessors as usize).div_ceil(warps);
+    // A slice much shorter than this costs more to begin than to walk.
+    wanted.min(build / (64 * LEAF)).clamp(1, 1024) as u32
+}
 
-    /// The launch shape of a walk for `positions` probe positions.
-    fn walkers(&self, positions: usize, build: usize) -> Shape {
-        Shape {
-            slices: self.slices(positions, build),
-            ..Shape::blocks_of(positions, WALKED, 64)
-        }
-    }
-
-    /// The number of tests of a key against a leaf in a walk that does not end early, estimated by a sample; infinite
-    /// with more tests than a kernel takes.
-    pub(crate) fn sampled_leaf_tests(self: &Arc<Self>, matches: Matches<'_>) -> Result<f64> {
-        let Some(tests) = ZoneTests::of(matches)? else {
-            return Ok(f64::INFINITY);
-        };
-        let m = matches.ranges.rows();
-        let sample = m.min(SAMPLED_POSITIONS);
-        let undecided = self.zeroed(8, "a sample")?;
-        let args = (
-            (&tests).into(),
-            memory(&matches.ranges.lo)?.into(),
-            memory(&matches.ranges.hi)?.into(),
-            (m as u32).into(),
-            (sample as u32).into(),
-            (&undecided).into(),
-        );
-        let shape = Shape::each(sample * SAMPLED_LEAVES);
-        // SAFETY: as for zones_count; `undecided` is one word, which is zero.
-        unsafe { self.launch(kernels::ZONES_SAMPLE, shape, &args)? };
-        let leaves = self.read_word(&undecided, 0)? as f64 / SAMPLED_LEAVES as f64;
-        Ok(leaves * (m as f64 / sample.max(1) as f64))
-    }
-
-    /// The number of candidates per probe position that pass all tests, at most 1 if `exists_only`; `None` for more
-    /// tests than a kernel takes. `check_cancelled` is called between launches; its error ends the count.
-    pub(crate) fn zones_count(
-        self: &Arc<Self>,
-        matches: Matches<'_>,
-        exists_only: bool,
-        check_cancelled: &dyn Fn() -> Result<()>,
-    ) -> Result<Option<Buffer<u32>>> {
-        let Some(tests) = ZoneTests::of(matches)? else {
-            return Ok(None);
-        };
-        let (m, n) = (matches.ranges.rows(), matches.build.len());
-        let counts = self.zeroed(m * 4, "match counts")?;
-        let most = FIRST_CANDIDATES / n.max(1);
-        self.in_launches(m, WALKED, most, check_cancelled, |first, positions| {
-            let args = (
-                memory(&matches.ranges.lo)?.into(),
-                memory(&matches.ranges.hi)?.into(),
-                (first as u32).into(),
-                (positions as u32).into(),
-                u32::from(exists_only).into(),
-                0u32.into(),
-                counts.word(first)?.into(),
-            );
-            let shape = self.walkers(positions, n);
-            // SAFETY: the tests' keys are by build and by probe position; from position `first` on `counts` holds as
-            // many words as there are positions, all zero.
-            unsafe { tests.count(self, shape, args) }
-        })?;
-        Ok(Some(Buffer::cuda(counts, m)))
-    }
-
-    /// The same, of the probe positions of a window only; 0 for others.
-    pub(crate) fn zones_count_of(
-        self: &Arc<Self>,
-        matches: Matches<'_>,
-        window: Range<usize>,
-    ) -> Result<Option<Buffer<u32>>> {
-        let Some(tests) = ZoneTests::of(matches)? else {
-            return Ok(None);
-        };
-        let m = matches.ranges.rows();
-        let counts = self.zeroed(m * 4, "match counts")?;
-        let args = (
-            memory(&matches.ranges.lo)?.into(),
-            memory(&matches.ranges.hi)?.into(),
-            (window.start as u32).into(),
-            (window.len() as u32).into(),
-            0u32.into(),
-            0u32.into(),
-            counts.word(window.start)?.into(),
-        );
-        let shape = self.walkers(window.len(), matches.build.len());
-        // SAFETY: as for zones_count; the window is inside of the m positions, and its counts begin at those of its
-        // first position.
-        unsafe { tests.count(self, shape, args)? };
-        Ok(Some(Buffer::cuda(counts, m)))
-    }
-
-    /// The row ids of matches number `from .. from + len`; `None` for more tests than a kernel takes. `offsets` are the
-    /// scanned counts of [`Stream::zones_count`].
-    pub(crate) fn zones_expand(
-        self: &Arc<Self>,
-        matches: Matches<'_>,
-        offsets: &Buffer<u64>,
-        from: u64,
-        len: usize,
-        check_cancelled: &dyn Fn() -> Result<()>,
-    ) -> Result<Option<Pairs>> {
-        let Some(tests) = ZoneTests::of(matches)? else {
-            return Ok(None);
-        };
-        let n = matches.build.len();
-        let out_build = self.alloc(len * 4, "join output rows")?;
-        if len > 0 {
-            let window = self.window(offsets, from, len)?;
-            let most = FIRST_CANDIDATES / n.max(1);
-            let written = Written {
-                from,
-                len,
-                build: &out_build,
-            };
-            self.in_launches(
-                window.len(),
-                WALKED,
-                most,
-                check_cancelled,
-                |first, positions| {
-                    let first = window.start + first;
-                    let (shape, positions) = (self.walkers(positions, n), first..first + positions);
-                    // SAFETY: the tests' keys are by build and by probe position, offsets come from zones_count.
-                    unsafe {
-                        self.expand_positions(&tests, shape, matches, offsets, positions, written)
-                    }
-                },
-            )?;
-        }
-        let probe = match len {
-            0 => Buffer::cuda(self.alloc(0, "join output rows")?, 0),
-            len => self.expand_probe(matches, offsets, from, len)?,
-        };
-        Ok(Some(Pairs {
-            probe,
-            build: Buffer::cuda(out_build, len),
-        }))
+/// The launch shape of a walk for `positions` probe positions.
+fn walkers(stream: &Stream, positions: usize, build: usize) -> Shape {
+    Shape {
+        slices: slices(stream, positions, build),
+        ..Shape::blocks_of(positions, WALKED, 64)
     }
 }
 
-impl CudaDevice {
-    /// [`ThetaPrimitives::count_matches`] by the host fallback.
-    pub(crate) fn count_on_host(
-        &self,
-        matches: Matches<'_>,
-        exists_only: bool,
-    ) -> Result<Buffer<u32>> {
-        let counts = self.tested_on_host(matches, |fallback, matches| {
-            fallback.count_matches(matches, exists_only)
-        })?;
-        self.words_from_host(&counts, "match counts")
-    }
+/// The number of tests of a key against a leaf in a walk that does not end early, estimated by a sample; infinite
+/// with more tests than a kernel takes.
+pub(crate) fn sampled_leaf_tests(stream: &Arc<Stream>, matches: Matches<'_>) -> Result<f64> {
+    let Some(tests) = ZoneTests::of(matches)? else {
+        return Ok(f64::INFINITY);
+    };
+    let m = matches.ranges.rows();
+    let sample = m.min(SAMPLED_POSITIONS);
+    let undecided = stream.zeroed(8, "a sample")?;
+    let args = (
+        (&tests).into(),
+        memory(&matches.ranges.lo)?.into(),
+        memory(&matches.ranges.hi)?.into(),
+        (m as u32).into(),
+        (sample as u32).into(),
+        (&undecided).into(),
+    );
+    let shape = Shape::each(sample * SAMPLED_LEAVES);
+    // SAFETY: as for zones_count; `undecided` is one word, which is zero.
+    unsafe { stream.launch(kernels::ZONES_SAMPLE, shape, &args)? };
+    let leaves = stream.read_word(&undecided, 0)? as f64 / SAMPLED_LEAVES as f64;
+    Ok(leaves * (m as f64 / sample.max(1) as f64))
+}
 
-    /// [`ThetaPrimitives::expand`] by the host fallback.
-    pub(crate) fn expand_on_host(
-        &self,
-        matches: Matches<'_>,
-        offsets: &Buffer<u64>,
-        from: u64,
-        len: usize,
-    ) -> Result<Pairs> {
-        let offsets = self.host_words(offsets)?;
-        let pairs = self.tested_on_host(matches, |fallback, matches| {
-            fallback.expand(matches, &offsets, from, len)
-        })?;
-        Ok(Pairs {
-            probe: self.words_from_host(&pairs.probe, "join output rows")?,
-            build: self.words_from_host(&pairs.build, "join output rows")?,
-        })
-    }
+/// The number of candidates per probe position that pass all tests, at most 1 if `exists_only`; `None` for more
+/// tests than a kernel takes. `check_cancelled` is called between launches; its error ends the count.
+pub(crate) fn zones_count(
+    stream: &Arc<Stream>,
+    matches: Matches<'_>,
+    exists_only: bool,
+    check_cancelled: &dyn Fn() -> Result<()>,
+) -> Result<Option<Buffer<u32>>> {
+    let Some(tests) = ZoneTests::of(matches)? else {
+        return Ok(None);
+    };
+    let (m, n) = (matches.ranges.rows(), matches.build.len());
+    let counts = stream.zeroed(m * 4, "match counts")?;
+    let most = FIRST_CANDIDATES / n.max(1);
+    stream.in_launches(m, WALKED, most, check_cancelled, |first, positions| {
+        let args = (
+            memory(&matches.ranges.lo)?.into(),
+            memory(&matches.ranges.hi)?.into(),
+            (first as u32).into(),
+            (positions as u32).into(),
+            u32::from(exists_only).into(),
+            0u32.into(),
+            counts.word(first)?.into(),
+        );
+        let shape = walkers(stream, positions, n);
+        // SAFETY: the tests' keys are by build and by probe position; from position `first` on `counts` holds as
+        // many words as there are positions, all zero.
+        unsafe { tests.count(stream, shape, args) }
+    })?;
+    Ok(Some(Buffer::cuda(counts, m)))
+}
 
-    /// Downloads `matches`, and calls `with` with the fallback and them.
-    pub(crate) fn tested_on_host<T>(
-        &self,
-        matches: Matches<'_>,
-        with: impl FnOnce(&crate::device::host::device::HostDevice, Matches<'_>) -> Result<T>,
-    ) -> Result<T> {
-        let build = self.ordered_rows_to_host(matches.build)?;
-        let probe = self.ordered_rows_to_host(matches.probe)?;
-        let ranges = self.ranges_to_host(matches.ranges)?;
-        let zoned = |zoned: &crate::device::data::structures::ZonedKeys| -> Result<crate::device::data::structures::ZonedKeys> {
-            let zoned = on_gpu(zoned)?;
-            // The keys are in build order already.
-            let keys = Keys {
-                values: self.host_words(&zoned.keys)?,
-                valid: None,
-            };
-            let in_order = OrderedRows {
-                rows: self.fallback.sequence(0, keys.rows())?,
-                keys: None,
-                segments: None,
-            };
-            self.fallback.zone_keys(&keys, &in_order)
+/// The same, of the probe positions of a window only; 0 for others.
+pub(crate) fn zones_count_of(
+    stream: &Arc<Stream>,
+    matches: Matches<'_>,
+    window: Range<usize>,
+) -> Result<Option<Buffer<u32>>> {
+    let Some(tests) = ZoneTests::of(matches)? else {
+        return Ok(None);
+    };
+    let m = matches.ranges.rows();
+    let counts = stream.zeroed(m * 4, "match counts")?;
+    let args = (
+        memory(&matches.ranges.lo)?.into(),
+        memory(&matches.ranges.hi)?.into(),
+        (window.start as u32).into(),
+        (window.len() as u32).into(),
+        0u32.into(),
+        0u32.into(),
+        counts.word(window.start)?.into(),
+    );
+    let shape = walkers(stream, window.len(), matches.build.len());
+    // SAFETY: as for zones_count; the window is inside of the m positions, and its counts begin at those of its
+    // first position.
+    unsafe { tests.count(stream, shape, args)? };
+    Ok(Some(Buffer::cuda(counts, m)))
+}
+
+/// The row ids of matches number `from .. from + len`; `None` for more tests than a kernel takes. `offsets` are the
+/// scanned counts of [`Stream::zones_count`].
+pub(crate) fn zones_expand(
+    stream: &Arc<Stream>,
+    matches: Matches<'_>,
+    offsets: &Buffer<u64>,
+    from: u64,
+    len: usize,
+    check_cancelled: &dyn Fn() -> Result<()>,
+) -> Result<Option<Pairs>> {
+    let Some(tests) = ZoneTests::of(matches)? else {
+        return Ok(None);
+    };
+    let n = matches.build.len();
+    let out_build = stream.alloc(len * 4, "join output rows")?;
+    if len > 0 {
+        let window = testers::window(stream, offsets, from, len)?;
+        let most = FIRST_CANDIDATES / n.max(1);
+        let written = Written {
+            from,
+            len,
+            build: &out_build,
         };
-        let zones = matches
-            .tests
-            .iter()
-            .map(|test| Ok((zoned(test.build)?, zoned(test.probe)?)))
-            .collect::<Result<Vec<_>>>()?;
-        let tests: Vec<Test<'_>> = matches
-            .tests
-            .iter()
-            .zip(&zones)
-            .map(|(test, (build, probe))| Test {
-                op: test.op,
-                build,
-                probe,
-            })
-            .collect();
-        let columns = |columns: &[Column]| -> Result<Vec<Column>> {
-            columns.iter().map(|c| self.column_to_host(c)).collect()
-        };
-        let program_columns = match &matches.program {
-            Some(program) => Some((columns(program.build)?, columns(program.probe)?)),
-            None => None,
-        };
-        let program = match (&matches.program, &program_columns) {
-            (Some(program), Some((build, probe))) => Some(BoundProgram {
-                build,
-                probe,
-                ..*program
-            }),
-            _ => None,
-        };
-        with(
-            &self.fallback,
-            Matches {
-                build: &build,
-                probe: &probe,
-                ranges: &ranges,
-                tests: &tests,
-                program,
+        stream.in_launches(
+            window.len(),
+            WALKED,
+            most,
+            check_cancelled,
+            |first, positions| {
+                let first = window.start + first;
+                let (shape, positions) = (walkers(stream, positions, n), first..first + positions);
+                // SAFETY: the tests' keys are by build and by probe position, offsets come from zones_count.
+                unsafe {
+                    testers::expand_positions(
+                        stream, &tests, shape, matches, offsets, positions, written,
+                    )
+                }
             },
-        )
+        )?;
     }
+    let probe = match len {
+        0 => Buffer::cuda(stream.alloc(0, "join output rows")?, 0),
+        len => testers::expand_probe(stream, matches, offsets, from, len)?,
+    };
+    Ok(Some(Pairs {
+        probe,
+        build: Buffer::cuda(out_build, len),
+    }))
+}
+
+/// [`ThetaPrimitives::count_matches`] by the host fallback.
+pub(crate) fn count_on_host(
+    device: &CudaDevice,
+    matches: Matches<'_>,
+    exists_only: bool,
+) -> Result<Buffer<u32>> {
+    let counts = tested_on_host(device, matches, |fallback, matches| {
+        fallback.count_matches(matches, exists_only)
+    })?;
+    to_host::words_from_host(device, &counts, "match counts")
+}
+
+/// [`ThetaPrimitives::expand`] by the host fallback.
+pub(crate) fn expand_on_host(
+    device: &CudaDevice,
+    matches: Matches<'_>,
+    offsets: &Buffer<u64>,
+    from: u64,
+    len: usize,
+) -> Result<Pairs> {
+    let offsets = to_host::host_words(device, offsets)?;
+    let pairs = tested_on_host(device, matches, |fallback, matches| {
+        fallback.expand(matches, &offsets, from, len)
+    })?;
+    Ok(Pairs {
+        probe: to_host::words_from_host(device, &pairs.probe, "join output rows")?,
+        build: to_host::words_from_host(device, &pairs.build, "join output rows")?,
+    })
+}
+
+/// Downloads `matches`, and calls `with` with the fallback and them.
+pub(crate) fn tested_on_host<T>(
+    device: &CudaDevice,
+    matches: Matches<'_>,
+    with: impl FnOnce(&crate::device::host::device::HostDevice, Matches<'_>) -> Result<T>,
+) -> Result<T> {
+    let build = fallback::ordered_rows_to_host(device, matches.build)?;
+    let probe = fallback::ordered_rows_to_host(device, matches.probe)?;
+    let ranges = fallback::ranges_to_host(device, matches.ranges)?;
+    let zoned = |zoned: &crate::device::data::structures::ZonedKeys| -> Result<crate::device::data::structures::ZonedKeys> {
+        let zoned = on_gpu(zoned)?;
+        // The keys are in build order already.
+        let keys = Keys {
+            values: to_host::host_words(device, &zoned.keys)?,
+            valid: None,
+        };
+        let in_order = OrderedRows {
+            rows: device.fallback.sequence(0, keys.rows())?,
+            keys: None,
+            segments: None,
+        };
+        device.fallback.zone_keys(&keys, &in_order)
+    };
+    let zones = matches
+        .tests
+        .iter()
+        .map(|test| Ok((zoned(test.build)?, zoned(test.probe)?)))
+        .collect::<Result<Vec<_>>>()?;
+    let tests: Vec<Test<'_>> = matches
+        .tests
+        .iter()
+        .zip(&zones)
+        .map(|(test, (build, probe))| Test {
+            op: test.op,
+            build,
+            probe,
+        })
+        .collect();
+    let columns = |columns: &[Column]| -> Result<Vec<Column>> {
+        columns
+            .iter()
+            .map(|c| to_host::column_to_host(device, c))
+            .collect()
+    };
+    let program_columns = match &matches.program {
+        Some(program) => Some((columns(program.build)?, columns(program.probe)?)),
+        None => None,
+    };
+    let program = match (&matches.program, &program_columns) {
+        (Some(program), Some((build, probe))) => Some(BoundProgram {
+            build,
+            probe,
+            ..*program
+        }),
+        _ => None,
+    };
+    with(
+        &device.fallback,
+        Matches {
+            build: &build,
+            probe: &probe,
+            ranges: &ranges,
+            tests: &tests,
+            program,
+        },
+    )
 }

@@ -159,23 +159,21 @@ pub(crate) fn structure(all: &[Accumulator<'_>], outs: &[Memory], capacity: usiz
     Structure(given)
 }
 
-impl Stream {
-    /// Results for `capacity` groups, filled with the neutral elements.
-    pub(crate) fn outs(
-        self: &Arc<Self>,
-        all: &[Accumulator<'_>],
-        capacity: usize,
-    ) -> Result<Vec<Memory>> {
-        all.iter()
-            .map(|of| {
-                let bytes = capacity * of.update.bytes();
-                self.filled(bytes, of.update.neutral(), "aggregates")
-            })
-            .collect()
-    }
+/// Results for `capacity` groups, filled with the neutral elements.
+pub(crate) fn outs(
+    stream: &Arc<Stream>,
+    all: &[Accumulator<'_>],
+    capacity: usize,
+) -> Result<Vec<Memory>> {
+    all.iter()
+        .map(|of| {
+            let bytes = capacity * of.update.bytes();
+            stream.filled(bytes, of.update.neutral(), "aggregates")
+        })
+        .collect()
+}
 
-    /// The number of blocks, each with a multiprocessor to itself.
-    pub(crate) fn claiming_blocks(&self, rows: usize) -> usize {
-        (self.gpu.multiprocessors as usize).min(rows.div_ceil(CLAIM_ROWS))
-    }
+/// The number of blocks, each with a multiprocessor to itself.
+pub(crate) fn claiming_blocks(stream: &Stream, rows: usize) -> usize {
+    (stream.gpu.multiprocessors as usize).min(rows.div_ceil(CLAIM_ROWS))
 }

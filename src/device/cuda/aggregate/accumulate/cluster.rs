@@ -114,93 +114,91 @@ fn may_be_worth(
     rows / ROWS_PER_PLACE >= least * (BUSY * multiprocessors / 4) as usize
 }
 
-impl Stream {
-    /// The clusters that `rows` rows of `groups` groups are added by; `None` where the card has none, or they gain
-    /// nothing: so for sums of floats, as only global memory has an atomic for them.
-    pub(crate) fn clusters(
-        &self,
-        rows: usize,
-        groups: usize,
-        all: &[Accumulator<'_>],
-    ) -> Result<Option<Clusters>> {
-        let refuses = &self.gpu.refuses_clusters;
-        if self.gpu.capability < (9, 0)
-            || refuses.load(Relaxed)
-            || all.iter().any(|of| of.update.is_of_floats())
-        {
-            return Ok(None);
-        }
-        let words = shared_words(all);
-        let bytes = self.gpu.shared_bytes as usize;
-        let multiprocessors = self.gpu.multiprocessors;
-        // With few rows the kernel is not even loaded.
-        if !may_be_worth(rows, (groups, words), bytes, multiprocessors) {
-            return Ok(None);
-        }
-        let clusters = Clusters::of((groups, words), bytes, multiprocessors, |blocks, bytes| {
-            let shape = Shape {
-                blocks,
-                slices: 1,
-                threads: THREADS,
-                shared: bytes as u32,
-            };
-            // A failure of the occupancy query only disables clusters: the other paths report a fault of the GPU itself.
-            let at_once = self.clusters_at_once(kernels::GROUP_CLUSTER, shape, blocks);
-            refuses.fetch_or(at_once.is_err(), Relaxed);
-            Ok(at_once.unwrap_or(0))
-        })?;
-        Ok(clusters.filter(|of| rows / ROWS_PER_PLACE >= of.groups() * of.at_once as usize))
+/// The clusters that `rows` rows of `groups` groups are added by; `None` where the card has none, or they gain
+/// nothing: so for sums of floats, as only global memory has an atomic for them.
+pub(crate) fn clusters(
+    stream: &Stream,
+    rows: usize,
+    groups: usize,
+    all: &[Accumulator<'_>],
+) -> Result<Option<Clusters>> {
+    let refuses = &stream.gpu.refuses_clusters;
+    if stream.gpu.capability < (9, 0)
+        || refuses.load(Relaxed)
+        || all.iter().any(|of| of.update.is_of_floats())
+    {
+        return Ok(None);
     }
-
-    /// Adds `rows` > 0 rows by their group ids to the results of `groups` groups, in these clusters' shared memory and
-    /// in global memory. Rows with ids of `groups` and above are left out.
-    pub(crate) fn accumulate_in_clusters(
-        self: &Arc<Self>,
-        clusters: Clusters,
-        ids: Ids<'_>,
-        rows: usize,
-        groups: usize,
-        all: &[Accumulator<'_>],
-        outs: &[Memory],
-    ) -> Result<AddedInGlobal> {
-        let Clusters {
+    let words = shared_words(all);
+    let bytes = stream.gpu.shared_bytes as usize;
+    let multiprocessors = stream.gpu.multiprocessors;
+    // With few rows the kernel is not even loaded.
+    if !may_be_worth(rows, (groups, words), bytes, multiprocessors) {
+        return Ok(None);
+    }
+    let clusters = Clusters::of((groups, words), bytes, multiprocessors, |blocks, bytes| {
+        let shape = Shape {
             blocks,
-            places,
-            at_once,
-        } = clusters;
-        let mut added = AddedInGlobal::new(groups);
-        let parts = all
-            .chunks(MOST_ACCUMULATORS)
-            .zip(outs.chunks(MOST_ACCUMULATORS));
-        for (all, outs) in parts {
-            let words = shared_words(all);
-            let shape = Shape {
-                blocks: (rows.div_ceil(STEP_ROWS) as u32)
-                    .next_multiple_of(blocks)
-                    .min(at_once * blocks),
-                slices: 1,
-                threads: THREADS,
-                shared: (4 * words * places) as u32,
-            };
-            added.launch(self, (all, outs), |found, accumulators| {
-                let args = (
-                    ids.words.into(),
-                    ids.first.into(),
-                    (groups as u32).into(),
-                    (rows as u32).into(),
-                    found.into(),
-                    accumulators.into(),
-                    (places as u32).into(),
-                );
-                // SAFETY: `ids` holds a word for each row, of which there is at least one, and every column of an
-                // accumulator a value and a bit for each; each result is allocated for `groups` groups and holds its
-                // neutral element; centers hold a value for each group; `found` is clear; clusters have a power of two
-                // of blocks, and the shared memory is that of the places, an even number below 2^16.
-                unsafe { self.launch_in_clusters(kernels::GROUP_CLUSTER, shape, blocks, &args) }
-            })?;
-        }
-        Ok(added)
+            slices: 1,
+            threads: THREADS,
+            shared: bytes as u32,
+        };
+        // A failure of the occupancy query only disables clusters: the other paths report a fault of the GPU itself.
+        let at_once = stream.clusters_at_once(kernels::GROUP_CLUSTER, shape, blocks);
+        refuses.fetch_or(at_once.is_err(), Relaxed);
+        Ok(at_once.unwrap_or(0))
+    })?;
+    Ok(clusters.filter(|of| rows / ROWS_PER_PLACE >= of.groups() * of.at_once as usize))
+}
+
+/// Adds `rows` > 0 rows by their group ids to the results of `groups` groups, in these clusters' shared memory and
+/// in global memory. Rows with ids of `groups` and above are left out.
+pub(crate) fn accumulate_in_clusters(
+    stream: &Arc<Stream>,
+    clusters: Clusters,
+    ids: Ids<'_>,
+    rows: usize,
+    groups: usize,
+    all: &[Accumulator<'_>],
+    outs: &[Memory],
+) -> Result<AddedInGlobal> {
+    let Clusters {
+        blocks,
+        places,
+        at_once,
+    } = clusters;
+    let mut added = AddedInGlobal::new(groups);
+    let parts = all
+        .chunks(MOST_ACCUMULATORS)
+        .zip(outs.chunks(MOST_ACCUMULATORS));
+    for (all, outs) in parts {
+        let words = shared_words(all);
+        let shape = Shape {
+            blocks: (rows.div_ceil(STEP_ROWS) as u32)
+                .next_multiple_of(blocks)
+                .min(at_once * blocks),
+            slices: 1,
+            threads: THREADS,
+            shared: (4 * words * places) as u32,
+        };
+        added.launch(stream, (all, outs), |found, accumulators| {
+            let args = (
+                ids.words.into(),
+                ids.first.into(),
+                (groups as u32).into(),
+                (rows as u32).into(),
+                found.into(),
+                accumulators.into(),
+                (places as u32).into(),
+            );
+            // SAFETY: `ids` holds a word for each row, of which there is at least one, and every column of an
+            // accumulator a value and a bit for each; each result is allocated for `groups` groups and holds its
+            // neutral element; centers hold a value for each group; `found` is clear; clusters have a power of two
+            // of blocks, and the shared memory is that of the places, an even number below 2^16.
+            unsafe { stream.launch_in_clusters(kernels::GROUP_CLUSTER, shape, blocks, &args) }
+        })?;
     }
+    Ok(added)
 }
 
 #[cfg(test)]

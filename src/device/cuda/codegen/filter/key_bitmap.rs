@@ -2,6 +2,7 @@
 //! that a kernel can move.
 
 use crate::device::cuda::codegen::filter::deciding::{FilterTest, KeyTestArguments};
+use crate::device::cuda::codegen::launch;
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::minmax::Number;
@@ -15,51 +16,50 @@ use crate::error::Result;
 use crate::ir::program::{Instruction, Kind, Op};
 use crate::ir::row_program::{RowProgram, RowSource};
 
-impl CudaDevice {
-    /// The rows whose key's bit is `set`: their number and the columns; the inner `None` if all rows pass. The outer
-    /// `None` if the rows have to be found by flags.
-    pub(crate) fn select_keys_generated(
-        &self,
-        bits: &KeyBitmap,
-        columns: &[&Column],
-        set: bool,
-        kept: &[&Column],
-    ) -> Result<Option<Kept>> {
-        let numbers: Option<Vec<Number<'_>>> =
-            columns.iter().map(|column| Number::of(column)).collect();
-        let (Some(numbers), Some(first)) = (numbers, columns.first()) else {
-            return Ok(None);
-        };
-        let digits = bits.digits(columns.len())?;
-        // The bitmap of no rows has no bits for the digits of a Boolean.
-        if digits.iter().all(|digits| digits.values == 0) {
-            return Ok(None);
-        }
-        let given = KeyTestArguments {
-            test: KeyTest {
-                set,
-                null_equal: digits.iter().any(|digits| digits.null.is_some()),
-            },
-            bits: flag_words(&bits.bits)?,
-            numbers: &numbers,
-            digits,
-        };
-        let values: Vec<&Values> = numbers.iter().map(|number| number.values).collect();
-        let kinds = numbers.iter();
-        let kinds = kinds.map(|number| Some((kind(number)?, number.values.valid.is_some())));
-        let Some(kinds) = kinds.collect::<Option<Vec<_>>>() else {
-            return Ok(None);
-        };
-        let program = loads(&kinds);
-        let columns = (columns, &values[..], &kinds[..]);
-        self.kept_in_one_pass(
-            first.rows(),
-            0..first.rows(),
-            (&program, FilterTest::Bits(&given)),
-            columns,
-            kept,
-        )
+/// The rows whose key's bit is `set`: their number and the columns; the inner `None` if all rows pass. The outer
+/// `None` if the rows have to be found by flags.
+pub(crate) fn select_keys_generated(
+    device: &CudaDevice,
+    bits: &KeyBitmap,
+    columns: &[&Column],
+    set: bool,
+    kept: &[&Column],
+) -> Result<Option<Kept>> {
+    let numbers: Option<Vec<Number<'_>>> =
+        columns.iter().map(|column| Number::of(column)).collect();
+    let (Some(numbers), Some(first)) = (numbers, columns.first()) else {
+        return Ok(None);
+    };
+    let digits = bits.digits(columns.len())?;
+    // The bitmap of no rows has no bits for the digits of a Boolean.
+    if digits.iter().all(|digits| digits.values == 0) {
+        return Ok(None);
     }
+    let given = KeyTestArguments {
+        test: KeyTest {
+            set,
+            null_equal: digits.iter().any(|digits| digits.null.is_some()),
+        },
+        bits: flag_words(&bits.bits)?,
+        numbers: &numbers,
+        digits,
+    };
+    let values: Vec<&Values> = numbers.iter().map(|number| number.values).collect();
+    let kinds = numbers.iter();
+    let kinds = kinds.map(|number| Some((kind(number)?, number.values.valid.is_some())));
+    let Some(kinds) = kinds.collect::<Option<Vec<_>>>() else {
+        return Ok(None);
+    };
+    let program = loads(&kinds);
+    let columns = (columns, &values[..], &kinds[..]);
+    launch::kept_in_one_pass(
+        device,
+        first.rows(),
+        0..first.rows(),
+        (&program, FilterTest::Bits(&given)),
+        columns,
+        kept,
+    )
 }
 
 /// The kind of a key's values in a program.

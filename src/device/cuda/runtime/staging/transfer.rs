@@ -186,6 +186,20 @@ impl Stream {
         self.wait()
     }
 
+    /// Reads word `at` of `words`, of 64 bits.
+    pub(crate) fn read_word(&self, words: &Memory, at: usize) -> Result<u64> {
+        let mut bytes = [0; 8];
+        self.read_few(&mut bytes, words, at * 8)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Reads word `at` of `words`, of 32 bits.
+    pub(crate) fn read_word32(&self, words: &Memory, at: usize) -> Result<u32> {
+        let mut bytes = [0; 4];
+        self.read_few(&mut bytes, words, at * 4)?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
     /// Copies a few bytes of `from`, from `offset` on, and waits.
     pub(crate) fn read_few(&self, to: &mut [u8], from: &Memory, offset: usize) -> Result<()> {
         if offset + to.len() > from.bytes() {

@@ -1,9 +1,11 @@
 //! Ids of elements: values enter, one id per distinct value leaves. Integers of a narrow range have their distance from
 //! the least as id (direct address); other values are grouped.
 
-use crate::device::cuda::columns::minmax::Number;
+use crate::device::cuda::columns::minmax::{self, Number};
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::keys::group_ids;
 use crate::device::cuda::keys::sort::check_sortable;
+use crate::device::cuda::semi::key_bitmap;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::{BitNumbering, KeyRange};
@@ -36,41 +38,46 @@ impl ElementIds {
     }
 }
 
-impl CudaDevice {
-    /// The id of each value, and the assignment.
-    pub(crate) fn element_ids(&self, values: &Column) -> Result<(Buffer<u32>, ElementIds)> {
-        let rows = values.rows();
-        if let Some(number) = Number::of(values).filter(|_| rows > 0) {
-            let range = KeyRange(self.stream.extents(&[number], rows)?);
-            let affordable = self.stream.budget.available() / ID_SHARE;
-            let most = FEW_IDS.max(IDS_PER_VALUE * rows as u64).min(affordable);
-            // The frequencies of ids are sorted, so a sort must be able to number them.
-            let are_few = |places: &BitNumbering| {
-                places.count <= most && check_sortable(places.count as usize).is_ok()
-            };
-            if let Some(places) = BitNumbering::of(&range, true).filter(are_few) {
-                let ids = self.places_in(&places, values)?;
-                return Ok((ids, ElementIds::Direct(places)));
-            }
-        }
-        let (ids, domain) = self.groups(&[values], true)?;
-        Ok((ids, ElementIds::Grouped(domain)))
-    }
-
-    /// The ids of other values by a known assignment, `NO_GROUP` if a value has none.
-    pub(crate) fn known_ids(&self, known: &ElementIds, values: &Column) -> Result<Buffer<u32>> {
-        match known {
-            ElementIds::Grouped(domain) => self.groups_in(domain, &[values]),
-            ElementIds::Direct(places) => self.places_in(places, values),
+/// The id of each value, and the assignment.
+pub(crate) fn element_ids(
+    device: &CudaDevice,
+    values: &Column,
+) -> Result<(Buffer<u32>, ElementIds)> {
+    let rows = values.rows();
+    if let Some(number) = Number::of(values).filter(|_| rows > 0) {
+        let range = KeyRange(minmax::extents(&device.stream, &[number], rows)?);
+        let affordable = device.stream.budget.available() / ID_SHARE;
+        let most = FEW_IDS.max(IDS_PER_VALUE * rows as u64).min(affordable);
+        // The frequencies of ids are sorted, so a sort must be able to number them.
+        let are_few = |places: &BitNumbering| {
+            places.count <= most && check_sortable(places.count as usize).is_ok()
+        };
+        if let Some(places) = BitNumbering::of(&range, true).filter(are_few) {
+            let ids = places_in(device, &places, values)?;
+            return Ok((ids, ElementIds::Direct(places)));
         }
     }
+    let (ids, domain) = group_ids::groups(device, &[values], true)?;
+    Ok((ids, ElementIds::Grouped(domain)))
+}
 
-    /// The ids of values by direct address. An error if the type differs.
-    fn places_in(&self, places: &BitNumbering, values: &Column) -> Result<Buffer<u32>> {
-        let numbers = Number::of(values).zip(places.digits.first());
-        let (number, digits) = numbers
-            .ok_or_else(|| BowtieError::Internal("elements of another type than before".into()))?;
-        let ids = self.stream.places(&[(number, *digits)], values.rows())?;
-        Ok(Buffer::cuda(ids, values.rows()))
+/// The ids of other values by a known assignment, `NO_GROUP` if a value has none.
+pub(crate) fn known_ids(
+    device: &CudaDevice,
+    known: &ElementIds,
+    values: &Column,
+) -> Result<Buffer<u32>> {
+    match known {
+        ElementIds::Grouped(domain) => group_ids::groups_in(device, domain, &[values]),
+        ElementIds::Direct(places) => places_in(device, places, values),
     }
+}
+
+/// The ids of values by direct address. An error if the type differs.
+fn places_in(device: &CudaDevice, places: &BitNumbering, values: &Column) -> Result<Buffer<u32>> {
+    let numbers = Number::of(values).zip(places.digits.first());
+    let (number, digits) = numbers
+        .ok_or_else(|| BowtieError::Internal("elements of another type than before".into()))?;
+    let ids = key_bitmap::places(&device.stream, &[(number, *digits)], values.rows())?;
+    Ok(Buffer::cuda(ids, values.rows()))
 }

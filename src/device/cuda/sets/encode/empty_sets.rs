@@ -3,12 +3,16 @@
 
 use std::sync::Arc;
 
+use crate::device::cuda::columns::rows;
+use crate::device::cuda::columns::scan;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
+use crate::device::cuda::sets::encode::equal_sets;
+use crate::device::cuda::theta::range;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::error::Result;
@@ -66,7 +70,7 @@ impl EmptySetMatches {
         // both sides; all others hold n words.
         unsafe { stream.launch(kernels::SET_MATCHES_EMPTY, Shape::rows(n), &args)? };
         let counts = Buffer::cuda(counts, n);
-        let offsets = stream.scan_offsets(&counts)?;
+        let offsets = scan::scan_offsets(stream, &counts)?;
         let total = stream.read_word(memory(&offsets)?, n)?;
         Ok((total > 0).then(|| Self {
             indexed: indexed.len,
@@ -82,16 +86,27 @@ impl EmptySetMatches {
 
     /// All indexed positions.
     fn positions(&self, stream: &Arc<Stream>) -> Result<OrderedRows> {
-        Ok(OrderedRows::of_rows(stream.sequence(0, self.indexed)?))
+        Ok(OrderedRows::of_rows(rows::sequence(
+            stream,
+            0,
+            self.indexed,
+        )?))
     }
 
     /// Writes the pairs to the first `total` entries of `pairs`, in the format of the technique kernels.
     pub(crate) fn write(&self, stream: &Arc<Stream>, pairs: &Memory) -> Result<()> {
         let (len, n) = (self.total as usize, self.counts.len());
-        let probe = OrderedRows::of_rows(stream.sequence(0, n)?);
+        let probe = OrderedRows::of_rows(rows::sequence(stream, 0, n)?);
         let positions = self.positions(stream)?;
-        let expanded =
-            stream.expand_ranges(&positions, &probe, &self.ranges, &self.offsets, 0, len)?;
+        let expanded = range::expand_ranges(
+            stream,
+            &positions,
+            &probe,
+            &self.ranges,
+            &self.offsets,
+            0,
+            len,
+        )?;
         let args = (
             memory(&expanded.probe)?.into(),
             memory(&expanded.build)?.into(),
@@ -105,31 +120,32 @@ impl EmptySetMatches {
     /// Matching rows of each probe set.
     pub(crate) fn of_probe(&self, stream: &Arc<Stream>, indexed: &Sets) -> Result<Buffer<u32>> {
         let Some(members) = &indexed.members else {
-            return stream.range_counts(&self.ranges, false);
+            return range::range_counts(stream, &self.ranges, false);
         };
         let n = self.ranges.rows();
         let bound = |positions: &Buffer<u32>| -> Result<Buffer<u32>> {
-            let rows = stream.gather_values(&members.starts, memory(positions)?, n, 4)?;
+            let rows = rows::gather_values(stream, &members.starts, memory(positions)?, n, 4)?;
             Ok(Buffer::cuda(rows, n))
         };
         let ranges = Ranges {
             lo: bound(&self.ranges.lo)?,
             hi: bound(&self.ranges.hi)?,
         };
-        stream.range_counts(&ranges, false)
+        range::range_counts(stream, &ranges, false)
     }
 
     /// Matching rows of each indexed set.
     pub(crate) fn of_indexed(&self, stream: &Arc<Stream>, probe: &Sets) -> Result<Buffer<u32>> {
         let positions = self.positions(stream)?;
         if probe.members.is_none() {
-            return stream.cover(&positions, &self.ranges, positions.len());
+            return range::cover(stream, &positions, &self.ranges, positions.len());
         }
-        let of_rows = |bounds: &Buffer<u32>| stream.by_row(probe, memory(bounds)?.part(0)?);
+        let of_rows =
+            |bounds: &Buffer<u32>| equal_sets::by_row(stream, probe, memory(bounds)?.part(0)?);
         let ranges = Ranges {
             lo: of_rows(&self.ranges.lo)?,
             hi: of_rows(&self.ranges.hi)?,
         };
-        stream.cover(&positions, &ranges, positions.len())
+        range::cover(stream, &positions, &ranges, positions.len())
     }
 }

@@ -18,14 +18,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow::array::{Array, ArrayRef};
 
 use crate::device::budget::Lease;
+use crate::device::cuda::columns::rows;
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::keys::group_ids;
 use crate::device::cuda::runtime::access::{memory, valid_memory};
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
-use crate::device::cuda::sets::encode::element_ids::ElementIds;
+use crate::device::cuda::sets::encode::bitmap_sort;
+use crate::device::cuda::sets::encode::element_ids::{self, ElementIds};
 use crate::device::cuda::sets::encode::encoded::{GroupIds, Sets};
-use crate::device::cuda::sets::encode::list_offsets::ListColumn;
-use crate::device::cuda::sets::encode::set_element_words::Ranks;
+use crate::device::cuda::sets::encode::equal_sets;
+use crate::device::cuda::sets::encode::list_offsets::{self, ListColumn};
+use crate::device::cuda::sets::encode::set_element_words::{self, Ranks};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
@@ -124,120 +128,123 @@ fn takes_all(is_grouped: bool, not_null: &[&Keys]) -> Result<bool> {
     Ok(!is_grouped)
 }
 
-impl CudaDevice {
-    /// Encodes the column of the indexed side; with the sets the assignment for the probe side.
-    pub(crate) fn encode_indexed(
-        &self,
-        column: &Column,
-        groups: Option<GroupIds<'_>>,
-        not_null: &[&Keys],
-    ) -> Result<(Sets, Domain)> {
-        let lists = self.list_column(column)?;
-        let source = match takes_all(groups.is_some(), not_null)? {
-            true => Source::of(&self.stream, column, &lists),
-            false => None,
-        };
-        let (values, spans) = self.list_spans(&lists, groups, not_null)?;
-        let (ids, elements) = self.element_ids(&values)?;
-        drop(values);
-        self.check_cancelled()?;
-        let stream = &self.stream;
-        let universe = elements.count();
-        let mut grouped = None;
-        let as_listed = match spans.groups {
-            None => {
-                let words = stream.words_of(&spans, &ids, universe)?;
-                let ranks = stream.ranks(&words, universe)?;
-                let sets = stream.arrange_listed(&spans, &ids, &ranks, || Ok(words))?;
-                sets.map(|sets| (sets, ranks))
-            }
-            Some(_) => None,
-        };
-        self.check_cancelled()?;
-        let (sets, mut ranks) = match as_listed {
-            Some(encoded) => encoded,
-            None => {
-                let mut distinct = stream.distinct(&spans, &ids, universe)?;
-                drop(ids);
-                let mut universe = universe;
-                if let Some((groups, _)) = &spans.groups {
-                    let keys = stream.grouped_words(&distinct.words, groups, None)?;
-                    let (ids, of_groups) = self.groups(&[&keys], true)?;
-                    universe = of_groups.groups as usize;
-                    distinct.words = stream.renamed(&distinct.words, &ids, universe)?;
-                    grouped = Some(of_groups);
-                }
-                self.check_cancelled()?;
-                let ranks = stream.ranks(&distinct.words, universe)?;
-                (stream.arrange(&spans, distinct, &ranks)?, ranks)
-            }
-        };
-        self.check_cancelled()?;
-        let sets = stream.share_equal_sets(sets)?;
-        if sets.members.is_some() {
-            let frequencies = stream.histogram(&sets.elements, sets.entries, ranks.universe)?;
-            ranks.frequencies = frequencies;
+/// Encodes the column of the indexed side; with the sets the assignment for the probe side.
+pub(crate) fn encode_indexed(
+    device: &CudaDevice,
+    column: &Column,
+    groups: Option<GroupIds<'_>>,
+    not_null: &[&Keys],
+) -> Result<(Sets, Domain)> {
+    let lists = list_offsets::list_column(column)?;
+    let source = match takes_all(groups.is_some(), not_null)? {
+        true => Source::of(&device.stream, column, &lists),
+        false => None,
+    };
+    let (values, spans) = list_offsets::list_spans(device, &lists, groups, not_null)?;
+    let (ids, elements) = element_ids::element_ids(device, &values)?;
+    drop(values);
+    device.check_cancelled()?;
+    let stream = &device.stream;
+    let universe = elements.count();
+    let mut grouped = None;
+    let as_listed = match spans.groups {
+        None => {
+            let words = set_element_words::words_of(stream, &spans, &ids, universe)?;
+            let ranks = set_element_words::ranks(stream, &words, universe)?;
+            let sets = bitmap_sort::arrange_listed(stream, &spans, &ids, &ranks, || Ok(words))?;
+            sets.map(|sets| (sets, ranks))
         }
-        let domain = Domain {
-            ids: elements,
-            grouped,
-            ranks,
-            probed_twice: AtomicBool::new(false),
-            groups: groups.map_or(0, |(_, count)| count),
-            source,
-        };
-        Ok((sets, domain))
+        Some(_) => None,
+    };
+    device.check_cancelled()?;
+    let (sets, mut ranks) = match as_listed {
+        Some(encoded) => encoded,
+        None => {
+            let mut distinct = set_element_words::distinct(stream, &spans, &ids, universe)?;
+            drop(ids);
+            let mut universe = universe;
+            if let Some((groups, _)) = &spans.groups {
+                let keys = set_element_words::grouped_words(stream, &distinct.words, groups, None)?;
+                let (ids, of_groups) = group_ids::groups(device, &[&keys], true)?;
+                universe = of_groups.groups as usize;
+                distinct.words =
+                    set_element_words::renamed(stream, &distinct.words, &ids, universe)?;
+                grouped = Some(of_groups);
+            }
+            device.check_cancelled()?;
+            let ranks = set_element_words::ranks(stream, &distinct.words, universe)?;
+            (
+                set_element_words::arrange(stream, &spans, distinct, &ranks)?,
+                ranks,
+            )
+        }
+    };
+    device.check_cancelled()?;
+    let sets = equal_sets::share_equal_sets(stream, sets)?;
+    if sets.members.is_some() {
+        let frequencies =
+            set_element_words::histogram(stream, &sets.elements, sets.entries, ranks.universe)?;
+        ranks.frequencies = frequencies;
     }
+    let domain = Domain {
+        ids: elements,
+        grouped,
+        ranks,
+        probed_twice: AtomicBool::new(false),
+        groups: groups.map_or(0, |(_, count)| count),
+        source,
+    };
+    Ok((sets, domain))
+}
 
-    /// Encodes the column of the probe side; `None` if it holds the lists that were indexed (a self join).
-    pub(crate) fn encode_probe(
-        &self,
-        domain: &Domain,
-        column: &Column,
-        groups: Option<&Buffer<u32>>,
-        not_null: &[&Keys],
-    ) -> Result<Option<Sets>> {
-        let lists = self.list_column(column)?;
-        if let Some(source) = &domain.source
-            && takes_all(groups.is_some(), not_null)?
-            && threads::in_pool(|| source.is_of(&lists))?
-        {
-            self.check_cancelled()?;
-            return Ok(None);
-        }
-        let groups = groups.map(|ids| (ids, domain.groups));
-        let (values, spans) = self.list_spans(&lists, groups, not_null)?;
-        let known = self.known_ids(&domain.ids, &values)?;
-        self.check_cancelled()?;
-        let stream = &self.stream;
-        if spans.groups.is_none() && !domain.probed_twice.load(Ordering::Relaxed) {
-            let words = || stream.words_of(&spans, &known, domain.ids.count());
-            let sets = stream.arrange_listed(&spans, &known, &domain.ranks, words)?;
-            if let Some(sets) = sets {
-                return stream.share_equal_sets(sets).map(Some);
-            }
-            // Later probe batches will fail the same way, most likely.
-            domain.probed_twice.store(true, Ordering::Relaxed);
-        }
-        // Ids of the probe side distinguish elements that the indexed side lacks.
-        let (ids, own) = self.element_ids(&values)?;
-        drop(values);
-        self.check_cancelled()?;
-        let mut distinct = stream.distinct(&spans, &ids, own.count())?;
-        // The indexed side's id of each probe id.
-        let known = stream.scatter(&ids, &known, own.count())?;
-        drop(ids);
-        distinct.words = match (&spans.groups, &domain.grouped) {
-            (Some((groups, _)), Some(of_groups)) => {
-                let numbers = Some(memory(&known)?);
-                let keys = stream.grouped_words(&distinct.words, groups, numbers)?;
-                let ids = self.groups_in(of_groups, &[&keys])?;
-                stream.renamed(&distinct.words, &ids, of_groups.groups as usize)?
-            }
-            _ => stream.recode(&distinct.words, &known, domain.ids.count(), None)?,
-        };
-        self.check_cancelled()?;
-        let sets = stream.arrange(&spans, distinct, &domain.ranks)?;
-        stream.share_equal_sets(sets).map(Some)
+/// Encodes the column of the probe side; `None` if it holds the lists that were indexed (a device join).
+pub(crate) fn encode_probe(
+    device: &CudaDevice,
+    domain: &Domain,
+    column: &Column,
+    groups: Option<&Buffer<u32>>,
+    not_null: &[&Keys],
+) -> Result<Option<Sets>> {
+    let lists = list_offsets::list_column(column)?;
+    if let Some(source) = &domain.source
+        && takes_all(groups.is_some(), not_null)?
+        && threads::in_pool(|| source.is_of(&lists))?
+    {
+        device.check_cancelled()?;
+        return Ok(None);
     }
+    let groups = groups.map(|ids| (ids, domain.groups));
+    let (values, spans) = list_offsets::list_spans(device, &lists, groups, not_null)?;
+    let known = element_ids::known_ids(device, &domain.ids, &values)?;
+    device.check_cancelled()?;
+    let stream = &device.stream;
+    if spans.groups.is_none() && !domain.probed_twice.load(Ordering::Relaxed) {
+        let words = || set_element_words::words_of(stream, &spans, &known, domain.ids.count());
+        let sets = bitmap_sort::arrange_listed(stream, &spans, &known, &domain.ranks, words)?;
+        if let Some(sets) = sets {
+            return equal_sets::share_equal_sets(stream, sets).map(Some);
+        }
+        // Later probe batches will fail the same way, most likely.
+        domain.probed_twice.store(true, Ordering::Relaxed);
+    }
+    // Ids of the probe side distinguish elements that the indexed side lacks.
+    let (ids, own) = element_ids::element_ids(device, &values)?;
+    drop(values);
+    device.check_cancelled()?;
+    let mut distinct = set_element_words::distinct(stream, &spans, &ids, own.count())?;
+    // The indexed side's id of each probe id.
+    let known = rows::scatter(stream, &ids, &known, own.count())?;
+    drop(ids);
+    distinct.words = match (&spans.groups, &domain.grouped) {
+        (Some((groups, _)), Some(of_groups)) => {
+            let numbers = Some(memory(&known)?);
+            let keys = set_element_words::grouped_words(stream, &distinct.words, groups, numbers)?;
+            let ids = group_ids::groups_in(device, of_groups, &[&keys])?;
+            set_element_words::renamed(stream, &distinct.words, &ids, of_groups.groups as usize)?
+        }
+        _ => set_element_words::recode(stream, &distinct.words, &known, domain.ids.count(), None)?,
+    };
+    device.check_cancelled()?;
+    let sets = set_element_words::arrange(stream, &spans, distinct, &domain.ranks)?;
+    equal_sets::share_equal_sets(stream, sets).map(Some)
 }

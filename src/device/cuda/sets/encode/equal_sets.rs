@@ -11,14 +11,17 @@
 use std::sync::Arc;
 
 use crate::device::cuda::columns::layout::bitmap_bytes;
-use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
+use crate::device::cuda::columns::rows;
+use crate::device::cuda::columns::scan::{self, EXCLUSIVE_U32};
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
+use crate::device::cuda::sets::costs;
 use crate::device::cuda::sets::encode::encoded::{ByGroup, Members, Sets};
-use crate::device::cuda::sets::encode::word_packing::Packing;
+use crate::device::cuda::sets::encode::set_element_words;
+use crate::device::cuda::sets::encode::word_packing::{self, Packing};
 use crate::device::data::buffer::Buffer;
 use crate::error::{BowtieError, Result};
 
@@ -43,189 +46,187 @@ impl Hashes {
     }
 }
 
-impl Stream {
-    /// The sets with equal ones at one position, if there are so many that this pays, and if memory allows.
-    pub(crate) fn share_equal_sets(self: &Arc<Self>, sets: Sets) -> Result<Sets> {
-        if sets.len < LEAST_SETS {
-            return Ok(sets);
-        }
-        let shared = self.hashes(&sets).and_then(|hashes| {
-            let pays = hashes.repay_sharing(sets.len);
-            pays.then(|| self.shared(&sets, &hashes.of)).transpose()
-        });
-        match shared {
-            Ok(shared) => Ok(shared.unwrap_or(sets)),
-            Err(BowtieError::OutOfDeviceMemory { .. }) => Ok(sets),
-            Err(error) => Err(error),
-        }
+/// The sets with equal ones at one position, if there are so many that this pays, and if memory allows.
+pub(crate) fn share_equal_sets(stream: &Arc<Stream>, sets: Sets) -> Result<Sets> {
+    if sets.len < LEAST_SETS {
+        return Ok(sets);
     }
-
-    fn hashes(self: &Arc<Self>, sets: &Sets) -> Result<Hashes> {
-        let of = self.alloc(sets.len * 4, "hashes of sets")?;
-        let counts = self.zeroed(COUNTERS * 4, "hashes of sets")?;
-        let structure = sets.structure();
-        let args = (
-            (&structure).into(),
-            sets.groups().into(),
-            (COUNTERS as u32).into(),
-            (&of).into(),
-            (&counts).into(),
-        );
-        let shape = Shape::blocks_of(sets.len, 32, 256);
-        // SAFETY: the structure is of sets, each of which has a group, if there are any, and a hash.
-        unsafe { self.launch(kernels::SET_EQUAL_HASH, shape, &args)? };
-        let squares = self.sum_of_squares(&counts, COUNTERS, false)?;
-        // Of different sets, too, some fall into one counter.
-        let by_chance = sets.len as f64 * sets.len as f64 / COUNTERS as f64;
-        Ok(Hashes {
-            of,
-            equal_pairs: squares - by_chance,
-        })
+    let shared = hashes(stream, &sets).and_then(|hashes| {
+        let pays = hashes.repay_sharing(sets.len);
+        pays.then(|| shared(stream, &sets, &hashes.of)).transpose()
+    });
+    match shared {
+        Ok(shared) => Ok(shared.unwrap_or(sets)),
+        Err(BowtieError::OutOfDeviceMemory { .. }) => Ok(sets),
+        Err(error) => Err(error),
     }
+}
 
-    /// The sets, equal ones once, ordered by group, size and hash.
-    pub(crate) fn shared(self: &Arc<Self>, sets: &Sets, hashes: &Memory) -> Result<Sets> {
-        let n = sets.len;
-        let order = self.by_hash(sets, hashes)?;
-        let order = memory(&order)?;
-        let heads = self.alloc(bitmap_bytes(n), "equal sets")?;
-        let structure = sets.structure();
-        let args = (
-            (&structure).into(),
-            sets.groups().into(),
-            hashes.into(),
-            order.into(),
-            (&heads).into(),
-        );
-        // SAFETY: the structure is of n sets, with a hash each; `order` has each of them once; `heads` holds n bits.
-        unsafe { self.launch(kernels::SET_EQUAL_HEADS, Shape::rows(n), &args)? };
-        let (offsets, len) = self.select_offsets(&heads, n)?;
-        let firsts = self.select_at(&heads, n, &offsets, len, None)?;
-        drop((heads, offsets));
-        let starts = self.alloc((len + 1) * 4, "equal sets")?;
-        memory(&firsts)?.part(0)?.copy_to(len * 4, &starts, 0)?;
-        let end = self.sequence(n as u32, 1)?;
-        memory(&end)?.part(0)?.copy_to(4, &starts, len * 4)?;
-        let members = self.members(starts, len)?;
+fn hashes(stream: &Arc<Stream>, sets: &Sets) -> Result<Hashes> {
+    let of = stream.alloc(sets.len * 4, "hashes of sets")?;
+    let counts = stream.zeroed(COUNTERS * 4, "hashes of sets")?;
+    let structure = sets.structure();
+    let args = (
+        (&structure).into(),
+        sets.groups().into(),
+        (COUNTERS as u32).into(),
+        (&of).into(),
+        (&counts).into(),
+    );
+    let shape = Shape::blocks_of(sets.len, 32, 256);
+    // SAFETY: the structure is of sets, each of which has a group, if there are any, and a hash.
+    unsafe { stream.launch(kernels::SET_EQUAL_HASH, shape, &args)? };
+    let squares = costs::sum_of_squares(stream, &counts, COUNTERS, false)?;
+    // Of different sets, too, some fall into one counter.
+    let by_chance = sets.len as f64 * sets.len as f64 / COUNTERS as f64;
+    Ok(Hashes {
+        of,
+        equal_pairs: squares - by_chance,
+    })
+}
 
-        let chosen = self.gather_values(order, memory(&firsts)?, len, 4)?;
-        let by_group = match &sets.by_group {
-            Some(groups) => Some(ByGroup {
-                groups: self.gather_values(&groups.groups, &chosen, len, 4)?,
-                segments: self.segments_of(&members, len, groups)?,
-                count: groups.count,
-            }),
-            None => None,
-        };
-        let (offsets, elements, entries) = self.elements_of(sets, &chosen, len)?;
-        let rows = self.gather_values(memory(&sets.rows)?, order, n, 4)?;
-        Ok(Sets {
-            rows: Buffer::cuda(rows, n),
-            members: Some(members),
-            by_group,
-            offsets,
-            elements,
-            sizes: self.gather_values(&sets.sizes, &chosen, len, 4)?,
-            len,
-            entries,
-        })
-    }
+/// The sets, equal ones once, ordered by group, size and hash.
+pub(crate) fn shared(stream: &Arc<Stream>, sets: &Sets, hashes: &Memory) -> Result<Sets> {
+    let n = sets.len;
+    let order = by_hash(stream, sets, hashes)?;
+    let order = memory(&order)?;
+    let heads = stream.alloc(bitmap_bytes(n), "equal sets")?;
+    let structure = sets.structure();
+    let args = (
+        (&structure).into(),
+        sets.groups().into(),
+        hashes.into(),
+        order.into(),
+        (&heads).into(),
+    );
+    // SAFETY: the structure is of n sets, with a hash each; `order` has each of them once; `heads` holds n bits.
+    unsafe { stream.launch(kernels::SET_EQUAL_HEADS, Shape::rows(n), &args)? };
+    let (offsets, len) = rows::select_offsets(stream, &heads, n)?;
+    let firsts = rows::select_at(stream, &heads, n, &offsets, len, None)?;
+    drop((heads, offsets));
+    let starts = stream.alloc((len + 1) * 4, "equal sets")?;
+    memory(&firsts)?.part(0)?.copy_to(len * 4, &starts, 0)?;
+    let end = rows::sequence(stream, n as u32, 1)?;
+    memory(&end)?.part(0)?.copy_to(4, &starts, len * 4)?;
+    let members = members(stream, starts, len)?;
 
-    /// The positions of sets by group, size and hash.
-    fn by_hash(self: &Arc<Self>, sets: &Sets, hashes: &Memory) -> Result<Buffer<u32>> {
-        let n = sets.len;
-        let words = self.words(Packing::of(n, u32::MAX as usize), n)?;
-        let (structure, out) = (sets.structure(), words.structure());
-        let [groups, segments] = sets.groups_in(sets);
-        let args = (
-            (&structure).into(),
-            groups.into(),
-            segments.into(),
-            hashes.into(),
-            (&out).into(),
-        );
-        // SAFETY: the structure is of n sets, each of which has a group, which has a segment, or none has; there are n
-        // hashes and words.
-        unsafe { self.launch(kernels::SET_EQUAL_WORDS, Shape::each(n), &args)? };
-        let (_, order) = self.sorted_with_row_ids(words, Packing::all)?;
-        order.map_or_else(|| self.sequence(0, n), Ok)
-    }
+    let chosen = rows::gather_values(stream, order, memory(&firsts)?, len, 4)?;
+    let by_group = match &sets.by_group {
+        Some(groups) => Some(ByGroup {
+            groups: rows::gather_values(stream, &groups.groups, &chosen, len, 4)?,
+            segments: segments_of(stream, &members, len, groups)?,
+            count: groups.count,
+        }),
+        None => None,
+    };
+    let (offsets, elements, entries) = elements_of(stream, sets, &chosen, len)?;
+    let rows = rows::gather_values(stream, memory(&sets.rows)?, order, n, 4)?;
+    Ok(Sets {
+        rows: Buffer::cuda(rows, n),
+        members: Some(members),
+        by_group,
+        offsets,
+        elements,
+        sizes: rows::gather_values(stream, &sets.sizes, &chosen, len, 4)?,
+        len,
+        entries,
+    })
+}
 
-    /// The members of `len` positions whose rows begin at `starts`, where the end is, too.
-    fn members(self: &Arc<Self>, starts: Memory, len: usize) -> Result<Members> {
-        let counts = self.alloc(len * 4, "equal sets")?;
-        let args = ((&starts).into(), (len as u32).into(), (&counts).into());
-        // SAFETY: `starts` holds one word more than `counts`.
-        unsafe { self.launch(kernels::SET_ENCODE_SIZES, Shape::rows(len), &args)? };
-        let (positions, _, _) = self.entries(&counts, len)?;
-        Ok(Members {
-            starts,
-            counts,
-            positions,
-        })
-    }
+/// The positions of sets by group, size and hash.
+fn by_hash(stream: &Arc<Stream>, sets: &Sets, hashes: &Memory) -> Result<Buffer<u32>> {
+    let n = sets.len;
+    let words = word_packing::words(stream, Packing::of(n, u32::MAX as usize), n)?;
+    let (structure, out) = (sets.structure(), words.structure());
+    let [groups, segments] = sets.groups_in(sets);
+    let args = (
+        (&structure).into(),
+        groups.into(),
+        segments.into(),
+        hashes.into(),
+        (&out).into(),
+    );
+    // SAFETY: the structure is of n sets, each of which has a group, which has a segment, or none has; there are n
+    // hashes and words.
+    unsafe { stream.launch(kernels::SET_EQUAL_WORDS, Shape::each(n), &args)? };
+    let (_, order) = word_packing::sorted_with_row_ids(stream, words, Packing::all)?;
+    order.map_or_else(|| rows::sequence(stream, 0, n), Ok)
+}
 
-    /// The first position of each group, and the end.
-    fn segments_of(
-        self: &Arc<Self>,
-        members: &Members,
-        len: usize,
-        groups: &ByGroup,
-    ) -> Result<Memory> {
-        let count = groups.count + 1;
-        let segments = self.alloc(count * 4, "equal sets")?;
-        let args = (
-            (&members.starts).into(),
-            (len as u32).into(),
-            (&groups.segments).into(),
-            (count as u32).into(),
-            (&segments).into(),
-        );
-        // SAFETY: there are `len` starts, and an old and a new segment for each of `count`.
-        unsafe { self.launch(kernels::SET_EQUAL_SEGMENTS, Shape::each(count), &args)? };
-        Ok(segments)
-    }
+/// The members of `len` positions whose rows begin at `starts`, where the end is, too.
+fn members(stream: &Arc<Stream>, starts: Memory, len: usize) -> Result<Members> {
+    let counts = stream.alloc(len * 4, "equal sets")?;
+    let args = ((&starts).into(), (len as u32).into(), (&counts).into());
+    // SAFETY: `starts` holds one word more than `counts`.
+    unsafe { stream.launch(kernels::SET_ENCODE_SIZES, Shape::rows(len), &args)? };
+    let (positions, _, _) = set_element_words::entries(stream, &counts, len)?;
+    Ok(Members {
+        starts,
+        counts,
+        positions,
+    })
+}
 
-    /// The elements of `len` chosen sets: their offsets, the elements, and their number.
-    fn elements_of(
-        self: &Arc<Self>,
-        sets: &Sets,
-        chosen: &Memory,
-        len: usize,
-    ) -> Result<(Memory, Memory, usize)> {
-        let lengths = self.alloc(len * 4, "elements of sets")?;
-        let structure = sets.structure();
-        let args = (
-            (&structure).into(),
-            chosen.into(),
-            (len as u32).into(),
-            (&lengths).into(),
-        );
-        // SAFETY: chosen are positions of the sets, `len` of them.
-        unsafe { self.launch(kernels::SET_EQUAL_LENGTHS, Shape::rows(len), &args)? };
-        let offsets = self.scan(EXCLUSIVE_U32, &lengths, len, "elements of sets")?;
-        let entries = self.read_word32(&offsets, len)? as usize;
-        let elements = self.alloc(entries * 4, "elements of sets")?;
-        let args = (
-            (&structure).into(),
-            chosen.into(),
-            (len as u32).into(),
-            (&offsets).into(),
-            (&elements).into(),
-        );
-        let shape = Shape::blocks_of(len, 32, 256);
-        // SAFETY: chosen are positions of the sets; offsets are the sums of their lengths, and `elements` holds them all.
-        unsafe { self.launch(kernels::SET_EQUAL_ELEMENTS, shape, &args)? };
-        Ok((offsets, elements, entries))
-    }
+/// The first position of each group, and the end.
+fn segments_of(
+    stream: &Arc<Stream>,
+    members: &Members,
+    len: usize,
+    groups: &ByGroup,
+) -> Result<Memory> {
+    let count = groups.count + 1;
+    let segments = stream.alloc(count * 4, "equal sets")?;
+    let args = (
+        (&members.starts).into(),
+        (len as u32).into(),
+        (&groups.segments).into(),
+        (count as u32).into(),
+        (&segments).into(),
+    );
+    // SAFETY: there are `len` starts, and an old and a new segment for each of `count`.
+    unsafe { stream.launch(kernels::SET_EQUAL_SEGMENTS, Shape::each(count), &args)? };
+    Ok(segments)
+}
 
-    /// The value of each row of `sets`, of the `values` of positions, in the order of the rows.
-    pub(crate) fn by_row(self: &Arc<Self>, sets: &Sets, values: Part<'_>) -> Result<Buffer<u32>> {
-        let rows = sets.rows.len();
-        let spread = match &sets.members {
-            None => self.copy_of(values, rows * 4, "sets")?,
-            Some(members) => self.gather_values(values, &members.positions, rows, 4)?,
-        };
-        Ok(Buffer::cuda(spread, rows))
-    }
+/// The elements of `len` chosen sets: their offsets, the elements, and their number.
+fn elements_of(
+    stream: &Arc<Stream>,
+    sets: &Sets,
+    chosen: &Memory,
+    len: usize,
+) -> Result<(Memory, Memory, usize)> {
+    let lengths = stream.alloc(len * 4, "elements of sets")?;
+    let structure = sets.structure();
+    let args = (
+        (&structure).into(),
+        chosen.into(),
+        (len as u32).into(),
+        (&lengths).into(),
+    );
+    // SAFETY: chosen are positions of the sets, `len` of them.
+    unsafe { stream.launch(kernels::SET_EQUAL_LENGTHS, Shape::rows(len), &args)? };
+    let offsets = scan::scan(stream, EXCLUSIVE_U32, &lengths, len, "elements of sets")?;
+    let entries = stream.read_word32(&offsets, len)? as usize;
+    let elements = stream.alloc(entries * 4, "elements of sets")?;
+    let args = (
+        (&structure).into(),
+        chosen.into(),
+        (len as u32).into(),
+        (&offsets).into(),
+        (&elements).into(),
+    );
+    let shape = Shape::blocks_of(len, 32, 256);
+    // SAFETY: chosen are positions of the sets; offsets are the sums of their lengths, and `elements` holds them all.
+    unsafe { stream.launch(kernels::SET_EQUAL_ELEMENTS, shape, &args)? };
+    Ok((offsets, elements, entries))
+}
+
+/// The value of each row of `sets`, of the `values` of positions, in the order of the rows.
+pub(crate) fn by_row(stream: &Arc<Stream>, sets: &Sets, values: Part<'_>) -> Result<Buffer<u32>> {
+    let rows = sets.rows.len();
+    let spread = match &sets.members {
+        None => stream.copy_of(values, rows * 4, "sets")?,
+        Some(members) => rows::gather_values(stream, values, &members.positions, rows, 4)?,
+    };
+    Ok(Buffer::cuda(spread, rows))
 }

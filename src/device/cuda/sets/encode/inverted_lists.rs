@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
+use crate::device::cuda::columns::rows;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
-use crate::device::cuda::sets::encode::word_packing::Packing;
+use crate::device::cuda::sets::encode::set_element_words;
+use crate::device::cuda::sets::encode::word_packing::{self, Packing};
 use crate::error::Result;
 
 /// The inverted lists of all elements, one after the other.
@@ -23,60 +25,62 @@ pub(crate) struct Lists {
     pub(crate) places: Option<Memory>,
 }
 
-impl Stream {
-    /// The inverted lists over the first `lengths` elements of each set; `universe` elements have a list.
-    pub(crate) fn inverted(
-        self: &Arc<Self>,
-        sets: &Sets,
-        lengths: &Memory,
-        universe: usize,
-        with_places: bool,
-    ) -> Result<Lists> {
-        let (of_entries, offsets, total) = self.entries(lengths, sets.len)?;
-        let words = self.words(Packing::of(universe, sets.len), total)?;
-        let (structure, out) = (sets.structure(), words.structure());
-        let args = (
-            (&structure).into(),
-            (&offsets).into(),
-            (&of_entries).into(),
-            (total as u32).into(),
-            (&out).into(),
-        );
-        // SAFETY: entries are the first elements of each set, at most as many as it has; there is a word for each
-        // entry.
-        unsafe { self.launch(kernels::SET_ENCODE_LIST_WORDS, Shape::rows(total), &args)? };
-        drop(of_entries);
-        // Entries are in the order of sets, which a stable sort by elements keeps.
-        let (words, entries) = match with_places {
-            true => {
-                let (words, entries) = self.sorted_with_row_ids(words, Packing::upper)?;
-                let in_order = || self.sequence(0, total);
-                (words, Some(entries.map_or_else(in_order, Ok)?))
-            }
-            false => (self.sorted_words(words, Packing::upper)?, None),
-        };
-        let lists = self.alloc(total * 4, "inverted lists")?;
-        let places = match with_places {
-            true => Some(self.alloc(total * 4, "inverted lists")?),
-            false => None,
-        };
-        let given = words.structure();
-        let args = (
-            (&given).into(),
-            entries.as_ref().map(memory).transpose()?.into(),
-            (total as u32).into(),
-            (&offsets).into(),
-            (&lists).into(),
-            places.as_ref().into(),
-        );
-        let shape = Shape::rows(total);
-        // SAFETY: words are one for each of the total, as are lists, and entries if places are wanted; entries are
-        // numbers of words in the order of sets, and the offsets are those of each set's first entry.
-        unsafe { self.launch(kernels::SET_ENCODE_LISTS, shape, &args)? };
-        Ok(Lists {
-            offsets: self.upper_offsets(&words, universe)?,
-            sets: lists,
-            places,
-        })
-    }
+/// The inverted lists over the first `lengths` elements of each set; `universe` elements have a list.
+pub(crate) fn inverted(
+    stream: &Arc<Stream>,
+    sets: &Sets,
+    lengths: &Memory,
+    universe: usize,
+    with_places: bool,
+) -> Result<Lists> {
+    let (of_entries, offsets, total) = set_element_words::entries(stream, lengths, sets.len)?;
+    let words = word_packing::words(stream, Packing::of(universe, sets.len), total)?;
+    let (structure, out) = (sets.structure(), words.structure());
+    let args = (
+        (&structure).into(),
+        (&offsets).into(),
+        (&of_entries).into(),
+        (total as u32).into(),
+        (&out).into(),
+    );
+    // SAFETY: entries are the first elements of each set, at most as many as it has; there is a word for each
+    // entry.
+    unsafe { stream.launch(kernels::SET_ENCODE_LIST_WORDS, Shape::rows(total), &args)? };
+    drop(of_entries);
+    // Entries are in the order of sets, which a stable sort by elements keeps.
+    let (words, entries) = match with_places {
+        true => {
+            let (words, entries) =
+                word_packing::sorted_with_row_ids(stream, words, Packing::upper)?;
+            let in_order = || rows::sequence(stream, 0, total);
+            (words, Some(entries.map_or_else(in_order, Ok)?))
+        }
+        false => (
+            word_packing::sorted_words(stream, words, Packing::upper)?,
+            None,
+        ),
+    };
+    let lists = stream.alloc(total * 4, "inverted lists")?;
+    let places = match with_places {
+        true => Some(stream.alloc(total * 4, "inverted lists")?),
+        false => None,
+    };
+    let given = words.structure();
+    let args = (
+        (&given).into(),
+        entries.as_ref().map(memory).transpose()?.into(),
+        (total as u32).into(),
+        (&offsets).into(),
+        (&lists).into(),
+        places.as_ref().into(),
+    );
+    let shape = Shape::rows(total);
+    // SAFETY: words are one for each of the total, as are lists, and entries if places are wanted; entries are
+    // numbers of words in the order of sets, and the offsets are those of each set's first entry.
+    unsafe { stream.launch(kernels::SET_ENCODE_LISTS, shape, &args)? };
+    Ok(Lists {
+        offsets: word_packing::upper_offsets(stream, &words, universe)?,
+        sets: lists,
+        places,
+    })
 }

@@ -4,7 +4,10 @@
 use std::sync::Arc;
 
 use crate::device::cuda::columns::layout::bitmap_bytes;
-use crate::device::cuda::keys::sort::{KeyWidth, NARROW, NARROW_KEYS_ONLY, WIDE, WIDE_KEYS_ONLY};
+use crate::device::cuda::columns::rows;
+use crate::device::cuda::keys::sort::{
+    self, KeyWidth, NARROW, NARROW_KEYS_ONLY, WIDE, WIDE_KEYS_ONLY,
+};
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::arguments::Structure;
 use crate::device::cuda::runtime::kernels;
@@ -111,89 +114,94 @@ impl Words {
     }
 }
 
-impl Stream {
-    /// Allocates `n` words.
-    pub(crate) fn words(self: &Arc<Self>, packing: Packing, n: usize) -> Result<Words> {
-        Ok(Words {
-            memory: self.alloc(n * packing.bytes(), "elements of sets")?,
+/// Allocates `n` words.
+pub(crate) fn words(stream: &Arc<Stream>, packing: Packing, n: usize) -> Result<Words> {
+    Ok(Words {
+        memory: stream.alloc(n * packing.bytes(), "elements of sets")?,
+        n,
+        packing,
+    })
+}
+
+/// Words sorted by the bits of mask `by`; a stable sort.
+pub(crate) fn sorted_words(
+    stream: &Arc<Stream>,
+    words: Words,
+    by: fn(Packing) -> u64,
+) -> Result<Words> {
+    let Words { memory, n, packing } = words;
+    let sorted = match n {
+        0 | 1 => None,
+        _ => sort::sort_pairs(
+            stream,
+            packing.keys_only(),
+            (&memory).into(),
+            None,
             n,
-            packing,
-        })
-    }
+            by(packing),
+        )?,
+    };
+    let memory = sorted.map_or(memory, |(sorted, _)| sorted);
+    Ok(Words { memory, n, packing })
+}
 
-    /// Words sorted by the bits of mask `by`; a stable sort.
-    pub(crate) fn sorted_words(
-        self: &Arc<Self>,
-        words: Words,
-        by: fn(Packing) -> u64,
-    ) -> Result<Words> {
-        let Words { memory, n, packing } = words;
-        let sorted = match n {
-            0 | 1 => None,
-            _ => self.sort_pairs(packing.keys_only(), (&memory).into(), None, n, by(packing))?,
-        };
-        let memory = sorted.map_or(memory, |(sorted, _)| sorted);
-        Ok(Words { memory, n, packing })
-    }
+/// The same with the former position of each word; `None` if the order did not change.
+pub(crate) fn sorted_with_row_ids(
+    stream: &Arc<Stream>,
+    words: Words,
+    by: fn(Packing) -> u64,
+) -> Result<(Words, Option<Buffer<u32>>)> {
+    let Words { memory, n, packing } = words;
+    let width = packing.with_row_ids();
+    let sorted = match n {
+        0 | 1 => None,
+        _ => sort::sort_pairs(stream, width, (&memory).into(), None, n, by(packing))?,
+    };
+    let (memory, rows) = match sorted {
+        Some((sorted, rows)) => (sorted, Some(Buffer::cuda(rows, n))),
+        None => (memory, None),
+    };
+    Ok((Words { memory, n, packing }, rows))
+}
 
-    /// The same with the former position of each word; `None` if the order did not change.
-    pub(crate) fn sorted_with_row_ids(
-        self: &Arc<Self>,
-        words: Words,
-        by: fn(Packing) -> u64,
-    ) -> Result<(Words, Option<Buffer<u32>>)> {
-        let Words { memory, n, packing } = words;
-        let width = packing.with_row_ids();
-        let sorted = match n {
-            0 | 1 => None,
-            _ => self.sort_pairs(width, (&memory).into(), None, n, by(packing))?,
-        };
-        let (memory, rows) = match sorted {
-            Some((sorted, rows)) => (sorted, Some(Buffer::cuda(rows, n))),
-            None => (memory, None),
-        };
-        Ok((Words { memory, n, packing }, rows))
+/// Sorted words without duplicates, and without words that have no lower number.
+pub(crate) fn without_duplicates(stream: &Arc<Stream>, words: Words) -> Result<Words> {
+    let n = words.n;
+    if n == 0 {
+        return Ok(words);
     }
+    let heads = stream.alloc(bitmap_bytes(n), "elements of sets")?;
+    let given = words.structure();
+    let args = ((&given).into(), (n as u32).into(), (&heads).into());
+    // SAFETY: `words` are n, `heads` holds n bits.
+    unsafe { stream.launch(kernels::SET_ENCODE_HEADS, Shape::rows(n), &args)? };
+    let (offsets, kept) = rows::select_offsets(stream, &heads, n)?;
+    if kept == n {
+        return Ok(words);
+    }
+    let rows = rows::select_at(stream, &heads, n, &offsets, kept, None)?;
+    let bytes = words.packing.bytes();
+    Ok(Words {
+        memory: rows::gather_values(stream, &words.memory, memory(&rows)?, kept, bytes)?,
+        n: kept,
+        packing: words.packing,
+    })
+}
 
-    /// Sorted words without duplicates, and without words that have no lower number.
-    pub(crate) fn without_duplicates(self: &Arc<Self>, words: Words) -> Result<Words> {
-        let n = words.n;
-        if n == 0 {
-            return Ok(words);
-        }
-        let heads = self.alloc(bitmap_bytes(n), "elements of sets")?;
-        let given = words.structure();
-        let args = ((&given).into(), (n as u32).into(), (&heads).into());
-        // SAFETY: `words` are n, `heads` holds n bits.
-        unsafe { self.launch(kernels::SET_ENCODE_HEADS, Shape::rows(n), &args)? };
-        let (offsets, kept) = self.select_offsets(&heads, n)?;
-        if kept == n {
-            return Ok(words);
-        }
-        let rows = self.select_at(&heads, n, &offsets, kept, None)?;
-        let bytes = words.packing.bytes();
-        Ok(Words {
-            memory: self.gather_values(&words.memory, memory(&rows)?, kept, bytes)?,
-            n: kept,
-            packing: words.packing,
-        })
-    }
-
-    /// The first word of each upper number below `count`, and the end.
-    pub(crate) fn upper_offsets(self: &Arc<Self>, words: &Words, count: usize) -> Result<Memory> {
-        let offsets = self.alloc((count + 1) * 4, "elements of sets")?;
-        let given = words.structure();
-        let args = (
-            (&given).into(),
-            (words.n as u32).into(),
-            (count as u32).into(),
-            (&offsets).into(),
-        );
-        let shape = Shape::each(count + 1);
-        // SAFETY: there are `words.n` words; `offsets` holds one word more than the count.
-        unsafe { self.launch(kernels::SET_ENCODE_OFFSETS, shape, &args)? };
-        Ok(offsets)
-    }
+/// The first word of each upper number below `count`, and the end.
+pub(crate) fn upper_offsets(stream: &Arc<Stream>, words: &Words, count: usize) -> Result<Memory> {
+    let offsets = stream.alloc((count + 1) * 4, "elements of sets")?;
+    let given = words.structure();
+    let args = (
+        (&given).into(),
+        (words.n as u32).into(),
+        (count as u32).into(),
+        (&offsets).into(),
+    );
+    let shape = Shape::each(count + 1);
+    // SAFETY: there are `words.n` words; `offsets` holds one word more than the count.
+    unsafe { stream.launch(kernels::SET_ENCODE_OFFSETS, shape, &args)? };
+    Ok(offsets)
 }
 
 #[cfg(test)]

@@ -31,28 +31,26 @@ pub(crate) fn words_for(universe: usize) -> usize {
     universe.div_ceil(32).next_multiple_of(4).max(4)
 }
 
-impl Stream {
-    /// A row of `words` words per set, in which element `e` is bit `e & mask`.
-    pub(crate) fn bit_rows(
-        self: &Arc<Self>,
-        sets: &Sets,
-        words: usize,
-        mask: u32,
-    ) -> Result<Memory> {
-        let rows = self.zeroed(sets.len * words * 4, "bits of sets")?;
-        let structure = sets.structure();
-        let args = (
-            (&structure).into(),
-            (words as u32).into(),
-            mask.into(),
-            (&rows).into(),
-        );
-        let shape = Shape::blocks_of(sets.len, 32, 256);
-        // SAFETY: elements are below the universe, and rows have a bit for each of it, or for each number that the mask
-        // allows.
-        unsafe { self.launch(kernels::SET_BITMAP_BUILD, shape, &args)? };
-        Ok(rows)
-    }
+/// A row of `words` words per set, in which element `e` is bit `e & mask`.
+pub(crate) fn bit_rows(
+    stream: &Arc<Stream>,
+    sets: &Sets,
+    words: usize,
+    mask: u32,
+) -> Result<Memory> {
+    let rows = stream.zeroed(sets.len * words * 4, "bits of sets")?;
+    let structure = sets.structure();
+    let args = (
+        (&structure).into(),
+        (words as u32).into(),
+        mask.into(),
+        (&rows).into(),
+    );
+    let shape = Shape::blocks_of(sets.len, 32, 256);
+    // SAFETY: elements are below the universe, and rows have a bit for each of it, or for each number that the mask
+    // allows.
+    unsafe { stream.launch(kernels::SET_BITMAP_BUILD, shape, &args)? };
+    Ok(rows)
 }
 
 impl Bits {
@@ -64,7 +62,7 @@ impl Bits {
     ) -> Result<Self> {
         let words = words_for(universe);
         Ok(Self {
-            rows: stream.bit_rows(sets, words, u32::MAX)?,
+            rows: bit_rows(stream, sets, words, u32::MAX)?,
             words,
             product,
         })
@@ -73,7 +71,7 @@ impl Bits {
     pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<PreparedProbe<'a>> {
         let windows = search.windows()?;
         let (_, candidates) = search.pairs_in(&windows)?;
-        let rows = search.stream.bit_rows(search.probe, self.words, u32::MAX)?;
+        let rows = bit_rows(search.stream, search.probe, self.words, u32::MAX)?;
         let containment = search.measure.is_contained() || search.measure.is_contains();
         // Later GPUs emulate products of bits by many products of bytes.
         let has_products_of_bits = ((8, 0)..(10, 0)).contains(&search.stream.gpu.capability);

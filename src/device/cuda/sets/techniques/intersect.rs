@@ -1,10 +1,13 @@
 //! The technique `intersect`: pair by pair, for few huge sets (`kernels/sets/techniques/set_intersect.cu`; IP-OBS,
 //! \[B\] 6.2.1). All pairs of near sizes are listed, and cut into tiles of equal work.
 
+use crate::device::cuda::columns::rows;
+use crate::device::cuda::columns::scan;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::sets::search::{PreparedProbe, Search};
+use crate::device::cuda::theta::range;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::ranges::OrderedRows;
 use crate::error::Result;
@@ -21,8 +24,8 @@ pub(crate) fn prepare(search: Search<'_>) -> Result<PreparedProbe<'_>> {
     let windows = search.windows()?;
     let (offsets, candidates) = search.pairs_in(&windows)?;
     let stream = search.stream;
-    let probe = OrderedRows::of_rows(stream.sequence(0, search.probe.len)?);
-    let indexed = OrderedRows::of_rows(stream.sequence(0, search.indexed.len)?);
+    let probe = OrderedRows::of_rows(rows::sequence(stream, 0, search.probe.len)?);
+    let indexed = OrderedRows::of_rows(rows::sequence(stream, 0, search.indexed.len)?);
     let elements = search.probe.mean() + search.indexed.mean();
     let first = (FIRST_ELEMENTS / elements.max(1)).clamp(1, MOST_PAIRS);
     Ok(PreparedProbe {
@@ -31,8 +34,15 @@ pub(crate) fn prepare(search: Search<'_>) -> Result<PreparedProbe<'_>> {
             let join = search.join(0, to);
             let (of_probe, of_indexed) = (search.probe.structure(), search.indexed.structure());
             let piece = |from: usize, n: usize| -> Result<()> {
-                let pairs =
-                    stream.expand_ranges(&indexed, &probe, &windows, &offsets, from as u64, n)?;
+                let pairs = range::expand_ranges(
+                    stream,
+                    &indexed,
+                    &probe,
+                    &windows,
+                    &offsets,
+                    from as u64,
+                    n,
+                )?;
                 let (rs, ss) = (memory(&pairs.probe)?, memory(&pairs.build)?);
                 let tiles = stream.alloc(n * 4, "pairs of sets")?;
                 let overlaps = stream.zeroed(n * 4, "pairs of sets")?;
@@ -47,7 +57,7 @@ pub(crate) fn prepare(search: Search<'_>) -> Result<PreparedProbe<'_>> {
                 );
                 // SAFETY: pairs are positions of both sides; `tiles` holds a word per pair.
                 unsafe { stream.launch(kernels::SET_INTERSECT_TILES, Shape::each(n), &args)? };
-                let tile_offsets = stream.scan_offsets(&Buffer::cuda(tiles, n))?;
+                let tile_offsets = scan::scan_offsets(stream, &Buffer::cuda(tiles, n))?;
                 let args = (
                     (&of_probe).into(),
                     (&of_indexed).into(),

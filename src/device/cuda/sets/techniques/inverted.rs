@@ -9,7 +9,7 @@ use crate::device::cuda::runtime::arguments::Structure;
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
-use crate::device::cuda::sets::encode::inverted_lists::Lists;
+use crate::device::cuda::sets::encode::inverted_lists::{self, Lists};
 use crate::device::cuda::sets::search::{PreparedProbe, Search};
 use crate::error::Result;
 
@@ -32,7 +32,7 @@ const COUNTED: usize = 1 << 15;
 impl InvertedIndex {
     pub(crate) fn new(stream: &Arc<Stream>, sets: &Sets, universe: usize) -> Result<Self> {
         Ok(Self {
-            lists: stream.inverted(sets, &sets.sizes, universe, false)?,
+            lists: inverted_lists::inverted(stream, sets, &sets.sizes, universe, false)?,
             universe,
         })
     }

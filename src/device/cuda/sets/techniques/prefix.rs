@@ -12,7 +12,8 @@ use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
-use crate::device::cuda::sets::encode::inverted_lists::Lists;
+use crate::device::cuda::sets::encode::inverted_lists::{self, Lists};
+use crate::device::cuda::sets::encode::set_element_words;
 use crate::device::cuda::sets::predicate::Measure;
 use crate::device::cuda::sets::search::{PreparedProbe, Search};
 use crate::error::{BowtieError, Result};
@@ -67,10 +68,10 @@ impl Signatures {
         };
         let made = || -> Result<Self> {
             Ok(Self {
-                indexed: search.stream.signatures(indexed, words)?,
+                indexed: set_element_words::signatures(search.stream, indexed, words)?,
                 probe: match std::ptr::eq(indexed, probe) {
                     true => None,
-                    false => Some(search.stream.signatures(probe, words)?),
+                    false => Some(set_element_words::signatures(search.stream, probe, words)?),
                 },
                 kernel,
             })
@@ -94,7 +95,7 @@ impl Prefix {
         let args = ((&structure).into(), (&measure).into(), (&lengths).into());
         // SAFETY: the structures are of sets and a measure; `lengths` holds a word per set.
         unsafe { stream.launch(kernels::SET_PREFIX_BUILD, Shape::each(sets.len), &args)? };
-        let mut lists = stream.inverted(sets, &lengths, universe, true)?;
+        let mut lists = inverted_lists::inverted(stream, sets, &lengths, universe, true)?;
         let places = match lists.places.take() {
             Some(places) => places,
             None => stream.alloc(0, "inverted lists")?,
@@ -123,7 +124,7 @@ impl Prefix {
         );
         // SAFETY: windows are of indexed sets, which have sizes; `lengths` holds a word per set.
         unsafe { stream.launch(kernels::SET_PREFIX_PROBE, Shape::each(sets.len), &args)? };
-        let (of_entries, offsets, total) = stream.entries(&lengths, sets.len)?;
+        let (of_entries, offsets, total) = set_element_words::entries(stream, &lengths, sets.len)?;
         let prefixes = move |offsets: &Memory, of_entries: &Memory| {
             Structure([offsets.into(), of_entries.into()])
         };

@@ -10,9 +10,11 @@ use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
-use crate::device::cuda::sets::encode::inverted_lists::Lists;
+use crate::device::cuda::sets::encode::inverted_lists::{self, Lists};
+use crate::device::cuda::sets::encode::set_element_words;
 use crate::device::cuda::sets::predicate::Half;
 use crate::device::cuda::sets::search::{PreparedProbe, Search};
+use crate::device::cuda::sets::techniques::bit_rows;
 use crate::error::Result;
 
 /// The inverted lists of all elements of the indexed side, and the filter.
@@ -55,14 +57,14 @@ const MEMORY_SHARE: u64 = 4;
 
 impl Rarest {
     pub(crate) fn new(stream: &Arc<Stream>, sets: &Sets, universe: usize) -> Result<Self> {
-        let lists = stream.inverted(sets, &sets.sizes, universe, false)?;
+        let lists = inverted_lists::inverted(stream, sets, &sets.sizes, universe, false)?;
         let bits = universe
             .min(BITS_AN_ELEMENT * sets.mean())
             .next_power_of_two()
             .max(32);
         let fit = (sets.len * bits / 8) as u64 <= stream.budget.available() / MEMORY_SHARE;
         if sets.mean() >= LARGE_SETS && fit {
-            let indexed = stream.bit_rows(sets, bits / 32, bits as u32 - 1)?;
+            let indexed = bit_rows::bit_rows(stream, sets, bits / 32, bits as u32 - 1)?;
             let filter = Filter::Rows { indexed, bits };
             return Ok(Self { lists, filter });
         }
@@ -73,7 +75,7 @@ impl Rarest {
             _ => (8, kernels::SET_RAREST_256),
         };
         let filter = Filter::Signatures {
-            indexed: stream.signatures(sets, words)?,
+            indexed: set_element_words::signatures(stream, sets, words)?,
             words,
             kernel,
         };
@@ -99,7 +101,9 @@ impl Rarest {
         unsafe { stream.launch(kernels::SET_RAREST_RANGES, Shape::each(n), &args)? };
         let probes = search.probes(starts, counts, n)?;
         let probe = match &self.filter {
-            Filter::Signatures { words, .. } => Some(stream.signatures(search.probe, *words)?),
+            Filter::Signatures { words, .. } => {
+                Some(set_element_words::signatures(stream, search.probe, *words)?)
+            }
             Filter::Rows { .. } => None,
         };
         Ok(PreparedProbe {

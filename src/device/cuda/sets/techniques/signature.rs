@@ -9,6 +9,7 @@ use crate::device::cuda::runtime::kernels::{self, Kernel};
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
+use crate::device::cuda::sets::encode::set_element_words;
 use crate::device::cuda::sets::search::{PreparedProbe, Search};
 use crate::error::Result;
 use crate::ir::set_predicate::SetTest;
@@ -52,7 +53,7 @@ impl Signature {
     pub(crate) fn new(stream: &Arc<Stream>, sets: &Sets, test: SetTest) -> Result<Self> {
         let words = words_for(sets.mean(), test);
         Ok(Self {
-            signatures: stream.signatures(sets, words)?,
+            signatures: set_element_words::signatures(stream, sets, words)?,
             words,
         })
     }
@@ -87,7 +88,7 @@ impl Signature {
     pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<PreparedProbe<'a>> {
         let windows = search.windows()?;
         let (_, candidates) = search.pairs_in(&windows)?;
-        let signatures = search.stream.signatures(search.probe, self.words)?;
+        let signatures = set_element_words::signatures(search.stream, search.probe, self.words)?;
         let (kernel, strip, columns) = self.kernel(&search);
         Ok(PreparedProbe {
             candidates,

@@ -1,6 +1,7 @@
 //! Groups by numbers on which the other keys depend, or do not: because of one row, of a NULL, or of equal values at
 //! other addresses.
 
+use crate::device::cuda::aggregate::dependent_keys;
 use crate::device::cuda::tests::aggregate::fold::{ALL, same_aggregates};
 use crate::device::cuda::tests::*;
 use crate::device::primitives::transfer::TransferPrimitives;
@@ -52,8 +53,13 @@ fn dependent_keys_tried(gpu: &CudaDevice, n: usize, keys: &[&ArrayRef]) -> (bool
         .map(|key| gpu.upload(from_ref(*key)).unwrap())
         .collect();
     let keys: Vec<&Column> = keys.iter().map(AsRef::as_ref).collect();
-    let aggregate_by_integer_keys = gpu.ids_by_integer_keys(&keys, n).unwrap().is_some();
-    (aggregate_by_integer_keys, gpu.may_depend(&keys, n).unwrap())
+    let aggregate_by_integer_keys = dependent_keys::ids_by_integer_keys(gpu, &keys, n)
+        .unwrap()
+        .is_some();
+    (
+        aggregate_by_integer_keys,
+        dependent_keys::may_depend(gpu, &keys, n).unwrap(),
+    )
 }
 
 fn aggregate_by_integer_keys(gpu: &CudaDevice, n: usize, keys: &[&ArrayRef]) -> bool {

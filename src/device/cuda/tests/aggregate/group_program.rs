@@ -5,7 +5,7 @@ use arrow::array::UInt16Array;
 use crate::device::cuda::codegen::groups::kernel::generate;
 use crate::device::cuda::codegen::groups::words::{FORMS, Slots};
 use crate::device::cuda::codegen::shape::Shape;
-use crate::device::cuda::expr::row_program::kind_of;
+use crate::device::cuda::columns::layout::kind_of;
 use crate::device::cuda::runtime::kernel_cache::form::GroupShape;
 use crate::device::cuda::tests::expr::program_writer::row_instruction;
 use crate::device::cuda::tests::expr::row_program::each_kind;

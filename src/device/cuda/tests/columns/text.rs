@@ -306,14 +306,14 @@ fn order_keys_of_text_are_the_hosts() {
                     .order_keys(&host.upload(from_ref(&base)).unwrap())
                     .unwrap();
                 let (of_gpu, domain_on_gpu) = gpu.order_keys(&ours).unwrap();
-                same_keys(&gpu, &of_host, &of_gpu, &what);
+                same_keys(&of_host, &of_gpu, &what);
                 let of_host = host
                     .order_keys_in(&domain, &host.upload(from_ref(&other)).unwrap())
                     .unwrap();
                 let of_gpu = gpu
                     .order_keys_in(&domain_on_gpu, &gpu.upload(&parts(&other)).unwrap())
                     .unwrap();
-                same_keys(&gpu, &of_host, &of_gpu, &what);
+                same_keys(&of_host, &of_gpu, &what);
             }
         }
     }
@@ -378,12 +378,7 @@ fn keys_of_text_around_the_longest() {
                 let other = device.upload(from_ref(&other)).unwrap();
                 device.order_keys_in(&domain, &other).unwrap()
             };
-            same_keys(
-                &gpu,
-                &keys(&host),
-                &keys(&gpu),
-                &format!("{data_type}, {most}"),
-            );
+            same_keys(&keys(&host), &keys(&gpu), &format!("{data_type}, {most}"));
         }
     }
 }

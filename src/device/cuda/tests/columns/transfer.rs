@@ -209,7 +209,7 @@ fn flags_rows_and_samples_are_the_hosts() {
                 let rows_on_gpu = gpu.flagged_rows(&of_gpu, from, len, set).unwrap();
                 assert_eq!(
                     rows.on_host().unwrap(),
-                    &down(&gpu, &rows_on_gpu),
+                    &down(&rows_on_gpu),
                     "{n}: {from} {len} {set}"
                 );
                 let column = host.flag_column(&of_host, from, len, set).unwrap();
@@ -230,12 +230,12 @@ fn flags_rows_and_samples_are_the_hosts() {
         let kept_on_gpu = gpu.compact(&on_gpu(&gpu, &rows), &keep).unwrap();
         assert_eq!(
             kept.on_host().unwrap(),
-            &down(&gpu, &kept_on_gpu),
+            &down(&kept_on_gpu),
             "{n} compacted"
         );
         assert_eq!(
             host.sequence(5, n).unwrap().on_host().unwrap(),
-            &down(&gpu, &gpu.sequence(5, n).unwrap())
+            &down(&gpu.sequence(5, n).unwrap())
         );
         let numbers = gpu.row_numbers(n).unwrap();
         assert_eq!(
@@ -243,7 +243,7 @@ fn flags_rows_and_samples_are_the_hosts() {
             &gpu.download(&numbers).unwrap()
         );
         let ids = numbers.into_row_ids().unwrap();
-        assert_eq!(down(&gpu, &ids), down(&gpu, &gpu.sequence(0, n).unwrap()));
+        assert_eq!(down(&ids), down(&gpu.sequence(0, n).unwrap()));
 
         let left = u64_column(random.words(n, 0), random.nulls(n, 2));
         let right = u64_column(random.words(n / 2 + 1, 0), None);

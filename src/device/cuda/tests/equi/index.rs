@@ -1,5 +1,7 @@
 //! Indexes of equi-joins: the rows that the host finds, by every strategy.
 
+use crate::device::cuda::equi::index;
+use crate::device::cuda::equi::single_pass;
 use crate::device::cuda::tests::*;
 use crate::ir::strategies::EquiStrategy;
 
@@ -113,7 +115,7 @@ fn keys_that_were_made_to_collide_are_sorted() {
         let (base, other) = ([keys(1, rows)], [keys(900, 400)]);
         let on_gpu = upload(&gpu, &base);
         let hash = Some(EquiStrategy::Hash);
-        let index = gpu.index_keys(&borrowed(&on_gpu), false, hash).unwrap();
+        let index = index::index_keys(&gpu, &borrowed(&on_gpu), false, hash).unwrap();
         assert_eq!(index.strategy == EquiStrategy::Hash, takes, "{rows} rows");
         let by = Some(index.strategy);
         let expected = matches(&host, &base, &other, false, None);
@@ -125,7 +127,8 @@ fn keys_that_were_made_to_collide_are_sorted() {
         if takes {
             assert_eq!(matches(&gpu, &base, &other, false, by), expected);
         }
-        let build = gpu.prepare_build(&borrowed(&on_gpu), false, hash, &[], None, None);
+        let build =
+            single_pass::prepare_build(&gpu, &borrowed(&on_gpu), false, hash, &[], None, None);
         assert_eq!(build.unwrap().unwrap().strategy(), index.strategy);
     }
 }

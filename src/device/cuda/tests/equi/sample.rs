@@ -1,5 +1,7 @@
 //! Samples of keys, by which a strategy is chosen.
 
+use crate::device::cuda::equi::key_words;
+use crate::device::cuda::equi::sample;
 use crate::device::cuda::tests::*;
 use crate::device::primitives::transfer::TransferPrimitives;
 
@@ -45,9 +47,9 @@ fn samples_of_keys() {
             ] {
                 let [build, probe] =
                     [build, probe].map(|array| gpu.upload(from_ref(&array)).unwrap());
-                let (keys, keying) = gpu.equi_keys(&[&build], false).unwrap();
-                let probe = gpu.equi_keys_in(&keying, &[&probe]).unwrap();
-                let sampled = gpu.stream.sampled(&keys, &probe).unwrap();
+                let (keys, keying) = key_words::equi_keys(&gpu, &[&build], false).unwrap();
+                let probe = key_words::equi_keys_in(&gpu, &keying, &[&probe]).unwrap();
+                let sampled = sample::sampled(&gpu.stream, &keys, &probe).unwrap();
                 let again = 1.0 - 1.0 / rows_a_key as f64;
                 // A key of several matching rows counts once.
                 let near = |found: f64, share: f64| (found - share).abs() < 0.05;

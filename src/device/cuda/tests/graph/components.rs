@@ -32,7 +32,7 @@ fn same_components(
     let of_host = components(host, nodes, batches, |words| on_host(host, words));
     let of_gpu = components(gpu, nodes, batches, |words| on_gpu(gpu, words));
     let roots = of_host.roots.on_host().unwrap();
-    assert_eq!(roots, &down(gpu, &of_gpu.roots), "{what}");
+    assert_eq!(roots, &down(&of_gpu.roots), "{what}");
     assert_eq!(of_host.count, of_gpu.count, "{what}");
     let mut order: Vec<u32> = (0..nodes as u32).collect();
     order.sort_by_key(|node| (node.wrapping_mul(2_654_435_761), *node));
@@ -43,7 +43,7 @@ fn same_components(
         .first_of_component(&of_gpu, &on_gpu(gpu, &order))
         .unwrap();
     let first = first.on_host().unwrap();
-    assert_eq!(first, &down(gpu, &first_of_gpu), "{what}");
+    assert_eq!(first, &down(&first_of_gpu), "{what}");
 }
 
 /// Random pairs, a few of which have a number that is no node.
@@ -101,7 +101,7 @@ pub(crate) fn check(host: &HostDevice, gpu: &CudaDevice, random: &mut Random, no
         let of_host = host.first_rows(&on_host(host, &of_row), items).unwrap();
         let of_gpu = gpu.first_rows(&on_gpu(gpu, &of_row), items).unwrap();
         let first = of_host.on_host().unwrap();
-        assert_eq!(first, &down(gpu, &of_gpu), "{items} items of {nodes} rows");
+        assert_eq!(first, &down(&of_gpu), "{items} items of {nodes} rows");
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn compare(host: &HostDevice, gpu: &CudaDevice, base: &[ArrayRef], ot
         assert_eq!(domain.groups, domain_on_gpu.groups, "{what}");
 
         let mut there_of = HashMap::from([(NO_GROUP, NO_GROUP)]);
-        let ids_on_gpu = down(gpu, &ids_on_gpu);
+        let ids_on_gpu = down(&ids_on_gpu);
         assert_eq!(ids.len(), ids_on_gpu.len(), "{what}");
         for (row, (of_host, of_gpu)) in ids
             .on_host()
@@ -54,7 +54,7 @@ pub(crate) fn compare(host: &HostDevice, gpu: &CudaDevice, base: &[ArrayRef], ot
         assert_eq!(numbers.len(), domain.groups as usize + 1, "{what}");
 
         let found = group_in(host, &domain, other);
-        let found_on_gpu = down(gpu, &group_in(gpu, &domain_on_gpu, other));
+        let found_on_gpu = down(&group_in(gpu, &domain_on_gpu, other));
         assert_eq!(found.len(), found_on_gpu.len(), "{what}");
         for (row, (of_host, of_gpu)) in found
             .on_host()

@@ -1,6 +1,6 @@
 //! Order keys and sorting.
 
-use crate::device::cuda::keys::sort::{KeyWidth, NARROW_KEYS_ONLY, WIDE_KEYS_ONLY};
+use crate::device::cuda::keys::sort::{self, KeyWidth, NARROW_KEYS_ONLY, WIDE_KEYS_ONLY};
 use crate::device::cuda::tests::*;
 use crate::device::primitives::keys::KeyPrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
@@ -20,10 +20,8 @@ fn sorted_bytes(
 ) -> Vec<u8> {
     let n = keys.len();
     let unsorted = gpu.stream.send(&bytes_of(keys, bytes), "test").unwrap();
-    let sorted = gpu
-        .stream
-        .sort_pairs(width, (&unsorted).into(), None, n, varying)
-        .unwrap();
+    let sorted =
+        sort::sort_pairs(&gpu.stream, width, (&unsorted).into(), None, n, varying).unwrap();
     assert_eq!(sorted.is_some(), varying != 0);
     let sorted = sorted.map_or(unsorted, |(sorted, _)| sorted);
     let mut found = vec![0; n * bytes];
@@ -109,12 +107,12 @@ fn order_keys_are_the_hosts() {
             for array in [Arc::clone(&array), array.slice(n / 3, n / 5)] {
                 let (of_host, of_gpu) = keys_of(&host, &gpu, &array);
                 let what = format!("{} of {n}", array.data_type());
-                same_keys(&gpu, &of_host, &of_gpu, &what);
+                same_keys(&of_host, &of_gpu, &what);
                 // Every sort omits exactly the rows with a NULL.
                 let rows = array.len();
                 let of_host = host.sort(rows, None, None, &[&of_host]).unwrap();
                 let of_gpu = gpu.sort(rows, None, None, &[&of_gpu]).unwrap();
-                same_sorted(&gpu, &of_host, &of_gpu, &what);
+                same_sorted(&of_host, &of_gpu, &what);
             }
         }
     }
@@ -146,7 +144,7 @@ fn keys_of_another_column_in_a_domain() {
                 let of_gpu = gpu
                     .order_keys_in(&of_gpu, &gpu.upload(from_ref(other)).unwrap())
                     .unwrap();
-                same_keys(&gpu, &of_host, &of_gpu, &base.data_type().to_string());
+                same_keys(&of_host, &of_gpu, &base.data_type().to_string());
             }
         }
     }
@@ -197,7 +195,7 @@ fn sorting_is_the_hosts() {
                     let what = format!(
                         "{n} rows, kind {kind}, {groups:?} groups, {with_key} {with_other}"
                     );
-                    same_sorted(&gpu, &of_host, &of_gpu, &what);
+                    same_sorted(&of_host, &of_gpu, &what);
                 }
             }
         }

@@ -33,7 +33,7 @@ fn compare(
     let types: Vec<_> = keys.iter().map(|(a, o)| (a.data_type(), *o)).collect();
     assert_eq!(
         of_host.on_host().unwrap(),
-        &down(gpu, &of_gpu),
+        &down(&of_gpu),
         "{types:?}, {rows} rows, limit {limit:?}"
     );
     let some = rows.min(limit.unwrap_or(rows)) / 3;
@@ -42,7 +42,7 @@ fn compare(
             .unwrap()
             .on_host()
             .unwrap(),
-        &down(gpu, &gpu.row_slice(&of_gpu, some..2 * some).unwrap())
+        &down(&gpu.row_slice(&of_gpu, some..2 * some).unwrap())
     );
 }
 

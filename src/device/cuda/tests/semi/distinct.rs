@@ -8,6 +8,7 @@ use arrow::array::{
     TimestampMillisecondArray, UInt32Array, UInt64Array,
 };
 
+use crate::device::cuda::codegen::filter::distinct;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::tests::{Random, reference_and_gpu};
 use crate::device::primitives::aggregate::AggregatePrimitives;
@@ -39,7 +40,7 @@ fn column(kind: usize, numbers: &[u32]) -> ArrayRef {
 /// The distinct values of a column; `None` if the device does not find them by runs.
 fn distinct(gpu: &CudaDevice, array: &ArrayRef) -> Option<ArrayRef> {
     let column = gpu.upload(from_ref(array)).unwrap();
-    let made = gpu.distinct_of_ascending(&column).unwrap();
+    let made = distinct::distinct_of_ascending(gpu, &column).unwrap();
     let by_runs = made.map(|made| gpu.download(&made).unwrap());
     let aggregated = gpu.aggregate(array.len(), &[&column], &[], None).unwrap();
     assert_eq!(

@@ -2,6 +2,8 @@
 
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::sets::encode::encoded::Sets;
+use crate::device::cuda::sets::encode::encoding;
+use crate::device::cuda::sets::encode::equal_sets;
 use crate::device::cuda::tests::sets::search::{Sides, compare, lists};
 use crate::device::cuda::tests::*;
 use crate::device::data::results::SetCounting;
@@ -164,15 +166,15 @@ fn hashes_decide_nothing() {
     let ids = on_gpu(&gpu, &group_ids(&mut random, 300, 4));
     let column = gpu.upload(from_ref(&array)).unwrap();
     for groups in [None, Some((&ids, 4))] {
-        let (sets, _) = gpu.encode_indexed(&column, groups, &[]).unwrap();
+        let (sets, _) = encoding::encode_indexed(&gpu, &column, groups, &[]).unwrap();
         let expected = by_row(&gpu, &sets, 300);
         let all_one = gpu.stream.zeroed(sets.len * 4, "hashes").unwrap();
         for hashes in [&all_one, &sets.sizes, memory(&sets.rows).unwrap()] {
-            let shared = gpu.stream.shared(&sets, hashes).unwrap();
+            let shared = equal_sets::shared(&gpu.stream, &sets, hashes).unwrap();
             assert_eq!(by_row(&gpu, &shared, 300), expected);
             assert!(shared.len <= sets.len);
         }
-        let one_size = gpu.stream.shared(&sets, &all_one).unwrap();
+        let one_size = equal_sets::shared(&gpu.stream, &sets, &all_one).unwrap();
         assert!(one_size.repeats() > 0);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::device::cuda::tests::*;
 use crate::device::cuda::theta::brute_force;
+use crate::device::cuda::theta::zone_map;
 use crate::device::data::ranges::Ranges;
 use crate::device::primitives::keys::KeyPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
@@ -129,13 +130,14 @@ fn counts_over_all_pairs_are_the_hosts() {
                     let expected = host.count_matches(of_host.matches(&tests), false).unwrap();
                     let tests = of_gpu.tests(ops);
                     let matches = of_gpu.matches(&tests);
-                    let by_tiles = gpu.stream.tiles_count(matches, &|| Ok(())).unwrap();
-                    let by_tiles = down(&gpu, &by_tiles);
+                    let by_tiles =
+                        brute_force::tiles_count(&gpu.stream, matches, &|| Ok(())).unwrap();
+                    let by_tiles = down(&by_tiles);
                     assert_eq!(expected.on_host().unwrap(), &by_tiles, "{what}: by tiles");
                     let chosen = gpu.count_matches(matches, false).unwrap();
                     assert_eq!(
                         expected.on_host().unwrap(),
-                        &down(&gpu, &chosen),
+                        &down(&chosen),
                         "{what}: as chosen"
                     );
                 }
@@ -203,9 +205,9 @@ fn tiles_in_several_launches_count_the_same_and_can_be_cancelled() {
     for count in [2, 3] {
         let tests = sides.tests(&ops[..count]);
         let matches = sides.matches(&tests);
-        let by_tiles = gpu.stream.tiles_count(matches, &|| Ok(())).unwrap();
-        let by_walk = gpu.stream.zones_count(matches, false, &|| Ok(())).unwrap();
-        assert_eq!(down(&gpu, &by_tiles), down(&gpu, &by_walk.unwrap()));
+        let by_tiles = brute_force::tiles_count(&gpu.stream, matches, &|| Ok(())).unwrap();
+        let by_walk = zone_map::zones_count(&gpu.stream, matches, false, &|| Ok(())).unwrap();
+        assert_eq!(down(&by_tiles), down(&by_walk.unwrap()));
     }
 
     // 10^13 pairs.

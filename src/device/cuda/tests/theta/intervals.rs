@@ -99,7 +99,7 @@ fn overlaps_of_intervals_are_the_hosts() {
                         let counts_on_gpu = gpu.interval_counts(&places_on_gpu, least).unwrap();
                         assert_eq!(
                             counts.on_host().unwrap(),
-                            &down(&gpu, &counts_on_gpu),
+                            &down(&counts_on_gpu),
                             "{what}: counts"
                         );
                     }
@@ -115,7 +115,7 @@ fn overlaps_of_intervals_are_the_hosts() {
                         let counts_on_gpu = gpu.covered(&on_gpu, &cover_on_gpu, least).unwrap();
                         assert_eq!(
                             counts.on_host().unwrap(),
-                            &down(&gpu, &counts_on_gpu),
+                            &down(&counts_on_gpu),
                             "{what}: cover"
                         );
                     }

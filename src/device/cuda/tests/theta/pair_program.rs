@@ -368,7 +368,7 @@ fn programs_decide_as_the_hosts() {
         let exists_on_gpu = gpu.count_matches(matches_on_gpu, true).unwrap();
         assert_eq!(
             exists.on_host().unwrap(),
-            &down(&gpu, &exists_on_gpu),
+            &down(&exists_on_gpu),
             "{what}: exists"
         );
         same_pairs(&host, &gpu, matches, matches_on_gpu, &mut random, &what);

@@ -53,7 +53,7 @@ fn same_partners(
                 )
                 .unwrap();
             for (kept, on_gpu) in [(&kept.lo, &on_gpu.lo), (&kept.hi, &on_gpu.hi)] {
-                let (kept, on_gpu) = (kept.on_host().unwrap(), down(gpu, on_gpu));
+                let (kept, on_gpu) = (kept.on_host().unwrap(), down(on_gpu));
                 assert_eq!(kept, &on_gpu[..], "{what}, {limit:?}");
             }
         }

@@ -130,19 +130,19 @@ fn ranges_counts_and_coverage_are_the_hosts() {
                         .unwrap();
                     assert_eq!(
                         of_host.lo.on_host().unwrap(),
-                        &down(&gpu, &of_gpu.lo),
+                        &down(&of_gpu.lo),
                         "{what}: lo"
                     );
                     assert_eq!(
                         of_host.hi.on_host().unwrap(),
-                        &down(&gpu, &of_gpu.hi),
+                        &down(&of_gpu.hi),
                         "{what}: hi"
                     );
                     let cover = host.cover(&sides.build, &of_host, sides.rows).unwrap();
                     let cover_on_gpu = gpu.cover(&sides.build_on_gpu, &of_gpu, sides.rows).unwrap();
                     assert_eq!(
                         cover.on_host().unwrap(),
-                        &down(&gpu, &cover_on_gpu),
+                        &down(&cover_on_gpu),
                         "{what}: cover"
                     );
                     for exists_only in [true, false] {
@@ -164,7 +164,7 @@ fn ranges_counts_and_coverage_are_the_hosts() {
                         let counts_on_gpu = gpu.count_matches(matches_on_gpu, exists_only).unwrap();
                         assert_eq!(
                             counts.on_host().unwrap(),
-                            &down(&gpu, &counts_on_gpu),
+                            &down(&counts_on_gpu),
                             "{what}: counts"
                         );
                         let by_row = host
@@ -175,7 +175,7 @@ fn ranges_counts_and_coverage_are_the_hosts() {
                             .unwrap();
                         assert_eq!(
                             by_row.on_host().unwrap(),
-                            &down(&gpu, &by_row_on_gpu),
+                            &down(&by_row_on_gpu),
                             "{what}: by row"
                         );
                         if !exists_only {
@@ -212,14 +212,14 @@ pub(crate) fn same_pairs(
     let counts_on_gpu = gpu.count_matches(of_gpu, false).unwrap();
     assert_eq!(
         counts.on_host().unwrap(),
-        &down(gpu, &counts_on_gpu),
+        &down(&counts_on_gpu),
         "{what}: counts"
     );
     let offsets = host.scan(&counts).unwrap();
     let offsets_on_gpu = gpu.scan(&counts_on_gpu).unwrap();
     assert_eq!(
         offsets.on_host().unwrap(),
-        &down(gpu, &offsets_on_gpu),
+        &down(&offsets_on_gpu),
         "{what}: offsets"
     );
     let total = host.total(&offsets).unwrap();
@@ -246,12 +246,12 @@ pub(crate) fn same_pairs(
             .unwrap();
         assert_eq!(
             pairs.probe.on_host().unwrap(),
-            &down(gpu, &pairs_on_gpu.probe),
+            &down(&pairs_on_gpu.probe),
             "{what}: probe rows of {from}, {len}"
         );
         assert_eq!(
             pairs.build.on_host().unwrap(),
-            &down(gpu, &pairs_on_gpu.build),
+            &down(&pairs_on_gpu.build),
             "{what}: build rows of {from}, {len}"
         );
     }
@@ -365,7 +365,7 @@ fn tested_matches_are_the_hosts() {
                 let exists_on_gpu = gpu.count_matches(matches_on_gpu, true).unwrap();
                 assert_eq!(
                     exists.on_host().unwrap(),
-                    &down(&gpu, &exists_on_gpu),
+                    &down(&exists_on_gpu),
                     "{what}: exists"
                 );
                 same_pairs(&host, &gpu, matches, matches_on_gpu, &mut random, &what);

@@ -1,7 +1,8 @@
 //! Counts of two inequalities: with the wavelet tree forced, and by a walk that is cancelled.
 
 use crate::device::cuda::tests::*;
-use crate::device::cuda::theta::zone_map::on_gpu as on_zoned;
+use crate::device::cuda::theta::wavelet_tree;
+use crate::device::cuda::theta::zone_map::{self, on_gpu as on_zoned};
 use crate::device::data::ranges::Ranges;
 use crate::device::primitives::folds::FoldPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
@@ -145,17 +146,17 @@ fn counts_of_two_inequalities_are_the_hosts() {
                     .unwrap();
                 let tests = [test(&searched.gpu, op)];
                 let of_gpu = matches(&searched.gpu, &tests);
-                let by_tree = gpu.stream.wavelet_count(of_gpu, &tests[0]).unwrap();
+                let by_tree = wavelet_tree::wavelet_count(&gpu.stream, of_gpu, &tests[0]).unwrap();
                 let what = format!("{n} x {m}, kind {kind}, {op}");
                 assert_eq!(
                     of_host.on_host().unwrap(),
-                    &down(&gpu, &by_tree),
+                    &down(&by_tree),
                     "{what}: by the tree"
                 );
                 let chosen = gpu.count_matches(of_gpu, false).unwrap();
                 assert_eq!(
                     of_host.on_host().unwrap(),
-                    &down(&gpu, &chosen),
+                    &down(&chosen),
                     "{what}: as chosen"
                 );
                 let exists = host
@@ -164,7 +165,7 @@ fn counts_of_two_inequalities_are_the_hosts() {
                 let exists_on_gpu = gpu.count_matches(of_gpu, true).unwrap();
                 assert_eq!(
                     exists.on_host().unwrap(),
-                    &down(&gpu, &exists_on_gpu),
+                    &down(&exists_on_gpu),
                     "{what}: exists"
                 );
             }
@@ -258,7 +259,7 @@ fn the_tree_is_made_where_zones_decide_nothing_and_there_is_room() {
     assert!(!has_tree(&refused));
     let counts_again = gpu.count_matches(of_gpu, false).unwrap();
     assert!(has_tree(&refused));
-    assert_eq!(down(&gpu, &counts_again), down(&gpu, &counts));
+    assert_eq!(down(&counts_again), down(&counts));
 }
 
 #[test]
@@ -270,13 +271,11 @@ fn a_walk_in_several_launches_counts_the_same_and_can_be_cancelled() {
     let searched = unordered(&host, &gpu, n, m);
     let tests = [test(&searched.gpu, Comparison::Gt)];
     let of_gpu = matches(&searched.gpu, &tests);
-    let walked = gpu
-        .stream
-        .zones_count(of_gpu, false, &|| Ok(()))
+    let walked = zone_map::zones_count(&gpu.stream, of_gpu, false, &|| Ok(()))
         .unwrap()
         .unwrap();
-    let by_tree = gpu.stream.wavelet_count(of_gpu, &tests[0]).unwrap();
-    assert_eq!(down(&gpu, &walked), down(&gpu, &by_tree));
+    let by_tree = wavelet_tree::wavelet_count(&gpu.stream, of_gpu, &tests[0]).unwrap();
+    assert_eq!(down(&walked), down(&by_tree));
 
     // 10^13 pairs, tested twice.
     let searched = unordered(&host, &gpu, 10_000_000, 1_000_000);
