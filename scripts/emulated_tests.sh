@@ -22,7 +22,7 @@ without=()
 patience=900
 case "$group" in
     units)
-        executable=unit-tests minimum=32
+        executable=unit-tests minimum=38
         tests=(
             cuda::tests::few cuda::tests::refusals keys_that_were_made_to_collide a_kernel_stays_loaded cuda::tests::columns::transfer cuda::tests::columns::kept cuda::tests::theta::partners
             direct_address::clusters_of_few_places direct_address::partitions_in_no_order folds_under_a_test
@@ -35,12 +35,12 @@ case "$group" in
         export EMULATED_GPUS=2
         ;;
     little)
-        executable=unit-tests minimum=12
+        executable=unit-tests minimum=18
         tests=(cuda::tests::few)
         export EMULATED_GPU_SHARED_KIB=64
         ;;
     twins)
-        executable=unit-tests minimum=135 patience=7200
+        executable=unit-tests minimum=142 patience=7200
         tests=(device::cuda::tests::)
         ;;
     queries)

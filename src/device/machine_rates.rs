@@ -1,4 +1,4 @@
-//! [`MachineRates`]: how fast a card and its host are, as far as the cost model asks. `runtime/host_rates.rs` and `cuda/runtime/card_rates.rs`
+//! [`MachineRates`]: how fast a card and its host are, as far as the cost model asks. `runtime/host_rates.rs` and `cuda/rates/card_rates.rs`
 //! measure them, and `runtime/kept_rates.rs` keeps them.
 //!
 //! The constants of the cost model are those of one H200 and its host, the *reference*. What another machine takes is the constant times

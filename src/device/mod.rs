@@ -24,6 +24,7 @@ pub(crate) mod presorted;
 pub(crate) mod primitives;
 pub(crate) mod profile;
 pub(crate) mod row_width;
+pub(crate) mod set_profile;
 pub(crate) mod threads;
 pub(crate) mod trace;
 #[cfg(feature = "tracing")]

@@ -6,6 +6,7 @@ pub(crate) mod group_program;
 pub(crate) mod limits;
 pub(crate) mod pair_program;
 pub(crate) mod partners;
+pub(crate) mod physical_type;
 pub(crate) mod possible;
 pub(crate) mod program;
 pub(crate) mod row_program;

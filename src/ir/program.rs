@@ -4,8 +4,6 @@
 //! A register holds a value and a state: a value, NULL, or a fault. A fault is where DataFusion raises an error (a division
 //! by zero) or where devices may differ (the sign of a NaN): DataFusion decides.
 
-use arrow::datatypes::DataType;
-
 /// The interpretation of a register. Integers are sign- or zero-extended to 64 bits, a 32-bit float is in the lower half, a
 /// Boolean is 0 or 1. The numbers are those of the kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,34 +25,6 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The kind of a type's values. Dates, times and timestamps are integers.
-    pub(crate) fn of(data_type: &DataType) -> Option<Self> {
-        Some(match data_type {
-            DataType::Int8 => Self::I8,
-            DataType::Int16 => Self::I16,
-            DataType::Int32 | DataType::Date32 | DataType::Time32(_) => Self::I32,
-            DataType::Int64
-            | DataType::Date64
-            | DataType::Time64(_)
-            | DataType::Timestamp(..)
-            | DataType::Duration(_) => Self::I64,
-            DataType::UInt8 => Self::U8,
-            DataType::UInt16 => Self::U16,
-            DataType::UInt32 => Self::U32,
-            DataType::UInt64 => Self::U64,
-            DataType::Float32 => Self::F32,
-            DataType::Float64 => Self::F64,
-            DataType::Boolean => Self::Bool,
-            DataType::Decimal128(..) => Self::Decimal,
-            _ => return None,
-        })
-    }
-
-    /// The same for types whose values have at most 64 bits.
-    pub(crate) fn of_word(data_type: &DataType) -> Option<Self> {
-        Self::of(data_type).filter(|kind| *kind != Self::Decimal)
-    }
-
     pub(crate) fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
     }

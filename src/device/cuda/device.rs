@@ -1,6 +1,5 @@
 //! [`CudaDevice`]: a handle to an NVIDIA GPU for one execution of an operator. `device/cuda/mod.rs` has the map of its
 //! files; `primitives.rs` of each family implements the device's traits.
-//! only where the host needs a number. Errors of a kernel are seen at the next such place.
 
 #![allow(unsafe_code)]
 

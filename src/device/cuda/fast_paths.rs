@@ -1,4 +1,4 @@
-//! [`FastPaths`] of an NVIDIA GPU: each calls the method of its family's folder.
+//! [`FastPaths`] of an NVIDIA GPU: each calls the function of its family's folder.
 
 use std::ops::Range;
 

@@ -8,7 +8,7 @@
 //! keys/        order keys, group ids, tuples of words, sorting
 //! theta/       ranges, zone maps, wavelet trees, brute force, pair programs, folds over ranges, cross products
 //! equi/        equi-joins: key words, tables, partitions, indexes, single-pass joins
-//! semi/        key bitmaps; joins of presorted sides
+//! semi/        key bitmaps; semi joins of presorted sides
 //! aggregate/   grouped aggregation: strategies, group ids, accumulators
 //! expr/        row programs, string predicates, filters
 //! codegen/     row programs as PTX, generated at run time

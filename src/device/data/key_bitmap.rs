@@ -9,6 +9,7 @@ use arrow::datatypes::DataType;
 
 use crate::device::data::structures::Flags;
 use crate::error::{BowtieError, Result};
+use crate::ir::physical_type::TypeRow;
 use crate::ir::strategies::EquiStrategy;
 
 /// The most bits for each indexed row, unless direct addressing is forced: as many bytes as a hash table has.
@@ -32,20 +33,7 @@ const ALIGNED: u64 = 32;
 
 /// Whether values of a type are integers whose differences are addresses.
 pub(crate) fn are_addresses(data_type: &DataType) -> bool {
-    use DataType::*;
-    data_type.is_integer()
-        || matches!(
-            data_type,
-            Boolean
-                | Date32
-                | Date64
-                | Time32(_)
-                | Time64(_)
-                | Timestamp(..)
-                | Duration(_)
-                | Decimal32(..)
-                | Decimal64(..)
-        )
+    TypeRow::of(data_type).is_integer
 }
 
 /// The least and the greatest value of a key column, as words. Words have the order and the distances of the values.

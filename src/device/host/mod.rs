@@ -9,6 +9,7 @@ pub(crate) mod expr;
 pub(crate) mod fast_paths;
 pub(crate) mod graph;
 pub(crate) mod keys;
+pub(crate) mod natives;
 pub(crate) mod pace;
 pub(crate) mod semi;
 pub(crate) mod sets;

@@ -12,6 +12,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::exec::clusters::numbers::{NO_ID, next_number};
 use crate::exec::clusters::table_memory::TableMemory;
+use crate::ir::physical_type::{Stored, TypeRow};
 
 const SIGN: u64 = 1 << 63;
 const SIGN_32: u32 = 1 << 31;
@@ -28,15 +29,18 @@ enum WordKind {
 
 impl WordKind {
     fn of(data_type: &DataType) -> Option<Self> {
-        use DataType::*;
-        Some(match data_type {
-            Int8 | Int16 | Int32 | Int64 | Date32 | Date64 | Time32(_) | Time64(_)
-            | Timestamp(..) | Duration(_) => Self::Signed,
-            UInt8 | UInt16 | UInt32 | UInt64 => Self::Unsigned,
-            Float32 => Self::Float32,
-            Float64 => Self::Float64,
-            _ => return None,
-        })
+        // Decimals have no cast to integers that keeps their digits.
+        if data_type.is_decimal() || matches!(data_type, DataType::Boolean) {
+            return None;
+        }
+        let row = TypeRow::of(data_type);
+        match row.stored {
+            Stored::F32 => Some(Self::Float32),
+            Stored::F64 => Some(Self::Float64),
+            _ if !row.is_integer => None,
+            stored if stored.sign_bit() == Some(0) => Some(Self::Unsigned),
+            _ => Some(Self::Signed),
+        }
     }
 
     /// The word of each value. That of a NULL has no meaning.

@@ -2,6 +2,8 @@
 
 use arrow::datatypes::DataType;
 
+use crate::ir::physical_type::TypeRow;
+
 /// Whether order keys compare values of these types exactly as DataFusion does.
 pub(crate) fn are_comparable(left: &DataType, right: &DataType) -> bool {
     let (left, right) = (plain(left), plain(right));
@@ -28,17 +30,8 @@ fn plain(data_type: &DataType) -> &DataType {
 
 /// Whether a column of this type has order keys.
 pub(crate) fn is_orderable(data_type: &DataType) -> bool {
-    use DataType::*;
-    match plain(data_type) {
-        Dictionary(..) => false,
-        Boolean | Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_)
-        | Interval(_) => true,
-        Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => {
-            true
-        }
-        Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => true,
-        other => other.is_integer() || other.is_floating(),
-    }
+    let plain = plain(data_type);
+    !matches!(plain, DataType::Dictionary(..)) && TypeRow::of(plain).order.is_some()
 }
 
 /// Whether a column of this type can be a key: a type that has order keys, or a nested type of such without dictionaries, which Arrow's row

@@ -3,14 +3,15 @@
 use arrow::datatypes::DataType;
 
 use crate::error::{BowtieError, Result};
+use crate::ir::physical_type::{Stored, TypeRow};
 use crate::ir::program::Kind;
 
 /// Bytes of a value of a type of fixed width, 0 for Boolean; `None` for other types.
 pub(crate) fn width(data_type: &DataType) -> Option<usize> {
-    match data_type {
-        DataType::Boolean => Some(0),
-        DataType::FixedSizeBinary(bytes) => usize::try_from(*bytes).ok().filter(|b| *b > 0),
-        other => other.primitive_width(),
+    match (data_type, TypeRow::of(data_type).stored) {
+        (_, Stored::Bit) => Some(0),
+        (DataType::FixedSizeBinary(bytes), _) => usize::try_from(*bytes).ok().filter(|b| *b > 0),
+        (_, stored) => stored.bytes(),
     }
 }
 

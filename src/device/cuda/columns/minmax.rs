@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
-
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::storage::Storage;
@@ -14,6 +12,7 @@ use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::Extent;
 use crate::error::{BowtieError, Result};
+use crate::ir::physical_type::TypeRow;
 
 /// Rows per step of a block of `group_range_extent*`.
 const EXTENT_TILE: usize = 2048;
@@ -38,19 +37,9 @@ impl<'a> Number<'a> {
         let Some(Storage::Fixed(values)) = column.stored() else {
             return None;
         };
-        use DataType::*;
-        let sign = match &values.data_type {
-            Boolean => None,
-            UInt8 | UInt16 | UInt32 | UInt64 => Some(0),
-            Int8 => Some(1 << 7),
-            Int16 => Some(1 << 15),
-            Int32 | Date32 | Time32(_) | Decimal32(..) => Some(1 << 31),
-            Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => {
-                Some(1 << 63)
-            }
-            _ => return None,
-        };
-        Some(Self { values, sign })
+        let row = TypeRow::of(&values.data_type);
+        let sign = row.stored.sign_bit();
+        row.is_integer.then_some(Self { values, sign })
     }
 
     /// The greatest word that a value of this width can have, in the order of the values.

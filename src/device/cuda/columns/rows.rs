@@ -306,7 +306,7 @@ pub(crate) fn select_offsets(
     Ok((offsets, u32::from_le_bytes(total) as usize))
 }
 
-/// The selection by known offsets: `offsets` and `selected` are from [`Stream::select_offsets`].
+/// The selection by known offsets: `offsets` and `selected` are from [`select_offsets`].
 pub(crate) fn select_at(
     stream: &Arc<Stream>,
     bits: &Memory,
@@ -341,7 +341,7 @@ pub(crate) fn select_at(
 }
 
 /// Values of 4, 8 or 16 bytes at the set bits among `n`, by the offsets and the number of set bits from
-/// [`Stream::select_offsets`].
+/// [`select_offsets`].
 pub(crate) fn select_values(
     stream: &Arc<Stream>,
     bits: &Memory,

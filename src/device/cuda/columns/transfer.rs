@@ -75,11 +75,19 @@ pub(crate) fn upload_kept(stream: &Arc<Stream>, parts: &[ArrayRef]) -> Result<Co
     Ok(Column::cuda(kept, rows))
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Columns of the GPU that this thread has downloaded.
+    pub(crate) static DOWNLOADS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// Downloads a column, or returns the single array that it was uploaded from.
 pub(crate) fn download(column: &Column) -> Result<ArrayRef> {
     let Some(stored) = column.stored() else {
         return Ok(Arc::clone(column.on_host()?));
     };
+    #[cfg(test)]
+    DOWNLOADS.set(DOWNLOADS.get() + 1);
     // With several parts, a download is faster than their concatenation by one thread.
     if let Some([original]) = stored.original() {
         return Ok(Arc::clone(original));

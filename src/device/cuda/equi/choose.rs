@@ -124,7 +124,7 @@ pub(crate) struct Payload {
 /// Measured on an H200 with 2^25 ⋈ 2^26 rows and 0 to 8 columns of 4 bytes a side. Both take 1.8 ms without columns.
 /// GFTR takes 0.7 ms more for each column a side if few rows match: 1.75 ps for each byte of a row. GFUR takes 0.7 ms
 /// more for the row ids, and 2.5 ms for each column a side if all probe rows match: 19 ps for each value (sweep
-/// `columns` of `docs/benchmarks/cuda/equi-device.csv`). `runtime/memory_rates.rs` measures 0.51 ps for a copied byte and 23.7
+/// `columns` of `docs/benchmarks/cuda/equi-device.csv`). `rates/memory_rates.rs` measures 0.51 ps for a copied byte and 23.7
 /// ps for a gathered value on it.
 const PASSES: f64 = 3.43;
 const GATHERS: f64 = 0.8;

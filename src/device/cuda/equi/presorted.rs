@@ -1,5 +1,5 @@
 //! Merge joins of two presorted sides (`kernels/semi/merge.cuh`): no side is sorted, hashed or partitioned, and each is
-//! read once. Key and payload columns enter; joined columns, or the kept probe rows, leave.
+//! read once. Key and payload columns enter; joined columns leave. `semi/presorted.rs` keeps probe rows by the same walk.
 //!
 //! ```text
 //! build rows that may match ─► look at a few keys: sorted? ─► cuts ─► a tile of both sides per block ─► output rows

@@ -1,4 +1,4 @@
-//! [`EquiPrimitives`] of an NVIDIA GPU: each calls the method of `index.rs` or `single_pass.rs`.
+//! [`EquiPrimitives`] of an NVIDIA GPU: each calls the function of `index.rs` or `single_pass.rs`.
 
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::equi::index;

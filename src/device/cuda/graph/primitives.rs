@@ -1,4 +1,4 @@
-//! [`GraphPrimitives`] of an NVIDIA GPU: each calls the method of `components.rs`.
+//! [`GraphPrimitives`] of an NVIDIA GPU: each calls the function of `components.rs`.
 
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::graph::components;

@@ -1,9 +1,9 @@
 //! Order keys (`kernels/keys/keys.cu`): words of 64 bits that compare as the values do. They equal the host's words,
-//! for the types that are resident on the GPU.
+//! for the types that are resident on the GPU. Decimals of 128 bits have their distances from the base's least value where these have 64 bits.
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, IntervalUnit};
+use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::rows;
@@ -18,32 +18,39 @@ use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::keys::{KeyDomain, Keys};
 use crate::error::{BowtieError, Result};
+use crate::ir::physical_type::{KeyOrder, Stored, TypeRow};
 
 /// A kernel that makes keys of values: values, keys, and their number.
 type KeyKernel = Kernel<(U64, U64, U32)>;
 
 /// The kernel for the natural keys of a type; `None` for a type without keys, or whose keys depend on other values.
 fn natural_kernel(data_type: &DataType) -> Option<KeyKernel> {
-    use DataType::*;
-    Some(match data_type {
-        Boolean => kernels::KEYS_BOOL,
-        Int8 => kernels::KEYS_SIGNED8,
-        Int16 => kernels::KEYS_SIGNED16,
-        Int32 | Date32 | Time32(_) | Decimal32(..) | Interval(IntervalUnit::YearMonth) => {
-            kernels::KEYS_SIGNED32
-        }
-        Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => {
-            kernels::KEYS_SIGNED64
-        }
-        UInt8 => kernels::KEYS_UNSIGNED8,
-        UInt16 => kernels::KEYS_UNSIGNED16,
-        UInt32 => kernels::KEYS_UNSIGNED32,
-        UInt64 => kernels::KEYS_UNSIGNED64,
-        Float16 => kernels::KEYS_FLOAT16,
-        Float32 => kernels::KEYS_FLOAT32,
-        Float64 => kernels::KEYS_FLOAT64,
-        Interval(IntervalUnit::DayTime) => kernels::KEYS_DAY_TIME,
-        _ => return None,
+    let row = TypeRow::of(data_type);
+    if row.order != Some(KeyOrder::Natural) {
+        return None;
+    }
+    Some(match row.stored {
+        Stored::Bit => kernels::KEYS_BOOL,
+        Stored::I8 => kernels::KEYS_SIGNED8,
+        Stored::I16 => kernels::KEYS_SIGNED16,
+        Stored::I32 => kernels::KEYS_SIGNED32,
+        Stored::I64 => kernels::KEYS_SIGNED64,
+        Stored::U8 => kernels::KEYS_UNSIGNED8,
+        Stored::U16 => kernels::KEYS_UNSIGNED16,
+        Stored::U32 => kernels::KEYS_UNSIGNED32,
+        Stored::U64 => kernels::KEYS_UNSIGNED64,
+        Stored::F16 => kernels::KEYS_FLOAT16,
+        Stored::F32 => kernels::KEYS_FLOAT32,
+        Stored::F64 => kernels::KEYS_FLOAT64,
+        Stored::DayTime => kernels::KEYS_DAY_TIME,
+        Stored::I128
+        | Stored::I256
+        | Stored::MonthDayNano
+        | Stored::Bytes
+        | Stored::Text
+        | Stored::Views
+        | Stored::Dictionary
+        | Stored::OnHost => return None,
     })
 }
 
@@ -173,7 +180,7 @@ fn keys_by(stream: &Arc<Stream>, kernel: KeyKernel, values: &Values, rows: usize
 
 /// The domain of decimals of 128 bits whose distances from the least have 64 bits; `None` for other values.
 fn offset_domain(stream: &Arc<Stream>, values: &Values, rows: usize) -> Result<Option<KeyDomain>> {
-    if !matches!(values.data_type, DataType::Decimal128(..)) {
+    if TypeRow::of(&values.data_type).order != Some(KeyOrder::Distance) {
         return Ok(None);
     }
     let (low, high) = extremes(stream, values, rows)?;

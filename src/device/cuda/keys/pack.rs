@@ -228,7 +228,7 @@ pub(crate) fn pack(
     rows: usize,
 ) -> Result<Tuples> {
     let mut packing = Packing {
-        stream: stream,
+        stream,
         tuples: tuples::allocate_tuples(stream, rows, layout.places.len())?,
         places: &layout.places,
         begun: vec![false; layout.places.len()],

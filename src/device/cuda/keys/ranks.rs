@@ -1,6 +1,5 @@
-//! Order keys of wide values and of text, for which 64 bits are too few (`kernels/keys/keys.cu`,
-//! `kernels/keys/groups.cu`): their distance from the base's least value, or their rank among the base's distinct
-//! values.
+//! Order keys of wide values and of text, for which 64 bits are too few (`kernels/keys/groups.cu`): their ranks among the base's
+//! distinct values.
 
 use std::sync::Arc;
 

@@ -36,7 +36,7 @@ struct Sorting<'a> {
     order: Option<Memory>,
 }
 
-/// The values of a column that rows are sorted by, and the words of its bytes, as [`CudaDevice::base_key`]; text with offsets may be longer.
+/// The values of a column that rows are sorted by, and the words of its bytes, as [`key_column::base_key`]; text with offsets may be longer.
 /// `None` where only the host fallback can read it.
 pub(crate) fn sort_key<'a>(
     device: &CudaDevice,
@@ -66,7 +66,7 @@ pub(crate) fn sort_rows(
     check_sortable(rows)?;
     let first = limit.map_or(rows, |limit| limit.min(rows));
     let mut sorting = Sorting {
-        stream: stream,
+        stream,
         rows,
         order: None,
     };

@@ -1,4 +1,4 @@
-//! Semi joins by key bitmap, and joins of presorted sides, on a GPU (`kernels/semi`).
+//! Semi joins by key bitmap, and of presorted sides, on a GPU (`kernels/semi`).
 
 pub(crate) mod key_bitmap;
 pub(crate) mod presorted;

@@ -20,7 +20,8 @@ use crate::device::presorted::PresortedKeys;
 use crate::error::Result;
 use crate::ir::strategies::Materialization;
 
-/// The sides, the cuts, whether rows without a match are kept, probe columns and their number, and the output as above.
+/// The sides, the cuts, whether rows without a match are kept, probe columns and their number, and the output: keys, the most rows, the
+/// number of rows, and the status.
 type OfKeep = (U64, U32, U64, U32, U64, U32, U64, U32, U64, U64, U64, U64);
 
 const KEEP: Kernels<OfKeep> = [

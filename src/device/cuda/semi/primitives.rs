@@ -1,4 +1,4 @@
-//! [`SemiPrimitives`] of an NVIDIA GPU: each calls the method of `presorted.rs` or `key_bitmap.rs`.
+//! [`SemiPrimitives`] of an NVIDIA GPU: each calls the function of `presorted.rs` or `key_bitmap.rs`.
 
 use crate::device::cuda::codegen::filter;
 use crate::device::cuda::device::CudaDevice;

@@ -17,19 +17,8 @@
 //! longer by forecast where frequent elements fill signatures.
 
 use crate::device::cuda::sets::techniques::bit_rows::words_for;
+use crate::device::set_profile::{LOW_OVERLAP, SetProfile, nearest};
 use crate::ir::set_predicate::{SetTechnique, SetTest};
-
-/// `intersect`: pairs of sets, at most, and elements of an average set of each side, both together, at least.
-const FEW_PAIRS: u64 = 1 << 20;
-const MANY_ELEMENTS: u64 = 1 << 12;
-
-/// `matrix`: a dense set has one in `DENSE` elements of the universe, at least, and a small universe has this many, at
-/// most.
-const DENSE: u64 = 16;
-const SMALL_UNIVERSE: u64 = 1 << 12;
-
-/// Below this share of common elements in two average sets `inverted_index` is chosen: prefixes would be long.
-const LOW_OVERLAP: f64 = 0.4;
 
 /// Pairs, at least, and elements of the universe, at most, for which costs are estimated.
 const MANY_PAIRS: u64 = 1 << 26;
@@ -41,14 +30,7 @@ const MEMORY_SHARE: u64 = 4;
 /// What the choice depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Profile {
-    /// Sets of the indexed side, and rows of the probe side.
-    pub indexed: u64,
-    pub probe: u64,
-    /// Elements of an average set of each side.
-    pub mean_indexed: u64,
-    pub mean_probe: u64,
-    /// Distinct elements of the indexed side.
-    pub universe: u64,
+    pub sets: SetProfile,
     /// Free bytes of the memory budget.
     pub available: u64,
 }
@@ -57,28 +39,13 @@ pub(crate) struct Profile {
 const MOST_PROBE_SETS: u64 = 1 << 20;
 
 impl Profile {
-    fn pairs(&self) -> u64 {
-        self.indexed.saturating_mul(self.probe)
-    }
-
     /// Whether rows of bits of both sides fit.
     pub(crate) fn bits_fit(&self) -> bool {
-        let row = words_for(self.universe as usize) as u64 * 4;
+        let row = words_for(self.sets.universe as usize) as u64 * 4;
         // More probe sets are cut into join tiles.
-        let sets = self.indexed.saturating_add(self.probe.min(MOST_PROBE_SETS));
+        let probe = self.sets.probe.min(MOST_PROBE_SETS);
+        let sets = self.sets.indexed.saturating_add(probe);
         sets.saturating_mul(row) <= self.available / MEMORY_SHARE
-    }
-
-    /// Elements of an average set of the side with the smaller ones, at least 1.
-    pub(crate) fn mean(&self) -> u64 {
-        self.mean_indexed.min(self.mean_probe).max(1)
-    }
-
-    /// The share of their elements that two average sets must have in common, 1 for containment.
-    pub(crate) fn least_share(&self, test: SetTest) -> f64 {
-        let mean = self.mean();
-        let least = test.least_overlap(mean, mean);
-        least.map_or(1.0, |least| least as f64 / mean as f64)
     }
 }
 
@@ -89,34 +56,27 @@ pub(crate) fn choose(
     test: SetTest,
     profile: &Profile,
 ) -> Option<SetTechnique> {
-    Some(match wanted.or_else(|| best(test, profile))? {
-        // Only a set that contains another one must have its rarest element.
-        SetTechnique::Rarest if !test.is_containment() => SetTechnique::Prefix,
-        // A universe too large for one bit per element has hashed bits.
-        SetTechnique::Bitmap | SetTechnique::Matrix if !profile.bits_fit() => {
-            SetTechnique::Signature
-        }
-        technique => technique,
-    })
+    let wanted = wanted.or_else(|| best(test, &profile.sets))?;
+    Some(nearest(wanted, test, profile.bits_fit()))
 }
 
-fn best(test: SetTest, profile: &Profile) -> Option<SetTechnique> {
-    let elements = profile.mean_probe.max(1) + profile.mean_indexed.max(1);
-    if profile.pairs() <= FEW_PAIRS && elements >= MANY_ELEMENTS {
+fn best(test: SetTest, sets: &SetProfile) -> Option<SetTechnique> {
+    if sets.has_few_long_pairs() {
         return Some(SetTechnique::Intersect);
     }
     if test.is_containment() {
         return Some(SetTechnique::Rarest);
     }
-    if profile.pairs() >= MANY_PAIRS && profile.universe <= COUNTED_UNIVERSE {
+    if sets.pairs() >= MANY_PAIRS && sets.universe <= COUNTED_UNIVERSE {
         return None;
     }
-    if profile.universe <= SMALL_UNIVERSE && profile.mean() * DENSE >= profile.universe {
+    if sets.is_dense() {
         return Some(SetTechnique::Matrix);
     }
-    Some(match profile.least_share(test) < LOW_OVERLAP {
-        true => SetTechnique::InvertedIndex,
-        false => SetTechnique::Prefix,
+    Some(if sets.minimum_share(test) < LOW_OVERLAP {
+        SetTechnique::InvertedIndex
+    } else {
+        SetTechnique::Prefix
     })
 }
 
@@ -126,14 +86,20 @@ mod tests {
     use crate::ir::set_predicate::{SetMeasure, SetPredicate};
     use crate::ir::side::Side;
 
-    const USUAL: Profile = Profile {
+    const USUAL: SetProfile = SetProfile {
         indexed: 100_000,
         probe: 100_000,
         mean_indexed: 10,
         mean_probe: 10,
         universe: 500_000,
-        available: 1 << 30,
     };
+
+    fn roomy(sets: SetProfile) -> Profile {
+        Profile {
+            sets,
+            available: 1 << 30,
+        }
+    }
 
     fn jaccard(threshold: f64) -> SetTest {
         let predicate = SetPredicate::degree(SetMeasure::Jaccard, threshold, false);
@@ -144,31 +110,30 @@ mod tests {
     fn the_rule() {
         let contains = SetPredicate::Contains(Side::Right).seen_from(Side::Left);
         let overlap = SetPredicate::Overlap(5).seen_from(Side::Left);
-        let longer = Profile {
+        let longer = SetProfile {
             mean_indexed: 50,
             mean_probe: 50,
             ..USUAL
         };
-        let longest = Profile {
+        let longest = SetProfile {
             mean_indexed: 800,
             mean_probe: 800,
             ..USUAL
         };
-        let few = Profile {
+        let few = SetProfile {
             indexed: 100,
             probe: 100,
             mean_indexed: 1_000_000,
             mean_probe: 1_000_000,
             universe: 10_000_000,
-            available: 1 << 30,
         };
-        let dense = Profile {
+        let dense = SetProfile {
             indexed: 5_000,
             probe: 5_000,
             universe: 100,
             ..USUAL
         };
-        let counted = Profile {
+        let counted = SetProfile {
             universe: 50_000,
             ..USUAL
         };
@@ -189,30 +154,30 @@ mod tests {
             (jaccard(0.9), dense, Matrix),
             (jaccard(0.1), few, Intersect),
         ] {
-            let chosen = choose(None, test, &profile);
+            let chosen = choose(None, test, &roomy(profile));
             assert_eq!(chosen, Some(technique), "{test:?} {profile:?}");
         }
-        assert_eq!(choose(None, jaccard(0.5), &counted), None);
-        assert_eq!(choose(None, contains, &counted), Some(Rarest));
-        assert_eq!(choose(Some(Bitmap), overlap, &dense), Some(Bitmap));
+        assert_eq!(choose(None, jaccard(0.5), &roomy(counted)), None);
+        assert_eq!(choose(None, contains, &roomy(counted)), Some(Rarest));
+        assert_eq!(choose(Some(Bitmap), overlap, &roomy(dense)), Some(Bitmap));
     }
 
     #[test]
     fn what_cannot_serve_is_replaced_by_the_nearest() {
-        let wide = Profile {
+        let wide = SetProfile {
             universe: 1 << 30,
             ..USUAL
         };
-        let of = |wanted, profile| choose(Some(wanted), jaccard(0.5), profile);
-        assert_eq!(of(SetTechnique::Rarest, &USUAL), Some(SetTechnique::Prefix));
+        let of = |wanted, sets| choose(Some(wanted), jaccard(0.5), &roomy(sets));
+        assert_eq!(of(SetTechnique::Rarest, USUAL), Some(SetTechnique::Prefix));
         assert_eq!(
-            of(SetTechnique::Matrix, &wide),
+            of(SetTechnique::Matrix, wide),
             Some(SetTechnique::Signature)
         );
-        let small = Profile {
+        let small = SetProfile {
             universe: 1000,
             ..USUAL
         };
-        assert_eq!(of(SetTechnique::Bitmap, &small), Some(SetTechnique::Bitmap));
+        assert_eq!(of(SetTechnique::Bitmap, small), Some(SetTechnique::Bitmap));
     }
 }

@@ -51,6 +51,7 @@ use crate::device::data::keys::Keys;
 use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::results::{SetCounting, SetCounts, SetMatches, SetTally};
 use crate::device::primitives::device::Device;
+use crate::device::set_profile::SetProfile;
 use crate::error::Result;
 use crate::ir::set_predicate::{SetTechnique, SetTest};
 use crate::list_sets::elements::mean_length;
@@ -154,18 +155,20 @@ pub(crate) fn index_sets(
     let (sets, domain) = encoding::encode_indexed(device, column, groups, not_null)?;
     let universe = domain.universe();
     let profile = Profile {
-        indexed: sets.len as u64,
-        // The probe side has as many equal sets, most likely.
-        probe: (probe.rows() as u64 * sets.len as u64) / (sets.rows.len() as u64).max(1),
-        mean_indexed: sets.mean() as u64,
-        mean_probe: match probe.is_resident() {
-            true => match probe.stored() {
-                Some(Storage::Shingles(shingles)) => shingles.mean_length(probe.rows()),
-                _ => 1,
+        sets: SetProfile {
+            indexed: sets.len as u64,
+            // The probe side has as many equal sets, most likely.
+            probe: (probe.rows() as u64 * sets.len as u64) / (sets.rows.len() as u64).max(1),
+            mean_indexed: sets.mean() as u64,
+            mean_probe: match probe.is_resident() {
+                true => match probe.stored() {
+                    Some(Storage::Shingles(shingles)) => shingles.mean_length(probe.rows()),
+                    _ => 1,
+                },
+                false => mean_length(probe.on_host()?),
             },
-            false => mean_length(probe.on_host()?),
+            universe: universe as u64,
         },
-        universe: universe as u64,
         available: stream.budget.available(),
     };
     device.check_cancelled()?;
@@ -209,21 +212,21 @@ fn cheapest(
         half: None,
     };
     let (_, pairs) = search.pairs_in(&search.windows()?)?;
-    let longer = profile.probe as f64 / sets.len.max(1) as f64;
+    let longer = profile.sets.probe as f64 / sets.len.max(1) as f64;
     let all_pairs = match &sets.by_group {
         Some(groups) => {
             costs::sum_of_squares(stream, &groups.segments, groups.count, true)? * longer
         }
-        None => profile.indexed as f64 * profile.probe as f64,
+        None => profile.sets.indexed as f64 * profile.sets.probe as f64,
     };
     let work = Work {
         pairs: pairs as f64 * longer,
         all_pairs,
         items: costs::sum_of_squares(stream, domain.frequencies(), universe, false)? * longer,
         candidates: costs::sum_of_squares(stream, prefix.list_offsets(), universe, true)? * longer,
-        sets: profile.probe as f64,
-        mean: profile.mean() as f64,
-        share: profile.least_share(test),
+        sets: profile.sets.probe as f64,
+        mean: profile.sets.mean() as f64,
+        share: profile.sets.minimum_share(test),
         universe: universe as f64,
     };
     let technique = work.cheapest(profile.bits_fit());
@@ -374,7 +377,7 @@ pub(crate) fn count_occurrences(
     Ok(Buffer::cuda(sums, rows))
 }
 
-/// The row ids of sets that are no longer needed; a copy if the index shares the sets (a stream join).
+/// The row ids of sets that are no longer needed; a copy if the index shares the sets (a self join).
 fn rows_of(stream: &Arc<Stream>, sets: Arc<Sets>) -> Result<Buffer<u32>> {
     match Arc::try_unwrap(sets) {
         Ok(sets) => Ok(sets.rows),

@@ -1,4 +1,4 @@
-//! [`SetPrimitives`] of an NVIDIA GPU: each calls the method of `index.rs`.
+//! [`SetPrimitives`] of an NVIDIA GPU: each calls the function of `index.rs`.
 
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::sets::index;

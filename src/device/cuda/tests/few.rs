@@ -9,6 +9,7 @@ use crate::device::cuda::tests::expr::{codegen, filter, row_program, shingles, s
 use crate::device::cuda::tests::keys::{order_keys, sort_rows};
 use crate::device::cuda::tests::semi::{distinct, key_bitmap, presorted};
 use crate::device::cuda::tests::sets::{encode, search, self_join};
+use crate::device::cuda::tests::types;
 use crate::device::cuda::tests::*;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTechnique};
 use crate::ir::side::Side;
@@ -261,4 +262,12 @@ fn codes_and_groups_in_one_pass() {
     };
     codegen::codes(&host, &mut gpu, &[ROWS]);
     group_program::few(&host, &mut gpu, &[3, ROWS]);
+}
+
+#[test]
+fn what_each_primitive_does_with_each_type() {
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
+    types::same_table(&host, &gpu);
 }

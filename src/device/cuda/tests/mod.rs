@@ -15,6 +15,7 @@ pub(crate) mod runtime;
 pub(crate) mod semi;
 pub(crate) mod sets;
 pub(crate) mod theta;
+pub(crate) mod types;
 
 use std::slice::from_ref;
 use std::sync::Arc;

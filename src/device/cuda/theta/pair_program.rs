@@ -168,7 +168,7 @@ pub(crate) fn program_count(
 }
 
 /// The row ids of matches number `from .. from + len`; `None` if the filter cannot run on the GPU. `offsets` are
-/// the scanned counts of [`Stream::program_count`].
+/// the scanned counts of [`program_count`].
 pub(crate) fn program_expand(
     stream: &Arc<Stream>,
     matches: Matches<'_>,

@@ -1,7 +1,7 @@
 //! Aggregates over ranges without materialised matches (`kernels/theta/fold.cu`). Resident values and ranges, or
 //! weights, enter; a column of aggregates leaves. The host fallback is `device/host/theta/range_fold.rs`.
 //!
-//! A method returns `None` for a type that has no kernel; the caller uses the host fallback then.
+//! A function returns `None` for a type that has no kernel; the caller uses the host fallback then.
 
 use std::sync::Arc;
 

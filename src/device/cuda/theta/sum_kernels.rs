@@ -5,6 +5,7 @@ use arrow::datatypes::DataType;
 use crate::device::cuda::columns::scan::{EXCLUSIVE_I64, EXCLUSIVE_I128, EXCLUSIVE_U32, Scan};
 use crate::device::cuda::runtime::arguments::{U32, U64};
 use crate::device::cuda::runtime::kernels::{self, Kernel};
+use crate::ir::physical_type::{Stored, Summed, TypeRow};
 
 /// How a whole column is added.
 #[derive(Debug, Clone, Copy)]
@@ -37,21 +38,20 @@ pub(crate) struct Sum {
 
 /// The kernels for a type; `None` if it has none.
 pub(crate) fn sum_of(data_type: &DataType) -> Option<Sum> {
-    match data_type {
-        DataType::Int64 | DataType::UInt64 | DataType::Decimal64(..) | DataType::Duration(_) => {
-            Some(Sum {
-                bytes: 8,
-                weigh: kernels::FOLD_WEIGH_I64,
-                in_order: kernels::FOLD_IN_ORDER_I64,
-                whole: Some(Whole::Integers(kernels::FOLD_SUM_I64)),
-                by_prefix: Some((
-                    EXCLUSIVE_I64,
-                    kernels::FOLD_RANGE_I64,
-                    kernels::FOLD_COVER_STEPS_I64,
-                )),
-            })
-        }
-        DataType::Decimal128(..) => Some(Sum {
+    let row = TypeRow::of(data_type);
+    match (row.sum?, row.stored) {
+        (Summed::Integers, Stored::I64 | Stored::U64) => Some(Sum {
+            bytes: 8,
+            weigh: kernels::FOLD_WEIGH_I64,
+            in_order: kernels::FOLD_IN_ORDER_I64,
+            whole: Some(Whole::Integers(kernels::FOLD_SUM_I64)),
+            by_prefix: Some((
+                EXCLUSIVE_I64,
+                kernels::FOLD_RANGE_I64,
+                kernels::FOLD_COVER_STEPS_I64,
+            )),
+        }),
+        (Summed::Integers, Stored::I128) => Some(Sum {
             bytes: 16,
             weigh: kernels::FOLD_WEIGH_I128,
             in_order: kernels::FOLD_IN_ORDER_I128,
@@ -62,7 +62,7 @@ pub(crate) fn sum_of(data_type: &DataType) -> Option<Sum> {
                 kernels::FOLD_COVER_STEPS_I128,
             )),
         }),
-        DataType::Decimal32(..) => Some(Sum {
+        (Summed::Integers, Stored::I32) => Some(Sum {
             bytes: 4,
             weigh: kernels::FOLD_WEIGH_I32,
             in_order: kernels::FOLD_IN_ORDER_I32,
@@ -73,7 +73,7 @@ pub(crate) fn sum_of(data_type: &DataType) -> Option<Sum> {
                 kernels::FOLD_COVER_STEPS_I32,
             )),
         }),
-        DataType::Float64 => Some(Sum {
+        (Summed::Floats, Stored::F64) => Some(Sum {
             bytes: 8,
             weigh: kernels::FOLD_WEIGH_F64,
             in_order: kernels::FOLD_IN_ORDER_F64,

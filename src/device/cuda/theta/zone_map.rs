@@ -303,7 +303,7 @@ pub(crate) fn zones_count_of(
 }
 
 /// The row ids of matches number `from .. from + len`; `None` for more tests than a kernel takes. `offsets` are the
-/// scanned counts of [`Stream::zones_count`].
+/// scanned counts of [`zones_count`].
 pub(crate) fn zones_expand(
     stream: &Arc<Stream>,
     matches: Matches<'_>,

@@ -21,7 +21,9 @@ use crate::device::data::buffer::{Bits, Buffer};
 use crate::device::data::column::Column;
 use crate::device::data::keys::{KeyDomain, Keys};
 use crate::device::data::opaque::Opaque;
+use crate::device::host::natives::natives;
 use crate::error::{BowtieError, Result};
+use crate::ir::physical_type::{KeyOrder, Stored, TypeRow};
 
 const SIGN: u64 = 1 << 63;
 
@@ -100,64 +102,47 @@ pub(crate) fn order_keys_in(
 /// Natural keys; `None` for types without them.
 pub(crate) fn natural(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<Keys>> {
     macro_rules! words {
-        ($t:ty, $word:expr) => {{
-            let values = array.as_primitive::<$t>().values();
-            Ok(Some(keys(
-                budget,
-                array,
-                values.par_iter().map(|v| $word(*v)),
-            )?))
+        ($native:ty, $word:expr) => {{
+            let values = natives::<$native>(array)?.par_iter();
+            keys(budget, array, values.map(|v| $word(*v)))?
         }};
     }
-    let signed32 = |v: i32| i64::from(v) as u64 ^ SIGN;
-    let signed64 = |v: i64| v as u64 ^ SIGN;
-    match array.data_type() {
-        DataType::Boolean => {
+    let row = TypeRow::of(array.data_type());
+    if row.order != Some(KeyOrder::Natural) {
+        return Ok(None);
+    }
+    Ok(Some(match row.stored {
+        Stored::Bit => {
             let values = array.as_boolean().values();
             let words = (0..values.len()).into_par_iter();
-            let words = words.map(|row| u64::from(values.value(row)));
-            Ok(Some(keys(budget, array, words)?))
+            keys(budget, array, words.map(|row| u64::from(values.value(row))))?
         }
-        DataType::Int8 => words!(Int8Type, |v: i8| i64::from(v) as u64 ^ SIGN),
-        DataType::Int16 => words!(Int16Type, |v: i16| i64::from(v) as u64 ^ SIGN),
-        DataType::Int32 => words!(Int32Type, signed32),
-        DataType::Int64 => words!(Int64Type, signed64),
-        DataType::UInt8 => words!(UInt8Type, u64::from),
-        DataType::UInt16 => words!(UInt16Type, u64::from),
-        DataType::UInt32 => words!(UInt32Type, u64::from),
-        DataType::UInt64 => words!(UInt64Type, |v: u64| v),
-        DataType::Float16 => words!(Float16Type, float16_word),
-        DataType::Float32 => words!(Float32Type, |v: f32| float32_word(v)),
-        DataType::Float64 => words!(Float64Type, float_word),
-        DataType::Decimal32(..) => words!(Decimal32Type, signed32),
-        DataType::Decimal64(..) => words!(Decimal64Type, signed64),
-        DataType::Date32 => words!(Date32Type, signed32),
-        DataType::Date64 => words!(Date64Type, signed64),
-        DataType::Time32(TimeUnit::Second) => words!(Time32SecondType, signed32),
-        DataType::Time32(_) => words!(Time32MillisecondType, signed32),
-        DataType::Time64(TimeUnit::Microsecond) => words!(Time64MicrosecondType, signed64),
-        DataType::Time64(_) => words!(Time64NanosecondType, signed64),
-        DataType::Timestamp(unit, _) => match unit {
-            TimeUnit::Second => words!(TimestampSecondType, signed64),
-            TimeUnit::Millisecond => words!(TimestampMillisecondType, signed64),
-            TimeUnit::Microsecond => words!(TimestampMicrosecondType, signed64),
-            TimeUnit::Nanosecond => words!(TimestampNanosecondType, signed64),
-        },
-        DataType::Duration(unit) => match unit {
-            TimeUnit::Second => words!(DurationSecondType, signed64),
-            TimeUnit::Millisecond => words!(DurationMillisecondType, signed64),
-            TimeUnit::Microsecond => words!(DurationMicrosecondType, signed64),
-            TimeUnit::Nanosecond => words!(DurationNanosecondType, signed64),
-        },
-        DataType::Interval(IntervalUnit::YearMonth) => words!(IntervalYearMonthType, signed32),
-        DataType::Interval(IntervalUnit::DayTime) => {
+        Stored::I8 => words!(i8, |v: i8| i64::from(v) as u64 ^ SIGN),
+        Stored::I16 => words!(i16, |v: i16| i64::from(v) as u64 ^ SIGN),
+        Stored::I32 => words!(i32, |v: i32| i64::from(v) as u64 ^ SIGN),
+        Stored::I64 => words!(i64, |v: i64| v as u64 ^ SIGN),
+        Stored::U8 => words!(u8, u64::from),
+        Stored::U16 => words!(u16, u64::from),
+        Stored::U32 => words!(u32, u64::from),
+        Stored::U64 => words!(u64, |v: u64| v),
+        Stored::F16 => words!(f16, float16_word),
+        Stored::F32 => words!(f32, |v: f32| float32_word(v)),
+        Stored::F64 => words!(f64, float_word),
+        Stored::DayTime => {
             let half_word = |v: i32| u64::from(v as u32 ^ (1 << 31));
-            words!(IntervalDayTimeType, |v: IntervalDayTime| half_word(v.days)
+            words!(IntervalDayTime, |v: IntervalDayTime| half_word(v.days)
                 << 32
                 | half_word(v.milliseconds))
         }
-        _ => Ok(None),
-    }
+        Stored::I128
+        | Stored::I256
+        | Stored::MonthDayNano
+        | Stored::Bytes
+        | Stored::Text
+        | Stored::Views
+        | Stored::Dictionary
+        | Stored::OnHost => return Ok(None),
+    }))
 }
 
 /// A word in IEEE 754 total order, except that −0.0 is 0.0, as in DataFusion's comparisons.

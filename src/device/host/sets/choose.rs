@@ -11,24 +11,11 @@
 //! | otherwise | `inverted_index` | counts overlaps, at a cost that does not depend on the threshold |
 
 use crate::device::host::sets::techniques::binary_matrix::BinaryMatrix;
+use crate::device::set_profile::{LOW_OVERLAP, SetProfile, nearest};
 use crate::ir::set_predicate::{SetTechnique, SetTest};
 
-/// The most pairs that are few.
-const FEW_PAIRS: u64 = 1 << 20;
-
-/// The least sum of mean set sizes that is long.
-const MANY_ELEMENTS: u64 = 1 << 12;
-
-/// The most elements of a small universe.
-const SMALL_UNIVERSE: u64 = 1 << 12;
-
-/// Sets are dense if the mean set has at least this share of the universe: numerator, denominator.
-const DENSE: (u64, u64) = (1, 16);
-
-/// The least overlap of mean sets, as a share of their size, from which prefixes are short; and from which they are
-/// shorter than rows of bits.
-const HIGH_OVERLAP: f64 = 0.4;
-const VERY_HIGH_OVERLAP: f64 = 0.9;
+/// The share of common elements in two average sets from which prefixes are shorter than rows of bits.
+const HIGH_OVERLAP: f64 = 0.9;
 
 /// Mean set sizes that signatures can tell apart; and the share of the universe (one in `FREQUENT`) from which prefixes
 /// have frequent elements.
@@ -41,13 +28,7 @@ const MOST_BITS: u64 = 1 << 32;
 /// Properties of both sides that the rule depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Profile {
-    pub indexed: u64,
-    pub probe: u64,
-    /// The mean set size of each side.
-    pub mean_indexed: u64,
-    pub mean_probe: u64,
-    /// Distinct elements of the indexed side.
-    pub universe: u64,
+    pub sets: SetProfile,
     /// The number of equal-sized groups that would leave as many pairs. Only rows of the same group match.
     pub groups: u64,
 }
@@ -59,47 +40,37 @@ pub(crate) fn choose(
     test: SetTest,
     profile: &Profile,
 ) -> SetTechnique {
-    let row = BinaryMatrix::words_for(profile.universe as usize) as u64 * 8;
-    let bits_fit = profile.indexed.saturating_mul(row) <= MOST_BITS;
+    let row = BinaryMatrix::words_for(profile.sets.universe as usize) as u64 * 8;
+    let bits_fit = profile.sets.indexed.saturating_mul(row) <= MOST_BITS;
     match wanted {
         None => best(test, profile),
-        // Only a containing set always has the rarest element of the other.
-        Some(SetTechnique::Rarest) if !test.is_containment() => SetTechnique::Prefix,
-        // If the universe is too large for one bit an element, elements are hashed to bits.
-        Some(SetTechnique::Bitmap | SetTechnique::Matrix) if !bits_fit => SetTechnique::Signature,
-        Some(wanted) => wanted,
+        Some(wanted) => nearest(wanted, test, bits_fit),
     }
 }
 
-fn best(test: SetTest, profile: &Profile) -> SetTechnique {
-    let pairs = profile.indexed.saturating_mul(profile.probe);
-    let (mean_probe, mean_indexed) = (profile.mean_probe.max(1), profile.mean_indexed.max(1));
-    if pairs <= FEW_PAIRS && mean_probe + mean_indexed >= MANY_ELEMENTS {
+fn best(test: SetTest, Profile { sets, groups }: &Profile) -> SetTechnique {
+    if sets.has_few_long_pairs() {
         return SetTechnique::Intersect;
     }
-    if profile.groups > 1 && pairs / profile.groups <= profile.indexed + profile.probe {
+    if *groups > 1 && sets.pairs() / groups <= sets.indexed + sets.probe {
         return SetTechnique::Intersect;
     }
     if test.is_containment() {
         return SetTechnique::Rarest;
     }
-    let mean = mean_indexed.min(mean_probe);
-    let share = match test.least_overlap(mean, mean) {
-        Some(least) => least as f64 / mean as f64,
-        None => 1.0,
-    };
-    let (part, whole) = DENSE;
-    let dense = profile.universe <= SMALL_UNIVERSE && mean * whole >= profile.universe * part;
-    if dense && share < VERY_HIGH_OVERLAP {
+    let share = sets.minimum_share(test);
+    if sets.is_dense() && share < HIGH_OVERLAP {
         return SetTechnique::Bitmap;
     }
-    if share < HIGH_OVERLAP {
+    if share < LOW_OVERLAP {
         return SetTechnique::InvertedIndex;
     }
-    let frequent = mean * FREQUENT >= profile.universe && SIGNED.contains(&mean);
-    match frequent && share < VERY_HIGH_OVERLAP {
-        true => SetTechnique::Signature,
-        false => SetTechnique::Prefix,
+    let mean = sets.mean();
+    let frequent = mean * FREQUENT >= sets.universe && SIGNED.contains(&mean);
+    if frequent && share < HIGH_OVERLAP {
+        SetTechnique::Signature
+    } else {
+        SetTechnique::Prefix
     }
 }
 
@@ -109,13 +80,12 @@ mod tests {
     use crate::ir::set_predicate::{SetMeasure, SetPredicate};
     use crate::ir::side::Side;
 
-    const USUAL: Profile = Profile {
+    const USUAL: SetProfile = SetProfile {
         indexed: 100_000,
         probe: 100_000,
         mean_indexed: 10,
         mean_probe: 10,
         universe: 50_000,
-        groups: 1,
     };
 
     fn jaccard(threshold: f64) -> SetTest {
@@ -126,42 +96,45 @@ mod tests {
     #[test]
     fn the_rule() {
         let contains = SetPredicate::Contains(Side::Right).seen_from(Side::Left);
-        let few = Profile {
+        let few = SetProfile {
             indexed: 100,
             probe: 100,
             mean_indexed: 1_000_000,
             mean_probe: 1_000_000,
             universe: 10_000_000,
-            groups: 1,
         };
-        let keyed = |groups| Profile { groups, ..USUAL };
-        let dense = Profile {
+        let keyed = |groups| Profile {
+            groups,
+            sets: USUAL,
+        };
+        let alone = |sets| Profile { groups: 1, sets };
+        let dense = SetProfile {
             universe: 100,
             ..USUAL
         };
         // The profile of DBLP.
-        let frequent = Profile {
+        let frequent = SetProfile {
             mean_indexed: 88,
             mean_probe: 88,
             universe: 7_205,
             ..USUAL
         };
         for (test, profile, technique) in [
-            (jaccard(0.1), frequent, SetTechnique::InvertedIndex),
-            (jaccard(0.5), frequent, SetTechnique::Signature),
-            (jaccard(0.7), frequent, SetTechnique::Signature),
-            (jaccard(0.9), frequent, SetTechnique::Prefix),
-            (contains, frequent, SetTechnique::Rarest),
-            (contains, USUAL, SetTechnique::Rarest),
-            (contains, few, SetTechnique::Intersect),
+            (jaccard(0.1), alone(frequent), SetTechnique::InvertedIndex),
+            (jaccard(0.5), alone(frequent), SetTechnique::Signature),
+            (jaccard(0.7), alone(frequent), SetTechnique::Signature),
+            (jaccard(0.9), alone(frequent), SetTechnique::Prefix),
+            (contains, alone(frequent), SetTechnique::Rarest),
+            (contains, alone(USUAL), SetTechnique::Rarest),
+            (contains, alone(few), SetTechnique::Intersect),
             (contains, keyed(50_000), SetTechnique::Intersect),
             (contains, keyed(1_000), SetTechnique::Rarest),
-            (jaccard(0.9), USUAL, SetTechnique::Prefix),
-            (jaccard(0.1), USUAL, SetTechnique::InvertedIndex),
-            (jaccard(0.3), USUAL, SetTechnique::Prefix),
-            (jaccard(0.5), dense, SetTechnique::Bitmap),
-            (jaccard(0.9), dense, SetTechnique::Prefix),
-            (jaccard(0.1), few, SetTechnique::Intersect),
+            (jaccard(0.9), alone(USUAL), SetTechnique::Prefix),
+            (jaccard(0.1), alone(USUAL), SetTechnique::InvertedIndex),
+            (jaccard(0.3), alone(USUAL), SetTechnique::Prefix),
+            (jaccard(0.5), alone(dense), SetTechnique::Bitmap),
+            (jaccard(0.9), alone(dense), SetTechnique::Prefix),
+            (jaccard(0.1), alone(few), SetTechnique::Intersect),
         ] {
             assert_eq!(
                 choose(None, test, &profile),
@@ -173,13 +146,13 @@ mod tests {
 
     #[test]
     fn what_cannot_serve_is_replaced_by_the_nearest() {
-        let wide = Profile {
+        let wide = SetProfile {
             universe: 1 << 30,
             ..USUAL
         };
-        let of = |wanted, profile| choose(Some(wanted), jaccard(0.5), profile);
-        assert_eq!(of(SetTechnique::Rarest, &USUAL), SetTechnique::Prefix);
-        assert_eq!(of(SetTechnique::Matrix, &wide), SetTechnique::Signature);
-        assert_eq!(of(SetTechnique::Bitmap, &USUAL), SetTechnique::Bitmap);
+        let of = |wanted, sets| choose(Some(wanted), jaccard(0.5), &Profile { groups: 1, sets });
+        assert_eq!(of(SetTechnique::Rarest, USUAL), SetTechnique::Prefix);
+        assert_eq!(of(SetTechnique::Matrix, wide), SetTechnique::Signature);
+        assert_eq!(of(SetTechnique::Bitmap, USUAL), SetTechnique::Bitmap);
     }
 }

@@ -30,6 +30,7 @@ use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::results::{SetCounting, SetCounts, SetMatches};
 use crate::device::host::sets::choose::Profile;
 use crate::device::host::sets::probe_side::ProbeSide;
+use crate::device::set_profile::SetProfile;
 use crate::error::{BowtieError, Result};
 use crate::ir::set_predicate::{SetTechnique, SetTest};
 use crate::list_sets::elements::mean_length;
@@ -66,12 +67,15 @@ pub(crate) fn index(
         .map(|of_group| u64::from(of_group[1] - of_group[0]).pow(2));
     let squares: u64 = squares.sum();
     let profile = Profile {
-        indexed: sets.len() as u64,
-        // The probe side has as many equal sets, most likely.
-        probe: (probe.rows() as u64 * sets.len() as u64) / (sets.members.rows.len() as u64).max(1),
-        mean_indexed: (sets.elements.len() / sets.len().max(1)) as u64,
-        mean_probe: mean_length(probe.on_host()?),
-        universe: universe as u64,
+        sets: SetProfile {
+            indexed: sets.len() as u64,
+            // The probe side has as many equal sets, most likely.
+            probe: (probe.rows() as u64 * sets.len() as u64)
+                / (sets.members.rows.len() as u64).max(1),
+            mean_indexed: (sets.elements.len() / sets.len().max(1)) as u64,
+            mean_probe: mean_length(probe.on_host()?),
+            universe: universe as u64,
+        },
         groups: (sets.len() as u64).pow(2) / squares.max(1),
     };
     let technique = choose::choose(technique, test, &profile);

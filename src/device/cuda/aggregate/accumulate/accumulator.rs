@@ -5,6 +5,7 @@ use std::iter;
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::runtime::memory::Memory;
+use crate::ir::physical_type::{Stored, TypeRow};
 
 /// What an accumulator does with a row (`Update` of `kernels/aggregate/block/group_codes.cuh`).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -115,19 +116,20 @@ pub(crate) enum Kind {
 impl Kind {
     /// The kind of integers and times that compare as their words do; `None` for other types.
     pub(crate) fn of(data_type: &DataType) -> Option<Self> {
-        use DataType::*;
-        Some(match data_type {
-            Boolean => Self::Bit,
-            UInt8 => Self::U8,
-            UInt16 => Self::U16,
-            UInt32 => Self::U32,
-            UInt64 => Self::U64,
-            Int8 => Self::I8,
-            Int16 => Self::I16,
-            Int32 | Date32 | Time32(_) | Decimal32(..) => Self::I32,
-            Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => Self::I64,
-            Decimal128(..) => Self::I128,
-            Decimal256(..) => Self::I256,
+        let row = TypeRow::of(data_type);
+        Some(match row.stored {
+            Stored::I128 => Self::I128,
+            Stored::I256 => Self::I256,
+            _ if !row.is_integer => return None,
+            Stored::Bit => Self::Bit,
+            Stored::U8 => Self::U8,
+            Stored::U16 => Self::U16,
+            Stored::U32 => Self::U32,
+            Stored::U64 => Self::U64,
+            Stored::I8 => Self::I8,
+            Stored::I16 => Self::I16,
+            Stored::I32 => Self::I32,
+            Stored::I64 => Self::I64,
             _ => return None,
         })
     }

@@ -197,7 +197,7 @@ pub(crate) fn encode_indexed(
     Ok((sets, domain))
 }
 
-/// Encodes the column of the probe side; `None` if it holds the lists that were indexed (a device join).
+/// Encodes the column of the probe side; `None` if it holds the lists that were indexed (a self join).
 pub(crate) fn encode_probe(
     device: &CudaDevice,
     domain: &Domain,

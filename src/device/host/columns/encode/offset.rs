@@ -6,67 +6,67 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, PrimitiveArray};
-use arrow::datatypes::*;
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{
+    ArrowNativeType, ArrowPrimitiveType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
 use rayon::prelude::*;
 
 use crate::device::data::encoding::{ArrayValues, EncodedArrays};
 use crate::device::host::columns::encode::blocks::extents;
+use crate::device::host::natives::natives;
+use crate::ir::physical_type::{Stored, TypeRow};
 use crate::ir::program::Kind;
 
 /// The codes of some parts of one type; `None` for types without codes, and if codes would be no narrower than values.
 pub(crate) fn encode(parts: &[ArrayRef]) -> Option<EncodedArrays> {
-    let data_type = parts.first()?.data_type();
-    macro_rules! of {
-        ($t:ty) => {
-            of_type::<$t>(parts)
-        };
+    let row = TypeRow::of(parts.first()?.data_type());
+    if !row.has_codes {
+        return None;
     }
-    match data_type {
-        DataType::Int16 => of!(Int16Type),
-        DataType::Int32 => of!(Int32Type),
-        DataType::Int64 => of!(Int64Type),
-        DataType::UInt16 => of!(UInt16Type),
-        DataType::UInt32 => of!(UInt32Type),
-        DataType::UInt64 => of!(UInt64Type),
-        DataType::Date32 => of!(Date32Type),
-        DataType::Date64 => of!(Date64Type),
-        DataType::Time32(TimeUnit::Second) => of!(Time32SecondType),
-        DataType::Time32(TimeUnit::Millisecond) => of!(Time32MillisecondType),
-        DataType::Time64(TimeUnit::Microsecond) => of!(Time64MicrosecondType),
-        DataType::Time64(TimeUnit::Nanosecond) => of!(Time64NanosecondType),
-        DataType::Timestamp(TimeUnit::Second, _) => of!(TimestampSecondType),
-        DataType::Timestamp(TimeUnit::Millisecond, _) => of!(TimestampMillisecondType),
-        DataType::Timestamp(TimeUnit::Microsecond, _) => of!(TimestampMicrosecondType),
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => of!(TimestampNanosecondType),
-        DataType::Duration(TimeUnit::Second) => of!(DurationSecondType),
-        DataType::Duration(TimeUnit::Millisecond) => of!(DurationMillisecondType),
-        DataType::Duration(TimeUnit::Microsecond) => of!(DurationMicrosecondType),
-        DataType::Duration(TimeUnit::Nanosecond) => of!(DurationNanosecondType),
-        DataType::Decimal128(..) => of!(Decimal128Type),
+    match row.stored {
+        Stored::I16 => of_natives::<i16>(parts),
+        Stored::I32 => of_natives::<i32>(parts),
+        Stored::I64 => of_natives::<i64>(parts),
+        Stored::I128 => of_natives::<i128>(parts),
+        Stored::U16 => of_natives::<u16>(parts),
+        Stored::U32 => of_natives::<u32>(parts),
+        Stored::U64 => of_natives::<u64>(parts),
         _ => None,
     }
 }
 
-fn of_type<T: ArrowPrimitiveType>(parts: &[ArrayRef]) -> Option<EncodedArrays>
+/// The values of an array.
+struct Part<'a, N> {
+    values: &'a [N],
+    /// Without one where no value is NULL.
+    nulls: Option<&'a NullBuffer>,
+}
+
+fn of_natives<N>(parts: &[ArrayRef]) -> Option<EncodedArrays>
 where
-    T::Native: Into<i128> + Ord,
+    N: ArrowNativeType + Into<i128> + Ord,
 {
-    let parts: Vec<&PrimitiveArray<T>> = parts
-        .iter()
-        .map(|part| part.as_any().downcast_ref())
-        .collect::<Option<_>>()?;
-    let of_parts = parts.par_iter().filter_map(|part| extent(part));
+    let data_type = parts[0].data_type();
+    let parts = parts.iter().map(|part| {
+        Some(Part {
+            values: natives::<N>(part).ok()?,
+            nulls: part.nulls().filter(|nulls| nulls.null_count() > 0),
+        })
+    });
+    let parts: Vec<Part<'_, N>> = parts.collect::<Option<_>>()?;
+    let of_parts = parts.par_iter().filter_map(extent);
     let extent = of_parts.reduce_with(|one, other| (one.0.min(other.0), one.1.max(other.1)));
     // NULLs alone have any code.
     let (low, high) = extent.map_or((0, 0), |(low, high)| (low.into(), high.into()));
     let (code, least) = code_of(low, high)?;
     let codes = match code {
-        Kind::U8 => codes::<T, UInt8Type>(&parts, least, |distance| distance as u8),
-        Kind::U16 => codes::<T, UInt16Type>(&parts, least, |distance| distance as u16),
-        Kind::U32 => codes::<T, UInt32Type>(&parts, least, |distance| distance as u32),
-        _ => codes::<T, UInt64Type>(&parts, least, |distance| distance as u64),
+        Kind::U8 => codes::<N, UInt8Type>(&parts, least, |distance| distance as u8),
+        Kind::U16 => codes::<N, UInt16Type>(&parts, least, |distance| distance as u16),
+        Kind::U32 => codes::<N, UInt32Type>(&parts, least, |distance| distance as u32),
+        _ => codes::<N, UInt64Type>(&parts, least, |distance| distance as u64),
     };
-    let is_narrower = bytes_of(code) < size_of::<T::Native>();
+    let is_narrower = bytes_of(code) < size_of::<N>();
     is_narrower.then(|| EncodedArrays {
         blocks: extents(&codes),
         codes,
@@ -74,27 +74,30 @@ where
         // A NULL may have any code.
         bound: u64::try_from(high - least).map_or(u64::MAX, |most| most.saturating_add(1)),
         values: ArrayValues::Offset {
-            data_type: parts[0].data_type().clone(),
+            data_type: data_type.clone(),
             least,
         },
     })
 }
 
 /// The least and the greatest value that is not NULL.
-fn extent<T: ArrowPrimitiveType>(part: &PrimitiveArray<T>) -> Option<(T::Native, T::Native)>
-where
-    T::Native: Ord,
-{
-    let first = match part.null_count() {
-        0 => part.values().first().copied(),
-        _ => part.iter().flatten().next(),
-    }?;
-    let with =
-        |(low, high): (T::Native, T::Native), value: T::Native| (low.min(value), high.max(value));
-    Some(match part.null_count() {
-        0 => part.values().iter().copied().fold((first, first), with),
-        _ => part.iter().flatten().fold((first, first), with),
-    })
+fn extent<N: Copy + Ord>(part: &Part<'_, N>) -> Option<(N, N)> {
+    let of = |extent: Option<(N, N)>, value: N| {
+        Some(match extent {
+            Some((low, high)) => (low.min(value), high.max(value)),
+            None => (value, value),
+        })
+    };
+    match part.nulls {
+        None => {
+            let first = *part.values.first()?;
+            let with = |(low, high): (N, N), value: N| (low.min(value), high.max(value));
+            Some(part.values.iter().copied().fold((first, first), with))
+        }
+        Some(nulls) => nulls
+            .valid_indices()
+            .fold(None, |extent, at| of(extent, part.values[at])),
+    }
 }
 
 /// The kind of codes for values from `low` to `high`, and the value of code 0; `None` if their distances exceed 64 bits.
@@ -119,19 +122,19 @@ fn bytes_of(code: Kind) -> usize {
     }
 }
 
-fn codes<T: ArrowPrimitiveType, C: ArrowPrimitiveType>(
-    parts: &[&PrimitiveArray<T>],
+fn codes<N, C: ArrowPrimitiveType>(
+    parts: &[Part<'_, N>],
     least: i128,
     code: impl Fn(i128) -> C::Native + Sync,
 ) -> Vec<ArrayRef>
 where
-    T::Native: Into<i128>,
+    N: ArrowNativeType + Into<i128>,
 {
     let codes = parts.par_iter().map(|part| {
-        let values = part.values().iter();
         // What is stored where a value is NULL may be anything.
-        let codes = values.map(|value| code((*value).into().wrapping_sub(least)));
-        let codes = PrimitiveArray::<C>::new(codes.collect(), part.nulls().cloned());
+        let codes = part.values.iter();
+        let codes = codes.map(|value| code((*value).into().wrapping_sub(least)));
+        let codes = PrimitiveArray::<C>::new(codes.collect(), part.nulls.cloned());
         Arc::new(codes) as ArrayRef
     });
     codes.collect()

@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::datatypes::*;
 
+use crate::device::host::natives::natives;
 use crate::error::{BowtieError, Result};
+use crate::ir::program::Kind;
 
 /// The values and NULLs of a column.
 #[derive(Debug)]
@@ -39,45 +40,25 @@ pub(crate) enum Positions<'a> {
 
 impl<'a> Values<'a> {
     pub(crate) fn of(array: &'a ArrayRef) -> Result<Self> {
-        macro_rules! words {
-            ($words:ident, $t:ty) => {
-                Words::$words(array.as_primitive::<$t>().values())
-            };
-        }
-        let words = match array.data_type() {
-            DataType::Int8 => words!(I8, Int8Type),
-            DataType::Int16 => words!(I16, Int16Type),
-            DataType::Int32 => words!(I32, Int32Type),
-            DataType::Int64 => words!(I64, Int64Type),
-            DataType::UInt8 => words!(U8, UInt8Type),
-            DataType::UInt16 => words!(U16, UInt16Type),
-            DataType::UInt32 => words!(U32, UInt32Type),
-            DataType::UInt64 => words!(U64, UInt64Type),
-            DataType::Float32 => words!(F32, Float32Type),
-            DataType::Float64 => words!(F64, Float64Type),
-            DataType::Boolean => Words::Bool(array.as_boolean().values()),
-            DataType::Date32 => words!(I32, Date32Type),
-            DataType::Date64 => words!(I64, Date64Type),
-            DataType::Time32(TimeUnit::Second) => words!(I32, Time32SecondType),
-            DataType::Time32(_) => words!(I32, Time32MillisecondType),
-            DataType::Time64(TimeUnit::Microsecond) => words!(I64, Time64MicrosecondType),
-            DataType::Time64(_) => words!(I64, Time64NanosecondType),
-            DataType::Timestamp(unit, _) => match unit {
-                TimeUnit::Second => words!(I64, TimestampSecondType),
-                TimeUnit::Millisecond => words!(I64, TimestampMillisecondType),
-                TimeUnit::Microsecond => words!(I64, TimestampMicrosecondType),
-                TimeUnit::Nanosecond => words!(I64, TimestampNanosecondType),
-            },
-            DataType::Duration(unit) => match unit {
-                TimeUnit::Second => words!(I64, DurationSecondType),
-                TimeUnit::Millisecond => words!(I64, DurationMillisecondType),
-                TimeUnit::Microsecond => words!(I64, DurationMicrosecondType),
-                TimeUnit::Nanosecond => words!(I64, DurationNanosecondType),
-            },
-            other => {
-                return Err(BowtieError::Internal(format!(
-                    "{other} has no words for a program"
-                )));
+        let data_type = array.data_type();
+        let kind = Kind::of_word(data_type).ok_or_else(|| {
+            BowtieError::Internal(format!("{data_type} has no words for a program"))
+        })?;
+        let words = match kind {
+            Kind::I8 => Words::I8(natives(array)?),
+            Kind::I16 => Words::I16(natives(array)?),
+            Kind::I32 => Words::I32(natives(array)?),
+            Kind::I64 => Words::I64(natives(array)?),
+            Kind::U8 => Words::U8(natives(array)?),
+            Kind::U16 => Words::U16(natives(array)?),
+            Kind::U32 => Words::U32(natives(array)?),
+            Kind::U64 => Words::U64(natives(array)?),
+            Kind::F32 => Words::F32(natives(array)?),
+            Kind::F64 => Words::F64(natives(array)?),
+            Kind::Bool => Words::Bool(array.as_boolean().values()),
+            // Not of a word.
+            Kind::Decimal => {
+                return Err(BowtieError::Internal("decimals have no words".into()));
             }
         };
         Ok(Self {
