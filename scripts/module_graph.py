@@ -7,8 +7,7 @@ level below a layer: a folder with all that is in it, or a file; `x.rs` and the 
 Files import files of their own layer and of lower ones. Neither files nor the rooms of a layer import each other in a circle.
 
 It sees names, in paths and imports, and those in the arguments of macros. It does not see
-- calls of methods, which name no file: a method of a trait object, or one that a file adds to a type of a lower folder, as many files of
-  `device/cuda` do by `impl Stream`;
+- calls of methods, which name no file: a method of a trait object, or one that a file adds to a type of a lower folder;
 - the order of files in one room: a room is as coarse as its folder, and a layer as LAYERS;
 - files that take the place of others by `#[path]`, such as `no_faults.rs`.
 
@@ -44,6 +43,7 @@ LAYERS = [
     ("spec", "crate::spec"),
     ("list_sets", "crate::list_sets"),
     ("options", "crate::options"),
+    ("compat", "crate::compat"),
     ("ir", "crate::ir"),
     ("error", "crate::error"),
 ]

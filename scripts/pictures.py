@@ -123,7 +123,7 @@ def overlaps() -> Picture:
 
 
 def dominance() -> Picture:
-    """src/ops/build_index.rs (order), src/device/host/theta/zone_map.rs, kernels/theta/zones_walk.cuh, choose_count.rs."""
+    """src/ops/build_index.rs, src/ops/compared.rs, src/device/host/theta/zone_map.rs, kernels/theta/zones_walk.cuh, choose_count.rs."""
     picture = Picture(
         "Dominance: r.a > s.a and r.b < s.b for one row of s",
         "The build side r is sorted by a, so a search finds one range of candidates. Zone maps hold the minimum and the maximum of b "

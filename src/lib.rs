@@ -46,6 +46,8 @@ mod list_sets;
 #[cfg(feature = "datafusion")]
 mod clusters;
 #[cfg(feature = "datafusion")]
+mod compat;
+#[cfg(feature = "datafusion")]
 mod exec;
 #[cfg(feature = "datafusion")]
 mod functions;

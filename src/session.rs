@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use datafusion::catalog::{TableFunction, TableFunctionImpl};
 use datafusion::common::config::ConfigField;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, Statement};
-use datafusion::optimizer::OptimizerRule;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 
 use crate::clusters::function::ClustersFunction;
+use crate::compat::private_types::is_default_planner;
+use crate::compat::rule_places::{FILTER_PUSHDOWN, SIMPLIFICATION, before_requirements, behind};
 use crate::functions::{range_functions, set_functions, text_functions};
 use crate::options::BowtieOptions;
 use crate::plan::aggregated_values::ProjectSetValues;
@@ -180,7 +181,8 @@ pub trait BowtieSessionExt: Sized {
     /// twice; the second runtime counts.
     ///
     /// # Errors
-    /// If the physical optimizer rules lack `EnsureRequirements`, before which bowtie's rule is inserted.
+    /// If the session lacks a rule of DataFusion next to which one of bowtie's stands: the physical rule `EnsureRequirements`, and the logical
+    /// rules `simplify_expressions` and `push_down_filter`.
     ///
     /// # Example
     /// ```
@@ -211,29 +213,33 @@ pub trait BowtieSessionExt: Sized {
     /// stage by stage, by a [`BowtieStageRule`](crate::BowtieStageRule) of each worker. Its plans have nodes of DataFusion alone, except
     /// for `bowtie_clusters`. A range join of two long sides becomes a join of equal ranges, which engines can divide
     /// (`bowtie.broadcast_rows`).
-    fn with_bowtie_coordinator(self) -> Self {
+    ///
+    /// # Errors
+    /// As `with_bowtie`.
+    fn with_bowtie_coordinator(self) -> Result<Self> {
         self.with_bowtie_coordinator_runtime(BowtieRuntime::shared())
     }
 
     /// As [`with_bowtie_coordinator`](BowtieSessionExt::with_bowtie_coordinator), with a runtime other than the process's shared one.
-    fn with_bowtie_coordinator_runtime(self, runtime: Arc<BowtieRuntime>) -> Self;
+    ///
+    /// # Errors
+    /// As `with_bowtie`.
+    fn with_bowtie_coordinator_runtime(self, runtime: Arc<BowtieRuntime>) -> Result<Self>;
 }
 
 impl BowtieSessionExt for SessionStateBuilder {
-    fn with_bowtie_coordinator_runtime(mut self, runtime: Arc<BowtieRuntime>) -> Self {
-        register(&mut self, &Arc::new(SessionDevices::of(runtime)));
+    fn with_bowtie_coordinator_runtime(mut self, runtime: Arc<BowtieRuntime>) -> Result<Self> {
+        register(&mut self, &Arc::new(SessionDevices::of(runtime)))?;
         let rules = &mut self.physical_optimizers().get_or_insert_default().rules;
         rules.retain(|known| known.name() != ExchangeByRanges::NAME);
-        // Behind it exchanges are planned.
-        let mut known = rules.iter();
-        let before = known.position(|known| known.name() == BowtieRule::BEFORE);
-        rules.insert(before.unwrap_or(0), Arc::new(ExchangeByRanges));
-        self
+        let place = before_requirements(rules)?;
+        rules.insert(place, Arc::new(ExchangeByRanges));
+        Ok(self)
     }
 
     fn with_bowtie_runtime(mut self, runtime: Arc<BowtieRuntime>) -> Result<Self> {
         let devices = Arc::new(SessionDevices::of(Arc::clone(&runtime)));
-        register(&mut self, &devices);
+        register(&mut self, &devices)?;
         let planner = self.query_planner();
         let inner = planner.take().and_then(inner_planner);
         *planner = Some(Arc::new(BowtieQueryPlanner { runtime, inner }));
@@ -241,23 +247,14 @@ impl BowtieSessionExt for SessionStateBuilder {
         let rule = Arc::new(BowtieRule::new(devices));
         let rules = &mut self.physical_optimizers().get_or_insert_default().rules;
         rules.retain(|known| known.name() != BowtieRule::NAME);
-        let before = rules
-            .iter()
-            .position(|known| known.name() == BowtieRule::BEFORE)
-            .ok_or_else(|| {
-                DataFusionError::Configuration(format!(
-                    "bowtie's rule must run before the physical optimizer rule {}, which is missing from this session: keep \
-                     DataFusion's default rules, or put that rule back before with_bowtie",
-                    BowtieRule::BEFORE
-                ))
-            })?;
-        rules.insert(before, rule);
+        let place = before_requirements(rules)?;
+        rules.insert(place, rule);
         Ok(self)
     }
 }
 
 /// Adds options, functions and logical rules.
-fn register(state: &mut SessionStateBuilder, devices: &Arc<SessionDevices>) {
+fn register(state: &mut SessionStateBuilder, devices: &Arc<SessionDevices>) -> Result<()> {
     let config = state.config().get_or_insert_default();
     let extensions = &mut config.options_mut().extensions;
     if extensions.get::<BowtieOptions>().is_none() {
@@ -310,14 +307,12 @@ fn register(state: &mut SessionStateBuilder, devices: &Arc<SessionDevices>) {
         ProjectSetValues::NAME,
     ];
     rules.retain(|known| !own.contains(&known.name()));
-    let behind = |name: &str, rules: &[Arc<dyn OptimizerRule + Send + Sync>]| {
-        rules.iter().position(|known| known.name() == name)
-    };
-    let simplified = behind(LateralLimit::BEHIND, rules).map_or(0, |at| at + 1);
+    let simplified = behind(SIMPLIFICATION, rules)?;
     rules.insert(simplified, Arc::new(LateralLimit));
-    let filtered = behind(SplitDisjunctions::BEHIND, rules).map_or(rules.len(), |at| at + 1);
+    let filtered = behind(FILTER_PUSHDOWN, rules)?;
     rules.insert(filtered, Arc::new(SplitDisjunctions));
     rules.insert(filtered, Arc::new(ProjectSetValues));
+    Ok(())
 }
 
 /// The planner that bowtie's calls: none where that is DataFusion's default, which bowtie's then is in place of.
@@ -328,8 +323,5 @@ fn inner_planner(
     if let Some(own) = any.downcast_ref::<BowtieQueryPlanner>() {
         return own.inner.clone();
     }
-    // DataFusion's is a private type, which a state without a planner has.
-    let default = SessionStateBuilder::new().build();
-    let default: &dyn Any = default.query_planner().as_ref();
-    (any.type_id() != default.type_id()).then_some(planner)
+    (!is_default_planner(&planner)).then_some(planner)
 }

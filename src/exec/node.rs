@@ -29,13 +29,14 @@ use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::{DeviceMetrics, ResidentOutput};
 use crate::exec::node_counters::NodeCounters;
 use crate::runtime::planned_device::PlannedDevice;
+use crate::spec::operator_kind::OperatorKind;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
 /// A device operator: what it does, and how EXPLAIN and the optimizer see it.
 pub(crate) trait DeviceOperator: Any + fmt::Debug + Send + Sync {
-    /// The node's name in EXPLAIN.
-    fn name(&self) -> &'static str;
+    /// What the operator does.
+    fn kind(&self) -> OperatorKind;
 
     /// The number of inputs; `None` for any number.
     fn arity(&self) -> Option<usize> {
@@ -214,7 +215,7 @@ impl DeviceNode {
         {
             return Err(DataFusionError::Internal(format!(
                 "bowtie: {} has {arity} children, not {}",
-                operator.name(),
+                operator.kind().node_name(),
                 inputs.len()
             )));
         }
@@ -285,8 +286,8 @@ impl DeviceNode {
     ) -> Result<DeviceStream> {
         let trace = context.session_config().get_extension::<Trace>();
         let meter = NodeCounters::shared(&self.metrics);
-        let scope =
-            Scope::new(self, self.operator.name(), meter, trace).timed(self.device.is_timed());
+        let scope = Scope::new(self, self.operator.kind().node_name(), meter, trace)
+            .timed(self.device.is_timed());
         let _entered = trace::enter(Some(scope.clone()));
         let chunks = self.operator.execute(Execution {
             inputs: &self.inputs,
@@ -350,7 +351,7 @@ impl DisplayAs for DeviceNode {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(f, "{}: ", self.operator.name())?;
+                write!(f, "{}: ", self.operator.kind().node_name())?;
             }
             DisplayFormatType::TreeRender => {}
         }
@@ -360,7 +361,7 @@ impl DisplayAs for DeviceNode {
 
 impl ExecutionPlan for DeviceNode {
     fn name(&self) -> &str {
-        self.operator.name()
+        self.operator.kind().node_name()
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -390,7 +391,7 @@ impl ExecutionPlan for DeviceNode {
     fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         Err(DataFusionError::Internal(format!(
             "bowtie: {} returns device batches, which only BowtieDownloadExec can read",
-            self.operator.name()
+            self.operator.kind().node_name()
         )))
     }
 

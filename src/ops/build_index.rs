@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, UInt32Array};
-
 use crate::device::batches::batch::DeviceBatch;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
@@ -13,26 +11,13 @@ use crate::device::data::ranges::OrderedRows;
 use crate::device::data::structures::{EquiIndex, GroupDomain, SetIndex, ZonedKeys};
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
-use crate::ir::comparison::Comparison;
 use crate::ir::pair_program::Program;
-use crate::ir::set_predicate::{SetPredicate, SetTechnique};
+use crate::ir::set_predicate::{SetPredicate, SetSpec, SetTechnique};
 use crate::ir::side::Side;
-use crate::ir::strategies::{EquiStrategy, Strategy};
-use crate::spec::join::MatchSpec;
+use crate::ir::strategies::EquiStrategy;
+use crate::ops::compared::{Compared, Oriented};
+use crate::spec::join::{MatchMethod, MatchSpec};
 use crate::spec::partners::Partners;
-
-/// Rows sampled on each side to order the comparisons by selectivity.
-const SAMPLE: usize = 512;
-
-/// A comparison as the probe evaluates it: `build.column OP probe.column`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Oriented {
-    /// The build column, as an index into `key_columns`.
-    pub key: usize,
-    pub op: Comparison,
-    /// The column of the probe side's batch.
-    pub probe: usize,
-}
 
 /// A key column of the build side: the domain that makes the probe side's columns comparable with it.
 #[derive(Debug)]
@@ -67,6 +52,33 @@ pub(crate) struct SetOrder {
     columns: Vec<Arc<Column>>,
 }
 
+/// The group of each row's equal keys, and what makes those of the probe side comparable with it; `None` without equalities.
+struct Groups(Option<(Buffer<u32>, GroupDomain)>);
+
+impl Groups {
+    fn of(device: &dyn Device, spec: &MatchSpec, batch: &DeviceBatch) -> Result<Self> {
+        if spec.equalities.is_empty() {
+            return Ok(Self(None));
+        }
+        let columns = equality_columns(spec, spec.build, batch)?;
+        let groups = device.group_keys(&columns, spec.null_equal())?;
+        Ok(Self(Some(groups)))
+    }
+
+    /// The ids, and the number of groups.
+    fn ids(&self) -> Option<(&Buffer<u32>, u32)> {
+        let groups = self.0.as_ref();
+        groups.map(|(ids, domain)| (ids, domain.groups))
+    }
+
+    fn order(self, build: OrderedRows) -> Order {
+        Order::Sorted {
+            build,
+            groups: self.0.map(|(_, domain)| domain),
+        }
+    }
+}
+
 /// An indexed build chunk.
 #[derive(Debug)]
 pub(crate) struct BuildIndex {
@@ -86,191 +98,151 @@ pub(crate) struct BuildIndex {
 }
 
 impl BuildIndex {
-    /// Indexes `batch`. `probe`: a chunk of the other side, from which selectivities are sampled. Without `comparisons`
-    /// only the equalities are indexed, and the caller evaluates all other conditions, including `program`.
+    /// Indexes `batch` for all of `spec` and `program`. `probe`: a chunk of the other side, from which selectivities are sampled.
     pub(crate) fn build(
         device: &dyn Device,
         spec: &MatchSpec,
         program: Option<&Program>,
         batch: &DeviceBatch,
         probe: &DeviceBatch,
-        comparisons: bool,
     ) -> Result<Self> {
-        let index = Self::order(device, spec, program, batch, probe, comparisons)?;
-        // Where the caller evaluates all conditions, it does all values, too.
-        let compared = spec
-            .compared_list(spec.build)
-            .zip(spec.compared_list(spec.build.other()))
-            .filter(|_| comparisons);
-        let compared = compared.map(|(of_build, of_probe)| {
-            device.set_index(
-                batch.column(of_build)?,
-                None,
-                &[],
-                // Nothing is searched by it.
-                SetPredicate::Overlap(1).seen_from(spec.build),
-                Some(SetTechnique::Intersect),
-                probe.column(of_probe)?,
-            )
-        });
+        let index = match &spec.method {
+            MatchMethod::Equi(strategy) => Self::of_keys(device, spec, *strategy, batch)?,
+            MatchMethod::Set(set, technique) => {
+                let columns = program.into_iter().flat_map(|of| of.columns(spec.build));
+                let columns = columns.map(|column| batch.column(*column).cloned());
+                let columns = columns.collect::<Result<_>>()?;
+                Self::of_sets(device, spec, (set, *technique), columns, [batch, probe])?
+            }
+            MatchMethod::Range(_) | MatchMethod::Dominance | MatchMethod::Tiles => {
+                Self::sorted(device, spec, batch, probe)?
+            }
+        };
+        let program = match (program, index.ordered_rows()) {
+            (Some(program), Some(rows)) => columns_at(device, program, spec.build, batch, rows)?,
+            _ => vec![],
+        };
         Ok(Self {
-            compared: compared.transpose()?,
+            program,
+            compared: compared_sets(device, spec, batch, probe)?,
             ..index
         })
     }
 
-    /// The index by which candidates are found.
-    fn order(
+    /// Indexes `batch` by the equalities of `spec` alone: the caller evaluates all other conditions, and the values.
+    pub(crate) fn by_equalities(
         device: &dyn Device,
         spec: &MatchSpec,
-        program: Option<&Program>,
         batch: &DeviceBatch,
-        probe: &DeviceBatch,
-        comparisons: bool,
+    ) -> Result<Self> {
+        if let MatchMethod::Equi(strategy) = spec.method {
+            return Self::of_keys(device, spec, strategy, batch);
+        }
+        let groups = Groups::of(device, spec, batch)?;
+        let build = device.sort(batch.rows(), None, groups.ids(), &[])?;
+        Ok(Self::new(groups.order(build), batch.rows()))
+    }
+
+    fn new(order: Order, rows: usize) -> Self {
+        Self {
+            order,
+            key_columns: vec![],
+            bounds: vec![],
+            partners: None,
+            tests: vec![],
+            program: vec![],
+            compared: None,
+            rows,
+        }
+    }
+
+    fn of_keys(
+        device: &dyn Device,
+        spec: &MatchSpec,
+        strategy: Option<EquiStrategy>,
+        batch: &DeviceBatch,
+    ) -> Result<Self> {
+        let columns = equality_columns(spec, spec.build, batch)?;
+        let index = device.equi_index(&columns, spec.null_equal(), strategy)?;
+        Ok(Self::new(Order::Equi(index), batch.rows()))
+    }
+
+    fn of_sets(
+        device: &dyn Device,
+        spec: &MatchSpec,
+        (set, technique): (&SetSpec, Option<SetTechnique>),
+        columns: Vec<Arc<Column>>,
+        [batch, probe]: [&DeviceBatch; 2],
     ) -> Result<Self> {
         let side = spec.build;
-        if let Strategy::Equi(strategy) = spec.strategy {
-            let columns = equality_columns(spec, side, batch)?;
-            let index = device.equi_index(&columns, spec.null_equal(), strategy)?;
-            let program = match program.filter(|_| comparisons) {
-                Some(program) => columns_at(device, program, side, batch, &index.rows)?,
-                None => vec![],
-            };
-            return Ok(Self {
-                order: Order::Equi(index),
-                key_columns: vec![],
-                bounds: vec![],
-                partners: None,
-                tests: vec![],
-                program,
-                compared: None,
-                rows: batch.rows(),
-            });
-        }
-        let groups = match spec.equalities.is_empty() {
-            true => None,
-            false => {
-                let columns = equality_columns(spec, side, batch)?;
-                Some(device.group_keys(&columns, spec.null_equal())?)
-            }
-        };
-
-        let mut columns: Vec<usize> = vec![];
-        let mut keys: Vec<(Keys, KeyDomain)> = vec![];
-        let mut oriented: Vec<Oriented> = vec![];
-        // Its key is the first one.
-        let partners = spec.partners.filter(|_| comparisons);
-        if let Some(partners) = &partners {
-            columns.push(partners.column);
-            keys.push(device.order_keys(batch.column(partners.column)?)?);
-        }
-        for comparison in spec.comparisons.iter().filter(|_| comparisons) {
-            let column = comparison.column(side);
-            let key = match columns.iter().position(|known| *known == column) {
-                Some(key) => key,
-                None => {
-                    columns.push(column);
-                    keys.push(device.order_keys(batch.column(column)?)?);
-                    keys.len() - 1
-                }
-            };
-            oriented.push(Oriented {
-                key,
-                op: comparison.op_from(side),
-                probe: comparison.column(side.other()),
-            });
-        }
-
-        let selectivity = match spec.strategy {
-            Strategy::Range => vec![0.0; oriented.len()],
-            Strategy::Dominance | Strategy::Tiles | Strategy::Equi(_) | Strategy::Set(_) => {
-                sampled_selectivity(device, &keys, &oriented, probe)?
-            }
-        };
-        let sort_key = match spec.strategy {
-            Strategy::Tiles | Strategy::Equi(_) | Strategy::Set(_) => None,
-            Strategy::Range if partners.is_some() => Some(0),
-            Strategy::Range => oriented.iter().find(|c| c.op.is_range()).map(|c| c.key),
-            Strategy::Dominance => most_selective_column(&oriented, &selectivity),
-        };
-        let (bounds, mut tests): (Vec<_>, Vec<_>) = oriented
-            .iter()
-            .zip(&selectivity)
-            .partition(|(c, _)| Some(c.key) == sort_key && c.op.is_range());
-        tests.sort_by(|(_, a), (_, b)| a.total_cmp(b));
-        let bounds: Vec<Oriented> = bounds.into_iter().map(|(c, _)| *c).collect();
-        let tests: Vec<Oriented> = tests.into_iter().map(|(c, _)| *c).collect();
-
-        let not_null: Vec<&Keys> = keys.iter().map(|(keys, _)| keys).collect();
-        if let (Strategy::Set(technique), Some(set), true) = (spec.strategy, &spec.set, comparisons)
-        {
-            let sets = device.set_index(
-                batch.column(set.column(side))?,
-                groups.as_ref().map(|(ids, domain)| (ids, domain.groups)),
-                &not_null,
-                set.predicate.seen_from(side),
-                technique,
-                probe.column(set.column(side.other()))?,
-            )?;
-            let program = program.map(|program| program.columns(side).iter());
-            let columns = program.into_iter().flatten();
-            return Ok(Self {
-                order: Order::Sets(SetOrder {
-                    sets,
-                    groups: groups.map(|(_, domain)| domain),
-                    columns: columns
-                        .map(|column| batch.column(*column).cloned())
-                        .collect::<Result<_>>()?,
-                }),
-                key_columns: keys
-                    .into_iter()
-                    .map(|(keys, domain)| KeyColumn {
-                        domain,
-                        zoned: None,
-                        keys: Some(keys),
-                    })
-                    .collect(),
-                bounds,
-                partners: None,
-                tests,
-                program: vec![],
-                compared: None,
-                rows: batch.rows(),
-            });
-        }
-        let build = device.sort(
-            batch.rows(),
-            sort_key.map(|key| &keys[key].0),
-            groups.as_ref().map(|(ids, domain)| (ids, domain.groups)),
-            &not_null,
+        let groups = Groups::of(device, spec, batch)?;
+        let compared = Compared::of(device, spec, batch)?;
+        let selectivity = compared.sampled_selectivity(device, probe)?;
+        let (_, tests) = compared.bounds_and_tests(None, &selectivity);
+        let sets = device.set_index(
+            batch.column(set.column(side))?,
+            groups.ids(),
+            &compared.keys(),
+            set.predicate.seen_from(side),
+            technique,
+            probe.column(set.column(side.other()))?,
         )?;
-        let mut key_columns = Vec::with_capacity(keys.len());
-        for (i, (keys, domain)) in keys.into_iter().enumerate() {
+        let order = Order::Sets(SetOrder {
+            sets,
+            groups: groups.0.map(|(_, domain)| domain),
+            columns,
+        });
+        let key_columns = compared.columns.into_iter().map(|column| KeyColumn {
+            domain: column.domain,
+            zoned: None,
+            keys: Some(column.keys),
+        });
+        Ok(Self {
+            key_columns: key_columns.collect(),
+            tests,
+            ..Self::new(order, batch.rows())
+        })
+    }
+
+    fn sorted(
+        device: &dyn Device,
+        spec: &MatchSpec,
+        batch: &DeviceBatch,
+        probe: &DeviceBatch,
+    ) -> Result<Self> {
+        let groups = Groups::of(device, spec, batch)?;
+        let compared = Compared::of(device, spec, batch)?;
+        let selectivity = match spec.method {
+            MatchMethod::Range(_) => vec![0.0; compared.comparisons.len()],
+            _ => compared.sampled_selectivity(device, probe)?,
+        };
+        let sort_key = match &spec.method {
+            // The key of the partners is the first one.
+            MatchMethod::Range(Some(_)) => Some(0),
+            MatchMethod::Range(None) => compared.first_range(),
+            MatchMethod::Dominance => compared.most_selective_column(&selectivity),
+            _ => None,
+        };
+        let (bounds, tests) = compared.bounds_and_tests(sort_key, &selectivity);
+        let sort_key = sort_key.map(|key| &compared.columns[key].keys);
+        let build = device.sort(batch.rows(), sort_key, groups.ids(), &compared.keys())?;
+        let mut key_columns = Vec::with_capacity(compared.columns.len());
+        for (i, column) in compared.columns.into_iter().enumerate() {
             let tested = tests.iter().any(|test| test.key == i);
             key_columns.push(KeyColumn {
-                domain,
+                domain: column.domain,
                 zoned: tested
-                    .then(|| device.zone_keys(&keys, &build))
+                    .then(|| device.zone_keys(&column.keys, &build))
                     .transpose()?,
                 keys: None,
             });
         }
-        let program = match program.filter(|_| comparisons) {
-            Some(program) => columns_at(device, program, side, batch, &build)?,
-            None => vec![],
-        };
         Ok(Self {
-            program,
-            order: Order::Sorted {
-                build,
-                groups: groups.map(|(_, domain)| domain),
-            },
             key_columns,
             bounds,
-            partners,
+            partners: spec.partners().copied(),
             tests,
-            compared: None,
-            rows: batch.rows(),
+            ..Self::new(groups.order(build), batch.rows())
         })
     }
 
@@ -360,6 +332,29 @@ impl BuildIndex {
     }
 }
 
+/// The sets of the lists of which values come out, if no predicate on sets finds the matches.
+fn compared_sets(
+    device: &dyn Device,
+    spec: &MatchSpec,
+    batch: &DeviceBatch,
+    probe: &DeviceBatch,
+) -> Result<Option<SetIndex>> {
+    let lists = spec.compared_list(spec.build);
+    let lists = lists.zip(spec.compared_list(spec.build.other()));
+    let sets = lists.map(|(of_build, of_probe)| {
+        device.set_index(
+            batch.column(of_build)?,
+            None,
+            &[],
+            // Nothing is searched by it.
+            SetPredicate::Overlap(1).seen_from(spec.build),
+            Some(SetTechnique::Intersect),
+            probe.column(of_probe)?,
+        )
+    });
+    sets.transpose()
+}
+
 /// Gathers `columns` in the order of `build`.
 pub(crate) fn gathered(
     device: &dyn Device,
@@ -396,54 +391,4 @@ pub(crate) fn equality_columns<'a>(
     columns
         .map(|column| batch.column(column).map(AsRef::as_ref))
         .collect()
-}
-
-/// The selectivity of each comparison, by a sample of both sides. Probe keys are made of the sample alone.
-fn sampled_selectivity(
-    device: &dyn Device,
-    keys: &[(Keys, KeyDomain)],
-    oriented: &[Oriented],
-    probe: &DeviceBatch,
-) -> Result<Vec<f64>> {
-    let sample = sampled_rows(device, probe.rows())?;
-    let others = oriented.iter().map(|c| {
-        let (domain, column) = (&keys[c.key].1, probe.column(c.probe)?);
-        match &sample {
-            Some(rows) => device.order_keys_in(domain, &device.gather(column, rows)?),
-            None => device.order_keys_in(domain, column),
-        }
-    });
-    let others = others.collect::<Result<Vec<_>>>()?;
-    let tests: Vec<_> = oriented
-        .iter()
-        .zip(&others)
-        .map(|(c, other)| (&keys[c.key].0, c.op, other))
-        .collect();
-    device.sample_selectivity(&tests, SAMPLE)
-}
-
-/// Row ids spread evenly over `rows` rows; `None` if they are no more than a sample.
-fn sampled_rows(device: &dyn Device, rows: usize) -> Result<Option<Buffer<u32>>> {
-    if rows <= SAMPLE {
-        return Ok(None);
-    }
-    let ids = (0..SAMPLE as u64).map(|i| (i * rows as u64 / SAMPLE as u64) as u32);
-    let ids: ArrayRef = Arc::new(UInt32Array::from_iter_values(ids));
-    let ids = Arc::into_inner(device.upload(&[ids])?);
-    let ids = ids.ok_or_else(|| BowtieError::Internal("the device kept row ids".into()))?;
-    ids.into_row_ids().map(Some)
-}
-
-/// The key column whose comparisons together are the most selective, assuming independence.
-fn most_selective_column(oriented: &[Oriented], selectivity: &[f64]) -> Option<usize> {
-    let columns = oriented.iter().filter(|c| c.op.is_range()).map(|c| c.key);
-    let share = |column: usize| -> f64 {
-        oriented
-            .iter()
-            .zip(selectivity)
-            .filter(|(c, _)| c.key == column && c.op.is_range())
-            .map(|(_, s)| *s)
-            .product()
-    };
-    columns.min_by(|a, b| share(*a).total_cmp(&share(*b)))
 }

@@ -17,6 +17,7 @@
 //! are the same.
 
 pub(crate) mod build_index;
+pub(crate) mod compared;
 pub(crate) mod intervals;
 pub(crate) mod probe;
 pub(crate) mod set_lists;

@@ -26,7 +26,7 @@ impl Probe {
         wanted: ProbeResult,
     ) -> Result<Self> {
         let side = spec.build.other();
-        let (Some(SetOrder { sets, groups, .. }), Some(set)) = (index.sets(), spec.set) else {
+        let (Some(SetOrder { sets, groups, .. }), Some(set)) = (index.sets(), spec.set()) else {
             return Err(BowtieError::Internal(
                 "a set probe without a set predicate".into(),
             ));

@@ -19,17 +19,12 @@ use crate::error::Decline;
 use crate::exec::aggregate::node::AggregateOperator;
 use crate::exec::aggregate::resident::are_results;
 use crate::exec::chunk::chunk_limits::Role;
-use crate::exec::clusters::node::ClustersOperator;
-use crate::exec::join::node::JoinOperator;
-use crate::exec::join_aggregate::node::JoinAggregateOperator;
 use crate::exec::node::DeviceNode;
 use crate::exec::rows::projection::ProjectionOperator;
-use crate::exec::scan::node::ScanOperator;
 use crate::exec::scan::table::Table;
 use crate::exec::sort::limit::LimitOperator;
 use crate::exec::sort::node::SortOperator;
 use crate::exec::transfer::download::BowtieDownloadExec;
-use crate::exec::transfer::upload::UploadOperator;
 use crate::options::Offload;
 use crate::plan::device_plan::{device_node, downloaded};
 use crate::plan::explain::decision::Decision;
@@ -39,6 +34,7 @@ use crate::plan::rewrite::{Rewrite, log_declined};
 use crate::plan::statistics::distinct::are_few;
 use crate::plan::transfers::{HostStep, Why, only_partitions};
 use crate::runtime::planned_device::PlannedDevice;
+use crate::spec::operator_kind::OperatorKind;
 use crate::spec::rows::{Projected, ProjectionSpec};
 use crate::spec::sort::{LimitSpec, SortSpec, shown};
 
@@ -86,30 +82,27 @@ pub(crate) enum Origin {
 }
 
 pub(crate) fn origin_of(node: &Plan) -> Origin {
-    if DeviceNode::find::<ScanOperator>(node).is_some() {
-        return Origin::Table;
+    let of_inputs = || {
+        let inputs = node.children().into_iter();
+        inputs.map(origin_of).min().unwrap_or(Origin::Host)
+    };
+    let Some(of_device) = node.downcast_ref::<DeviceNode>() else {
+        return of_inputs();
+    };
+    match of_device.operator().kind() {
+        OperatorKind::Scan => Origin::Table,
+        OperatorKind::Upload | OperatorKind::JoinAggregate => Origin::Host,
+        OperatorKind::Aggregate => match DeviceNode::find::<AggregateOperator>(node) {
+            Some((_, aggregate)) if are_results(&aggregate.0) => Origin::Device,
+            _ => Origin::Host,
+        },
+        OperatorKind::Join => Origin::Join,
+        OperatorKind::Sort | OperatorKind::Clusters => Origin::Device,
+        OperatorKind::Filter
+        | OperatorKind::Projection
+        | OperatorKind::Union
+        | OperatorKind::Limit => of_inputs(),
     }
-    if DeviceNode::find::<UploadOperator>(node).is_some()
-        || DeviceNode::find::<JoinAggregateOperator>(node).is_some()
-    {
-        return Origin::Host;
-    }
-    if let Some((_, aggregate)) = DeviceNode::find::<AggregateOperator>(node) {
-        return match are_results(&aggregate.0) {
-            true => Origin::Device,
-            false => Origin::Host,
-        };
-    }
-    if DeviceNode::find::<JoinOperator>(node).is_some() {
-        return Origin::Join;
-    }
-    if DeviceNode::find::<SortOperator>(node).is_some()
-        || DeviceNode::find::<ClustersOperator>(node).is_some()
-    {
-        return Origin::Device;
-    }
-    let inputs = node.children().into_iter();
-    inputs.map(origin_of).min().unwrap_or(Origin::Host)
 }
 
 impl Rewrite<'_> {

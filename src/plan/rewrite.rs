@@ -221,7 +221,7 @@ impl Rewrite<'_> {
             }
         };
         // A join that gains on any device gains the more without its pairs.
-        if let Strategy::Equi(_) = spec.theta.strategy
+        if let Strategy::Equi(_) = spec.theta.strategy()
             && self.policy.is_slower(id)
         {
             return Ok(Fusion::NoJoin);
@@ -293,7 +293,7 @@ impl Rewrite<'_> {
     /// Under `bowtie.strict`, of a join for which another strategy stands in than the option of its family asks for.
     fn refuse_unsuited_join(&self, id: NodeId, spec: &JoinSpec) -> Result<()> {
         let options = self.policy.options;
-        match spec.theta.strategy {
+        match spec.theta.strategy() {
             // Each one suits all equalities, as far as the plan tells.
             Strategy::Equi(_) => Ok(()),
             Strategy::Set(technique) => {

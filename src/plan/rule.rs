@@ -11,6 +11,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
+use crate::compat::node_names;
 use crate::device::counters::Counted;
 use crate::device::machine_rates::{HostRates, MachineRates};
 use crate::device::trace;
@@ -71,8 +72,6 @@ fn warn_without_options(config: &ConfigOptions) {
 
 impl BowtieRule {
     pub(crate) const NAME: &'static str = "bowtie";
-    /// The rule of DataFusion that this one goes before.
-    pub(crate) const BEFORE: &'static str = "EnsureRequirements";
 
     pub(crate) fn new(devices: Arc<SessionDevices>) -> Self {
         Self {
@@ -278,7 +277,7 @@ impl BowtieRule {
         for step in std::mem::take(&mut rewrite.host_steps) {
             let (id, is_upload, why) = (step.id, step.is_upload, step.why);
             let (node, decision) = (step.node.clone(), Decision::of_host_step(step));
-            if options.strict && why == Why::NotCompiled && node != SCAN {
+            if options.strict && why == Why::NotCompiled && node != node_names::SCAN {
                 return Err(not_offloaded(&node, &Decline(decision.reason)));
             }
             match is_upload {
@@ -290,9 +289,6 @@ impl BowtieRule {
         Ok((rewritten, true))
     }
 }
-
-/// A scan whose filter is DataFusion's interrupts nothing.
-const SCAN: &str = "DataSourceExec";
 
 /// Adds a plan's nodes to the counters of the process. `has_clusters`: of a query with nodes on a device, which was counted when it was
 /// planned, and so were the nodes below the clusters.

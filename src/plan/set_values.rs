@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, Schema};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
@@ -49,6 +49,8 @@ pub(crate) fn with_values(
 }
 
 /// A projection above a join with the values as columns of the join; `None` if it is something else.
+///
+/// The steps: find the join below, take the calls out of the expressions, name the columns that are read, make the nodes.
 fn valued(
     node: &Plan,
     options: &BowtieOptions,
@@ -58,73 +60,111 @@ fn valued(
         return Ok(None);
     };
     // Most projections have none.
-    let calls = |expr: &Expr| -> Result<bool> {
-        let mut calls = false;
-        expr.apply(|expr| {
-            calls |= set_function(expr).is_some();
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        Ok(calls)
-    };
-    let exprs = projection.expr().iter().map(|projected| &projected.expr);
-    if !exprs
-        .clone()
-        .map(calls)
-        .collect::<Result<Vec<_>>>()?
-        .contains(&true)
-    {
+    if !calls_set_functions(projection)? {
         return Ok(None);
     }
-    // With its sides exchanged a join has a projection of columns above it, and a value that is read twice is computed in one.
-    let mut join = projection.input();
-    let mut columns: Vec<Expr> = projection
-        .expr()
-        .iter()
-        .map(|of| Arc::clone(&of.expr))
-        .collect();
-    while let Some(between) = join.downcast_ref::<ProjectionExec>() {
-        let computed: Vec<Expr> = between
-            .expr()
-            .iter()
-            .map(|of| Arc::clone(&of.expr))
-            .collect();
-        let is_moved = |expr: &Expr| expr.is::<Column>() || set_function(expr).is_some();
-        let over = merged(&columns, &computed);
-        let (true, Some(over)) = (computed.iter().all(is_moved), over) else {
-            return Ok(None);
-        };
-        columns = over;
-        join = between.input();
-    }
+    let Some((join, mut columns)) = over_join(projection) else {
+        return Ok(None);
+    };
     let Some(Ok(source)) = join_source(join) else {
         return Ok(None);
     };
     if !is_plain(&source) || (source.partners.is_some() && !runs_on_device_only(join)) {
         return Ok(None);
     }
-    let set = match &source.filter {
+    let values = take_values(&source, &mut columns)?;
+    if values.is_empty() {
+        return Ok(None);
+    }
+    let read = ReadColumns::of(&source, &columns);
+    let schema = read.schema(join, &source, &values);
+    for column in &mut columns {
+        column.expr = map_columns(&column.expr, |of| {
+            let at = read.output.partition_point(|known| *known < of.index());
+            Column::new(schema.field(at).name(), at)
+        })?;
+    }
+
+    let nodes = original(join, &source, &read.sides, &read.values, &values)?;
+    let has_own = !runs_on_device_only(join);
+    if has_own && nodes.is_none() {
+        return Ok(None);
+    }
+    let above = nodes.as_ref().and_then(|nodes| nodes.above.as_ref());
+    let instead = match (instead_of(join), above) {
+        (Some(instead), Some(above)) => {
+            let inputs = vec![Arc::clone(instead)];
+            Some(replace_children_if_necessary(Arc::clone(above), inputs)?)
+        }
+        _ => None,
+    };
+    let source = JoinSource {
+        projection: Some(read.output),
+        values,
+        ..source
+    };
+    let candidate = join_candidate(Ok(source.clone()), options, statistics);
+    let gains = matches!(candidate.gain, Gain::OnAnyDevice) || options.offload == Offload::Force;
+    if !gains || candidate.spec.is_err() {
+        return Ok(None);
+    }
+    let exec = ExtendedJoinExec::new(source, nodes.filter(|_| has_own), schema);
+    let exec = match instead {
+        Some(instead) => exec.with_instead(instead),
+        None => exec,
+    };
+    let projection = ProjectionExec::try_new(columns, Arc::new(exec))?;
+    Ok(Some(Arc::new(projection)))
+}
+
+/// Whether an expression calls a function of two lists.
+fn calls_set_functions(projection: &ProjectionExec) -> Result<bool> {
+    let mut calls = false;
+    for projected in projection.expr() {
+        projected.expr.apply(|expr| {
+            calls |= set_function(expr).is_some();
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+    }
+    Ok(calls)
+}
+
+/// The join below a projection, and the projection's columns over it. With its sides exchanged a join has a projection of columns above it,
+/// and a value that is read twice is computed in one. `None` where something else is between.
+fn over_join(projection: &ProjectionExec) -> Option<(&Plan, Vec<ProjectionExpr>)> {
+    let exprs = |of: &ProjectionExec| -> Vec<Expr> {
+        of.expr().iter().map(|of| Arc::clone(&of.expr)).collect()
+    };
+    let (mut join, mut columns) = (projection.input(), exprs(projection));
+    while let Some(between) = join.downcast_ref::<ProjectionExec>() {
+        let computed = exprs(between);
+        let is_moved = |expr: &Expr| expr.is::<Column>() || set_function(expr).is_some();
+        columns = merged(&columns, &computed).filter(|_| computed.iter().all(is_moved))?;
+        join = between.input();
+    }
+    let columns = columns.into_iter().zip(projection.expr());
+    let columns = columns.map(|(expr, of)| ProjectionExpr {
+        expr,
+        alias: of.alias.clone(),
+    });
+    Some((join, columns.collect()))
+}
+
+/// The values that the join can give. In `columns`, which were over the join's output, columns of both sides and of the values take their
+/// place.
+fn take_values(source: &JoinSource, columns: &mut [ProjectionExpr]) -> Result<Vec<ValueSource>> {
+    let schemas = [source.left.schema(), source.right.schema()];
+    let [of_left, of_right] = schemas.each_ref().map(|schema| schema.fields().len());
+    let mut lists = match &source.filter {
         Some(filter) => set_predicate::best(filter)?.map(|(_, set)| [set.left, set.right]),
         None => None,
     };
-
-    // Over the columns of both sides.
-    let of_left = source.left.schema().fields().len();
-    let unprojected = |column: usize| match &source.projection {
-        Some(columns) => columns[column],
-        None => column,
-    };
-    let over_sides = |expr: &Expr| {
-        map_columns(expr, |column| {
-            Column::new(column.name(), unprojected(column.index()))
-        })
-    };
-    let width = of_left + source.right.schema().fields().len();
-    let schemas = [source.left.schema(), source.right.schema()];
-    let mut lists = set.clone();
     let mut values: Vec<ValueSource> = vec![];
-    let mut projected: Vec<ProjectionExpr> = vec![];
-    for (expr, of) in columns.iter().zip(projection.expr()) {
-        let expr = over_sides(expr)?.transform_down(|expr| {
+    for column in columns {
+        let over_sides = map_columns(&column.expr, |column| {
+            Column::new(column.name(), unprojected(source, column.index()))
+        })?;
+        let taken = over_sides.transform_down(|expr| {
             let Some(call) = SetCall::of(&expr, of_left)? else {
                 return Ok(Transformed::no(expr));
             };
@@ -149,84 +189,62 @@ fn valued(
                 });
                 values.len() - 1
             });
-            let column = Column::new(&values[at].name, width + at);
+            let column = Column::new(&values[at].name, of_left + of_right + at);
             Ok(Transformed::new(
                 Arc::new(column) as Expr,
                 true,
                 TreeNodeRecursion::Jump,
             ))
         });
-        projected.push(ProjectionExpr {
-            expr: expr.data()?,
-            alias: of.alias.clone(),
-        });
+        column.expr = taken.data()?;
     }
-    let mut columns = projected;
-    if values.is_empty() {
-        return Ok(None);
-    }
+    Ok(values)
+}
 
-    // What is read of the join.
-    let read = columns
-        .iter()
-        .flat_map(|column| collect_columns(&column.expr));
-    let mut output: Vec<usize> = read.map(|column| column.index()).collect();
-    output.sort_unstable();
-    output.dedup();
-    let sides: Vec<usize> = output
-        .iter()
-        .copied()
-        .filter(|column| *column < width)
-        .collect();
-    let schema = joined_schema(&source.left, &source.right, source.kind, &sides);
-    let mut fields: Vec<Arc<Field>> = schema.fields().to_vec();
-    let of_values: Vec<usize> = output
-        .iter()
-        .filter_map(|column| column.checked_sub(width))
-        .collect();
-    for value in of_values.iter().map(|value| &values[*value]) {
-        fields.push(Arc::new(value.field()));
-    }
-    let metadata = join.schema().metadata().clone();
-    let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
-    for column in &mut columns {
-        column.expr = map_columns(&column.expr, |of| {
-            let at = output.partition_point(|known| *known < of.index());
-            Column::new(schema.field(at).name(), at)
-        })?;
-    }
+/// The columns of both sides and of the values that are read above the join.
+struct ReadColumns {
+    /// Ascending, among the columns of both sides and then the values.
+    output: Vec<usize>,
+    /// Those of the sides.
+    sides: Vec<usize>,
+    /// Those of the values, by their number.
+    values: Vec<usize>,
+}
 
-    let nodes = original(join, &source, &sides, &of_values, &values)?;
-    let has_own = !runs_on_device_only(join);
-    if has_own && nodes.is_none() {
-        return Ok(None);
-    }
-    let above = nodes.as_ref().and_then(|nodes| nodes.above.as_ref());
-    let instead = match (instead_of(join), above) {
-        (Some(instead), Some(above)) => {
-            let inputs = vec![Arc::clone(instead)];
-            Some(replace_children_if_necessary(Arc::clone(above), inputs)?)
+impl ReadColumns {
+    fn of(source: &JoinSource, columns: &[ProjectionExpr]) -> Self {
+        let [left, right] = [&source.left, &source.right].map(|side| side.schema().fields().len());
+        let read = columns
+            .iter()
+            .flat_map(|column| collect_columns(&column.expr));
+        let mut output: Vec<usize> = read.map(|column| column.index()).collect();
+        output.sort_unstable();
+        output.dedup();
+        let (sides, values) = output.iter().partition(|column| **column < left + right);
+        let values: Vec<usize> = values;
+        Self {
+            sides,
+            values: values.iter().map(|value| value - left - right).collect(),
+            output,
         }
-        _ => None,
-    };
-    let original = nodes.filter(|_| has_own);
-    let source = JoinSource {
-        projection: Some(output),
-        values,
-        ..source
-    };
-    let candidate = join_candidate(Ok(source.clone()), options, statistics);
-    let gains = matches!(candidate.gain, Gain::OnAnyDevice) || options.offload == Offload::Force;
-    if !gains || candidate.spec.is_err() {
-        return Ok(None);
     }
-    let exec = ExtendedJoinExec::new(source, original, schema);
-    let exec = match instead {
-        Some(instead) => exec.with_instead(instead),
-        None => exec,
-    };
-    let projection = ProjectionExec::try_new(columns, Arc::new(exec))?;
-    Ok(Some(Arc::new(projection)))
+
+    fn schema(&self, join: &Plan, source: &JoinSource, values: &[ValueSource]) -> SchemaRef {
+        let schema = joined_schema(&source.left, &source.right, source.kind, &self.sides);
+        let mut fields: Vec<Arc<Field>> = schema.fields().to_vec();
+        let of_values = self.values.iter().map(|value| values[*value].field());
+        fields.extend(of_values.map(Arc::new));
+        let metadata = join.schema().metadata().clone();
+        Arc::new(Schema::new_with_metadata(fields, metadata))
+    }
+}
+
+/// A column of a join's output, among the columns of both sides.
+fn unprojected(source: &JoinSource, column: usize) -> usize {
+    match &source.projection {
+        Some(columns) => columns[column],
+        None => column,
+    }
 }
 
 /// Whether all of the join's rows come out, with columns of both sides.
@@ -256,11 +274,8 @@ fn original(
     values: &[ValueSource],
 ) -> Result<Option<Original>> {
     let schema = join.schema();
-    let unprojected = |column: usize| match &source.projection {
-        Some(columns) => columns[column],
-        None => column,
-    };
-    let place = |column: usize| (0..schema.fields().len()).find(|at| unprojected(*at) == column);
+    let place =
+        |column: usize| (0..schema.fields().len()).find(|at| unprojected(source, *at) == column);
     let mut columns = vec![];
     for column in sides {
         let Some(at) = place(*column) else {

@@ -23,6 +23,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 
+use crate::compat::node_names;
 use crate::exec::chunk::chunk_limits::Role;
 use crate::exec::join::node::JoinOperator;
 use crate::exec::node::DeviceNode;
@@ -272,13 +273,13 @@ impl Transfers<'_> {
         let predicate = match row_program::compile(&expressions, &input) {
             Ok(predicate) => predicate,
             Err(error) => {
-                let step = HostStep::new(id, "DataSourceExec", &expressions, error);
+                let step = HostStep::new(id, node_names::SCAN, &expressions, error);
                 self.host_steps.push(step);
                 return Ok(None);
             }
         };
         if self.statistics.is_some() && !are_few_in(&table, &predicate) {
-            let step = HostStep::of_many_values(id, "DataSourceExec", &predicate);
+            let step = HostStep::of_many_values(id, node_names::SCAN, &predicate);
             self.host_steps.push(step);
             return Ok(None);
         }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt64Array};
-use arrow::datatypes::{DataType, Field, Schema};
-use datafusion::catalog::{MemTable, TableFunctionArgs, TableFunctionImpl, TableProvider};
-use datafusion::error::{DataFusionError, Result};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::error::Result;
 
+use crate::plan::cache::rows_table::{Rows, RowsTable};
 use crate::runtime::list::{DeviceInfo, devices};
 
 /// The table function. It takes no argument.
@@ -19,16 +21,25 @@ impl DevicesFunction {
 
 impl TableFunctionImpl for DevicesFunction {
     fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
-        if !args.exprs().is_empty() {
-            return Err(DataFusionError::Plan(
-                "bowtie_devices takes no argument: SELECT * FROM bowtie_devices()".into(),
-            ));
-        }
-        let devices = devices();
+        RowsTable::without_arguments(Devices, &args)
+    }
+}
+
+/// The devices at the time of the scan.
+#[derive(Debug)]
+struct Devices;
+
+#[async_trait]
+impl Rows for Devices {
+    fn function(&self) -> &'static str {
+        DevicesFunction::NAME
+    }
+
+    fn schema(&self) -> SchemaRef {
         let text = |name: &str, nullable: bool| Field::new(name, DataType::Utf8, nullable);
         let flag = |name: &str| Field::new(name, DataType::Boolean, false);
         let bytes = |name: &str| Field::new(name, DataType::UInt64, true);
-        let schema = Arc::new(Schema::new(vec![
+        Arc::new(Schema::new(vec![
             text("device", false),
             text("name", false),
             flag("usable"),
@@ -41,7 +52,11 @@ impl TableFunctionImpl for DevicesFunction {
             text("driver", true),
             text("kernels", false),
             text("reason", true),
-        ]));
+        ]))
+    }
+
+    async fn rows(&self, _session: &dyn Session) -> Result<RecordBatch> {
+        let devices = devices();
         let texts = |of: fn(&DeviceInfo) -> Option<&str>| -> ArrayRef {
             Arc::new(devices.iter().map(of).collect::<StringArray>())
         };
@@ -67,7 +82,6 @@ impl TableFunctionImpl for DevicesFunction {
             texts(|d| Some(&d.kernels)),
             texts(|d| d.reason.as_deref()),
         ];
-        let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
-        Ok(Arc::new(MemTable::try_new(schema, vec![vec![batch]])?))
+        Ok(RecordBatch::try_new(self.schema(), columns)?)
     }
 }

@@ -10,6 +10,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::DataFrame;
 
+use crate::compat::rule_places::REQUIREMENTS;
 use crate::options::BowtieOptions;
 pub(super) use crate::plan::explain::recorder::Purpose;
 use crate::plan::explain::recorder::Recorder;
@@ -74,7 +75,7 @@ fn alone(state: &SessionState) -> Option<SessionState> {
         Arc::new(BowtieRule::new(Arc::new(devices)));
     let mut rules = vec![];
     for rule in known {
-        if rule.name() == BowtieRule::BEFORE {
+        if rule.name() == REQUIREMENTS {
             rules.push(Arc::clone(&own));
         }
         if rule.name() != BowtieStageRule::NAME {

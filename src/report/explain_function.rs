@@ -5,12 +5,12 @@ use std::sync::Arc;
 use arrow::array::{Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
-use datafusion::catalog::{MemTable, Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::{Expr, TableType};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::logical_expr::Expr;
 
+use crate::plan::cache::rows_table::{Rows, RowsTable};
 use crate::plan::cache::state_of::state_of;
 use crate::report::explain::explain_plan;
 use crate::report::plan_report::{NodeReport, PlanReport};
@@ -38,13 +38,13 @@ impl TableFunctionImpl for ExplainFunction {
                 ));
             }
         };
-        Ok(Arc::new(ExplainTable { query }))
+        Ok(RowsTable::of(Explained { query }))
     }
 }
 
 /// The report of one query's plan. The query is planned when the table is scanned, under the options of that time.
 #[derive(Debug)]
-struct ExplainTable {
+struct Explained {
     query: String,
 }
 
@@ -133,27 +133,18 @@ impl PlanReport {
 }
 
 #[async_trait]
-impl TableProvider for ExplainTable {
+impl Rows for Explained {
+    fn function(&self) -> &'static str {
+        ExplainFunction::NAME
+    }
+
     fn schema(&self) -> SchemaRef {
         schema()
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Temporary
-    }
-
-    async fn scan(
-        &self,
-        session: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let state = state_of(session, ExplainFunction::NAME)?;
+    async fn rows(&self, session: &dyn Session) -> Result<RecordBatch> {
+        let state = state_of(session, self.function())?;
         let plan = state.create_logical_plan(&self.query).await?;
-        let batch = explain_plan(state, &plan).await?.to_batch()?;
-        MemTable::try_new(schema(), vec![vec![batch]])?
-            .scan(session, projection, filters, limit)
-            .await
+        explain_plan(state, &plan).await?.to_batch()
     }
 }

@@ -2,6 +2,7 @@
 
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 
+use crate::compat::node_names;
 use crate::plan::explain::node_kind::NodeKind;
 
 /// What is around a node of the plan that will run.
@@ -62,20 +63,10 @@ fn of_name(kind: &NodeKind, name: &str) -> String {
     if kind.only_moves() {
         return "it only moves rows between the host's threads".into();
     }
-    let why = match name {
-        "WindowAggExec" | "BoundedWindowAggExec" => {
-            "window functions run in DataFusion: no device has them"
-        }
-        "UnnestExec" => "UNNEST runs in DataFusion: no device has it",
-        "RecursiveQueryExec" | "WorkTableExec" => {
-            "recursive queries run in DataFusion: no device has them"
-        }
-        "PlaceholderRowExec" | "EmptyExec" => "there are no rows to work on",
-        "DataSinkExec" => "it writes rows",
-        "AnalyzeExec" | "ExplainExec" => "it shows the plan below",
-        _ => return format!("{name} runs in DataFusion: no device has such an operator"),
-    };
-    why.into()
+    match node_names::why_not_offloaded(name) {
+        Some(why) => why.into(),
+        None => format!("{name} runs in DataFusion: no device has such an operator"),
+    }
 }
 
 /// What EXPLAIN shows of a node, without its name.

@@ -11,7 +11,7 @@ impl JoinSpec {
             true => "",
             false => " within equal keys",
         };
-        match self.theta.strategy {
+        match self.theta.strategy() {
             Strategy::Equi(None) => "an equi-join by the algorithm that the device chooses".into(),
             Strategy::Equi(Some(strategy)) => match strategy {
                 EquiStrategy::Direct if self.emits_pairs() || !self.whole_filter.is_empty() => {
@@ -28,7 +28,7 @@ impl JoinSpec {
                 }
                 EquiStrategy::SortMerge => "both sides are sorted by their keys and merged".into(),
             },
-            Strategy::Range if self.theta.partners.is_some() => {
+            Strategy::Range if self.theta.partners().is_some() => {
                 format!(
                     "the {build} side is sorted by one column{inside}, in which the partners that a row keeps are neighbours"
                 )

@@ -4,8 +4,7 @@ use arrow::datatypes::{DataType, IntervalUnit};
 
 use crate::ir::comparison::Comparison;
 use crate::ir::side::Side;
-use crate::ir::strategies::Strategy;
-use crate::spec::join::{ColumnComparison, JoinSpec, MatchSpec, SideInput};
+use crate::spec::join::{ColumnComparison, JoinSpec, MatchMethod, MatchSpec, SideInput};
 
 /// The columns of a side's intervals, by index in its input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +75,7 @@ impl IntervalOverlap {
             let data_type = input.data_type(ends.low);
             ends.low != ends.high && data_type == input.data_type(ends.high)
         };
-        let is_whole = join.theta.strategy == Strategy::Dominance
+        let is_whole = matches!(join.theta.method, MatchMethod::Dominance)
             && join.residual.is_empty()
             && join.program.is_none();
         (is_whole
@@ -145,7 +144,7 @@ impl IntervalOverlap {
             Side::Right => (Comparison::Gt, Comparison::LtEq),
         };
         let pass = |build: Side, comparisons: Vec<ColumnComparison>| MatchSpec {
-            strategy: Strategy::Range,
+            method: MatchMethod::Range(None),
             build,
             comparisons,
             ..join.theta.clone()

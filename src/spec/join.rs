@@ -15,9 +15,9 @@ use datafusion::physical_plan::joins::utils::{JoinFilter, build_join_schema};
 
 use crate::ir::comparison::Comparison;
 use crate::ir::pair_program::Program;
-use crate::ir::set_predicate::{SetSpec, SetValue};
+use crate::ir::set_predicate::{SetSpec, SetTechnique, SetValue};
 use crate::ir::side::Side;
-use crate::ir::strategies::{Materialization, Strategy};
+use crate::ir::strategies::{EquiStrategy, Materialization, Strategy};
 use crate::spec::guard::Guard;
 use crate::spec::partners::{BestPartners, Partners};
 
@@ -117,29 +117,67 @@ impl ColumnComparison {
     }
 }
 
+/// How a join finds the candidates of a row.
+#[derive(Debug, Clone)]
+pub(crate) enum MatchMethod {
+    /// By equal keys alone. `None`: the device chooses the algorithm.
+    Equi(Option<EquiStrategy>),
+    /// By a range of one sorted column. Each row of the probe side, which is the right one then, keeps only these of its partners.
+    Range(Option<Partners>),
+    /// By a range of one sorted column, and tests of others with zone maps. Sampled selectivities decide which column is sorted.
+    Dominance,
+    /// By tests of every pair (within an equality group) that zone maps cannot reject.
+    Tiles,
+    /// By a predicate on sets (within an equality group). `None`: the device chooses the technique.
+    Set(SetSpec, Option<SetTechnique>),
+}
+
 /// The part of a condition that a device's join primitives evaluate.
 #[derive(Debug, Clone)]
 pub(crate) struct MatchSpec {
-    pub strategy: Strategy,
+    pub method: MatchMethod,
     /// The build side; the other one is the probe side.
     pub build: Side,
     /// Columns that must be equal, by index in each side's input.
     pub equalities: Vec<(usize, usize)>,
     pub null_equality: NullEquality,
     pub comparisons: Vec<ColumnComparison>,
-    /// The predicate of the strategy [`Strategy::Set`].
-    pub set: Option<SetSpec>,
     /// Whether values of the sets of matches come out.
     pub has_values: bool,
     /// The lists of which they are values, if no predicate on sets finds the matches: by index in each side's input.
     pub compared_lists: Option<(usize, usize)>,
-    /// Under the strategy [`Strategy::Range`]: each row of the probe side, which is the right one, keeps only these of its partners.
-    pub partners: Option<Partners>,
     /// Of equi-joins; `None`: the device chooses.
     pub materialization: Option<Materialization>,
 }
 
 impl MatchSpec {
+    /// The method's name in plans.
+    pub(crate) fn strategy(&self) -> Strategy {
+        match &self.method {
+            MatchMethod::Equi(strategy) => Strategy::Equi(*strategy),
+            MatchMethod::Range(_) => Strategy::Range,
+            MatchMethod::Dominance => Strategy::Dominance,
+            MatchMethod::Tiles => Strategy::Tiles,
+            MatchMethod::Set(_, technique) => Strategy::Set(*technique),
+        }
+    }
+
+    /// The predicate on sets that finds the candidates.
+    pub(crate) fn set(&self) -> Option<&SetSpec> {
+        match &self.method {
+            MatchMethod::Set(set, _) => Some(set),
+            _ => None,
+        }
+    }
+
+    /// The partners that each row of the probe side keeps.
+    pub(crate) fn partners(&self) -> Option<&Partners> {
+        match &self.method {
+            MatchMethod::Range(partners) => partners.as_ref(),
+            _ => None,
+        }
+    }
+
     /// The columns of `side` that must be equal to those of the other one.
     pub(crate) fn keys(&self, side: Side) -> impl Iterator<Item = usize> {
         let keys = self.equalities.iter();
@@ -170,9 +208,9 @@ impl MatchSpec {
             .iter()
             .filter(|c| c.op.is_range())
             .map(|c| c.column(side));
-        match (self.strategy, columns.next()) {
-            (Strategy::Range, Some(first)) => columns.all(|column| column == first),
-            (Strategy::Range, None) => false,
+        match (&self.method, columns.next()) {
+            (MatchMethod::Range(_), Some(first)) => columns.all(|column| column == first),
+            (MatchMethod::Range(_), None) => false,
             _ => true,
         }
     }
@@ -264,7 +302,7 @@ impl JoinSpec {
 
     /// The partners that a row keeps, and by what, as text.
     pub(crate) fn kept_partners(&self) -> Option<String> {
-        let Some(partners) = &self.theta.partners else {
+        let Some(partners) = self.theta.partners() else {
             let best = self.best_partners.as_ref()?;
             let ties = if best.with_ties { " with ties" } else { "" };
             return Some(format!("first {}{ties} by {}", best.most, best.display));
@@ -285,18 +323,18 @@ impl JoinSpec {
 
     /// Whether each row of the right side keeps only some of its partners.
     pub(crate) fn limits_partners(&self) -> bool {
-        self.theta.partners.is_some() || self.best_partners.is_some()
+        self.theta.partners().is_some() || self.best_partners.is_some()
     }
 
     /// Whether partners are chosen among all matches of a row, as no range tells them.
     pub(crate) fn chooses_among_all(&self) -> bool {
-        self.theta.partners.is_none() && self.best_partners.is_some()
+        self.theta.partners().is_none() && self.best_partners.is_some()
     }
 
     /// Whether equal keys alone decide which rows match.
     pub(crate) fn matches_by_keys_alone(&self) -> bool {
         self.theta.comparisons.is_empty()
-            && self.theta.set.is_none()
+            && self.theta.set().is_none()
             && self.whole_filter.is_empty()
             && self.residual.is_empty()
             && self.program.is_none()

@@ -7,6 +7,7 @@ pub(crate) mod guard;
 pub(crate) mod interval;
 pub(crate) mod join;
 pub(crate) mod join_aggregate;
+pub(crate) mod operator_kind;
 pub(crate) mod partners;
 pub(crate) mod rows;
 pub(crate) mod scalar_word;

@@ -130,6 +130,7 @@ async fn reset_statements_are_executed() {
     let coordinator = SessionStateBuilder::new()
         .with_default_features()
         .with_bowtie_coordinator()
+        .unwrap()
         .build();
     for context in [empty_session(), SessionContext::new_with_state(coordinator)] {
         for statement in [

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
+use datafusion::optimizer::Optimizer;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::*;
 use datafusion_bowtie::{
@@ -133,6 +134,17 @@ fn a_state_without_the_rule_that_it_stands_before_is_refused() {
         message.contains(
             "bowtie's rule must run before the physical optimizer rule EnsureRequirements"
         ),
+        "{message}"
+    );
+    let mut rules = Optimizer::new().rules;
+    rules.retain(|rule| rule.name() != "simplify_expressions");
+    let without = SessionStateBuilder::new()
+        .with_default_features()
+        .with_optimizer_rules(rules)
+        .with_bowtie();
+    let message = without.expect_err("refused").to_string();
+    assert!(
+        message.contains("must run behind the optimizer rule simplify_expressions"),
         "{message}"
     );
 }

@@ -70,7 +70,7 @@ impl Coordinator {
             // Whoever runs the coordinator writes the URLs, too.
             .with_runtime_env(runtime(true).build_arc()?)
             .with_default_features();
-        let session = coordinator(session, self.workers, BowtieOptions::from_env()?);
+        let session = coordinator(session, self.workers, BowtieOptions::from_env()?)?;
         let context = SessionContext::new_with_state(session.build()).enable_url_table();
         self.statements.run(&context).await
     }

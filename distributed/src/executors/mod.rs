@@ -55,7 +55,7 @@ fn session(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<SessionSta
     let session = SessionStateBuilder::new_from_existing(state)
         .with_session_id(id)
         .with_runtime_env(runtime)
-        .with_bowtie_coordinator()
+        .with_bowtie_coordinator()?
         .with_query_planner(Arc::new(SchedulerPlanner));
     Ok(session.build())
 }

@@ -65,7 +65,7 @@ fn session(
     };
     let session = query
         .builder
-        .with_bowtie_coordinator()
+        .with_bowtie_coordinator()?
         .with_distributed_option_extension(options)
         .with_distributed_channel_resolver(channels.clone())
         .with_distributed_worker_plan_rewrite_handler(offload);
@@ -95,9 +95,11 @@ pub fn coordinator(
     session: SessionStateBuilder,
     workers: Vec<Url>,
     own: BowtieOptions,
-) -> SessionStateBuilder {
+) -> Result<SessionStateBuilder> {
     let channels = Channels::default();
-    let mut session = session.with_bowtie_coordinator().with_distributed_planner();
+    let mut session = session
+        .with_bowtie_coordinator()?
+        .with_distributed_planner();
     let planner = session.query_planner().take();
     *session.query_planner() = planner.map(|inner| {
         Arc::new(WholePlans {
@@ -110,11 +112,11 @@ pub fn coordinator(
     let config = session.config().get_or_insert_default();
     let set = config.options().extensions.get::<BowtieOptions>();
     let set = set.cloned().unwrap_or_default();
-    session
+    Ok(session
         .with_distributed_option_extension(set)
         .with_distributed_worker_resolver(Workers(workers))
         .with_distributed_channel_resolver(channels)
         .with_distributed_desired_task_count_handler(TaskCounts)
         .with_distributed_scale_up_leaf_node_handler(scans::of_tasks)
-        .with_distributed_route_tasks_handler(task_on_worker)
+        .with_distributed_route_tasks_handler(task_on_worker))
 }

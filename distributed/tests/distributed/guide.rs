@@ -23,7 +23,7 @@ Server::builder().add_service(worker.into_worker_server()).serve(address).await?
 
 // A coordinator. Queries that the engine does not divide run in its own process.
 let session = SessionStateBuilder::new().with_default_features();
-let session = coordinator(session, vec!["http://localhost:8080".parse()?, "http://localhost:8081".parse()?], BowtieOptions::default());
+let session = coordinator(session, vec!["http://localhost:8080".parse()?, "http://localhost:8081".parse()?], BowtieOptions::default())?;
 let ctx = SessionContext::new_with_state(session.build());
     Ok(ctx)
 }

@@ -17,7 +17,7 @@ use crate::{data, rows as answers};
 /// A coordinator for small files.
 async fn session(workers: Vec<Url>) -> SessionContext {
     let state = SessionStateBuilder::new().with_default_features();
-    let state = coordinator(state, workers, BowtieOptions::default());
+    let state = coordinator(state, workers, BowtieOptions::default()).unwrap();
     let context = SessionContext::new_with_state(state.build());
     let settings = [
         // The bytes of files that are a task's: few, so that all workers have one.
@@ -157,7 +157,7 @@ pub(crate) async fn joins_by_ranges(context: &SessionContext, single: &SessionCo
 /// DataFusion alone, with bowtie's functions.
 pub(crate) fn single_node() -> SessionContext {
     let state = SessionStateBuilder::new().with_default_features();
-    SessionContext::new_with_state(state.with_bowtie_coordinator().build())
+    SessionContext::new_with_state(state.with_bowtie_coordinator().unwrap().build())
 }
 
 /// A band join of all points.

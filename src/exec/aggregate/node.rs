@@ -24,6 +24,7 @@ use crate::exec::input::prefetch::Prefetch;
 use crate::exec::memory::on_request::await_or_evict;
 use crate::exec::node::{DeviceOperator, Execution, OneInput, OutputOnDevice};
 use crate::spec::aggregate::GroupSpec;
+use crate::spec::operator_kind::OperatorKind;
 
 /// Groups rows and folds or collects the values of each group (\[W\] 3.2 and 4.2 to 4.4): COUNT, SUM, AVG, MIN, MAX,
 /// BOOL_AND, BOOL_OR, BIT_AND, BIT_OR, BIT_XOR, variances, medians, percentiles, first and last values. Groups are by
@@ -34,8 +35,8 @@ use crate::spec::aggregate::GroupSpec;
 pub(crate) struct AggregateOperator(pub(crate) Arc<GroupSpec>);
 
 impl DeviceOperator for AggregateOperator {
-    fn name(&self) -> &'static str {
-        "BowtieAggregateExec"
+    fn kind(&self) -> OperatorKind {
+        OperatorKind::Aggregate
     }
 
     fn display(

@@ -26,6 +26,7 @@ use crate::exec::memory::on_request::await_or_evict;
 use crate::exec::metrics::{ClusterCounts, DeviceMetrics};
 use crate::exec::node::{DeviceOperator, Execution, OneInput};
 use crate::spec::clusters::ClustersSpec;
+use crate::spec::operator_kind::OperatorKind;
 
 /// The connected components of pairs on a device.
 ///
@@ -38,8 +39,8 @@ use crate::spec::clusters::ClustersSpec;
 pub(crate) struct ClustersOperator(pub(crate) Arc<ClustersSpec>);
 
 impl DeviceOperator for ClustersOperator {
-    fn name(&self) -> &'static str {
-        "BowtieClustersExec"
+    fn kind(&self) -> OperatorKind {
+        OperatorKind::Clusters
     }
 
     fn display(

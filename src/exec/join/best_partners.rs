@@ -23,6 +23,7 @@ use crate::exec::join::row_sink::JoinRun;
 use crate::exec::join::slices::Slices;
 use crate::exec::join::tiles::probed_tile::{ProbedTile, TileStep};
 use crate::exec::join::tiles::tile::{LEAST_ROWS, Tile};
+use crate::exec::memory::shrink::Halving;
 use crate::exec::memory::step::Step;
 use crate::ir::side::Side;
 use crate::ops::probe::{ProbeResult, RowPairs};
@@ -65,10 +66,11 @@ impl JoinRun {
                 let made_room =
                     (on_device && error.is_out_of_device_memory() && self.matrix.evict())
                         || (on_host && self.matrix.leave_pool_once()?);
-                if !made_room && rows.len() > 1 && (on_device || on_host) {
-                    let middle = rows.start + rows.len() / 2;
-                    self.sink.slices.0.push(middle..rows.end);
-                    self.sink.slices.0.push(rows.start..middle);
+                let halves = Halving::down_to(1).halves(&rows);
+                if let Some([first, second]) =
+                    halves.filter(|_| !made_room && (on_device || on_host))
+                {
+                    self.sink.slices.0.extend([second, first]);
                     return Ok(Some(vec![]));
                 }
                 self.sink.slices.0.push(rows);
@@ -96,16 +98,14 @@ impl JoinRun {
         let mut best = Candidates::new(self.candidates_reservation()?);
         while let Some(tile) = tiles.pop() {
             self.matrix.relieve_pool(tile.left_chunk)?;
-            match self.candidates_of(&tile, step) {
-                Err(error) if step.may_shrink(&error) && tile.left.len() > LEAST_ROWS => {
-                    let middle = tile.left.start + tile.left.len() / 2;
+            let halves = Halving::down_to(LEAST_ROWS).halves(&tile.left);
+            match (self.candidates_of(&tile, step), halves) {
+                (Err(error), Some([first, second])) if step.may_shrink(&error) => {
                     self.matrix.resident_left = None;
-                    for half in [middle..tile.left.end, tile.left.start..middle] {
-                        tiles.push(tile.with(Side::Left, half));
-                    }
+                    tiles.extend([second, first].map(|half| tile.with(Side::Left, half)));
                 }
                 // After a failure from here on the slice begins anew.
-                added => best.add_all(added?)?,
+                (added, _) => best.add_all(added?)?,
             }
             if best.have_grown() {
                 self.keep_best(&mut best)?;

@@ -9,7 +9,10 @@ pub(crate) fn fmt_join(spec: &JoinSpec, device: &str, f: &mut fmt::Formatter<'_>
     write!(
         f,
         "device={}, join_type={}, strategy={}, build={}",
-        device, spec.kind, spec.theta.strategy, spec.theta.build
+        device,
+        spec.kind,
+        spec.theta.strategy(),
+        spec.theta.build
     )?;
     if !spec.display.keys.is_empty() {
         write!(f, ", on=[{}]", spec.display.keys.join(", "))?;
@@ -43,7 +46,7 @@ pub(crate) fn fmt_join_tree(
 ) -> fmt::Result {
     writeln!(f, "device={device}")?;
     writeln!(f, "join_type={}", spec.kind)?;
-    writeln!(f, "strategy={}", spec.theta.strategy)?;
+    writeln!(f, "strategy={}", spec.theta.strategy())?;
     writeln!(f, "build={}", spec.theta.build)?;
     if !spec.display.keys.is_empty() {
         writeln!(f, "on={}", spec.display.keys.join(", "))?;

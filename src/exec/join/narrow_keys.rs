@@ -9,8 +9,7 @@ use crate::device::data::key_bitmap::are_few_bits;
 use crate::error::Result;
 use crate::exec::input::chunk::InputChunk;
 use crate::ir::side::Side;
-use crate::ir::strategies::Strategy;
-use crate::spec::join::JoinSpec;
+use crate::spec::join::{JoinSpec, MatchMethod};
 
 /// Whether the range of the staged left chunks' keys is narrow enough for a bitmap. Resident and spilled chunks are
 /// assumed to have keys in the same range.
@@ -34,7 +33,7 @@ pub(crate) fn are_narrow(spec: &JoinSpec, left: &[InputChunk]) -> Result<bool> {
         }
         bits *= all.map_or(1.0, |(least, greatest)| greatest - least + 1.0);
     }
-    let Strategy::Equi(strategy) = spec.theta.strategy else {
+    let MatchMethod::Equi(strategy) = spec.theta.method else {
         return Ok(true);
     };
     Ok(are_few_bits(bits, rows, strategy))

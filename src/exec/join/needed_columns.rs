@@ -35,13 +35,13 @@ impl NeededColumns {
             needed.left[comparison.left] = Need::Now;
             needed.right[comparison.right] = Need::Now;
         }
-        if let Some(partners) = &spec.theta.partners {
+        if let Some(partners) = spec.theta.partners() {
             needed.side_mut(spec.theta.build)[partners.column] = Need::Now;
             if let Some(centre) = partners.centre {
                 needed.side_mut(spec.theta.build.other())[centre] = Need::Now;
             }
         }
-        if let Some(set) = &spec.theta.set {
+        if let Some(set) = spec.theta.set() {
             needed.left[set.left] = Need::Now;
             needed.right[set.right] = Need::Now;
         }

@@ -18,6 +18,7 @@ use crate::exec::join::row_sink::JoinRun;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceOperator, Execution, OutputOnDevice};
 use crate::spec::join::{JoinSpec, Output, join_columns};
+use crate::spec::operator_kind::OperatorKind;
 
 /// Joins two device inputs by a [`JoinSpec`].
 ///
@@ -61,8 +62,8 @@ impl JoinOperator {
 }
 
 impl DeviceOperator for JoinOperator {
-    fn name(&self) -> &'static str {
-        "BowtieJoinExec"
+    fn kind(&self) -> OperatorKind {
+        OperatorKind::Join
     }
 
     fn arity(&self) -> Option<usize> {

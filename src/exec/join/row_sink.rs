@@ -21,8 +21,9 @@ use crate::exec::join::tiles::probed_tile::{ProbedTile, TileStep};
 use crate::exec::join::walk::{JoinWalk, MatchSink, State, WalkInputs};
 use crate::exec::memory::step::Step;
 use crate::ir::side::Side;
-use crate::ir::strategies::{Materialization, Strategy};
+use crate::ir::strategies::Materialization;
 use crate::ops::probe::ProbeResult;
+use crate::spec::join::MatchMethod;
 
 /// A tile whose candidates are expanded piece by piece, from number `next` on.
 #[derive(Debug)]
@@ -125,7 +126,7 @@ impl JoinRun {
             Ok(TileResult::Done) => Ok(vec![]),
             Ok(TileResult::LongRanges(ranges)) => Ok(vec![DeviceChunk::LongRanges(ranges)]),
             Ok(TileResult::Pairs(pairs)) => {
-                if emits_pairs && matches!(theta.strategy, Strategy::Equi(_)) {
+                if emits_pairs && matches!(theta.method, MatchMethod::Equi(_)) {
                     self.metrics.materialized_by(Materialization::Gfur);
                 }
                 self.state = State::Pairs(pairs);

@@ -21,6 +21,7 @@ use crate::exec::join_aggregate::group_sink::{AggregateRun, GroupSink};
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceOperator, Execution, OutputOnDevice};
 use crate::spec::join_aggregate::JoinAggregateSpec;
+use crate::spec::operator_kind::OperatorKind;
 
 /// Computes COUNT, SUM, AVG, MIN and MAX over a join, grouped by nothing or by columns of one side (\[T\] section 4).
 ///
@@ -30,8 +31,8 @@ use crate::spec::join_aggregate::JoinAggregateSpec;
 pub(crate) struct JoinAggregateOperator(pub(crate) Arc<JoinAggregateSpec>);
 
 impl DeviceOperator for JoinAggregateOperator {
-    fn name(&self) -> &'static str {
-        "BowtieJoinAggregateExec"
+    fn kind(&self) -> OperatorKind {
+        OperatorKind::JoinAggregate
     }
 
     fn arity(&self) -> Option<usize> {

@@ -28,7 +28,13 @@ pub(crate) struct Halving {
 }
 
 impl Halving {
-    fn halves(self, rows: &Range<usize>) -> Option<[Range<usize>; 2]> {
+    /// Halves down to `least` rows, anywhere.
+    pub(crate) const fn down_to(least: usize) -> Self {
+        Self { least, aligned: 1 }
+    }
+
+    /// Both halves, the first one first; `None` for too few rows.
+    pub(crate) fn halves(self, rows: &Range<usize>) -> Option<[Range<usize>; 2]> {
         let middle = rows.start + (rows.len() / 2).next_multiple_of(self.aligned);
         let may = rows.len() > self.least && rows.start < middle && middle < rows.end;
         may.then_some([rows.start..middle, middle..rows.end])

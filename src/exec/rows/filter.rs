@@ -21,6 +21,7 @@ use crate::exec::rows::evaluate::read_by;
 use crate::exec::rows::on_host::on_host;
 use crate::exec::rows::piecewise::{emission_of, ordering_of, piecewise};
 use crate::exec::rows::skip::possible_rows;
+use crate::spec::operator_kind::OperatorKind;
 use crate::spec::rows::FilterSpec;
 
 /// Keeps the rows for which a predicate is true: SELECT of \[D\] table 1, here as flag, scan, compact.
@@ -28,8 +29,8 @@ use crate::spec::rows::FilterSpec;
 pub(crate) struct FilterOperator(pub(crate) Arc<FilterSpec>);
 
 impl DeviceOperator for FilterOperator {
-    fn name(&self) -> &'static str {
-        "BowtieFilterExec"
+    fn kind(&self) -> OperatorKind {
+        OperatorKind::Filter
     }
 
     fn display(

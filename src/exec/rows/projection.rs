@@ -17,6 +17,7 @@ use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceNode, DeviceOperator, Execution, OnBatch};
 use crate::exec::rows::evaluate::evaluate;
 use crate::exec::rows::piecewise::{emission_of, ordering_of, piecewise};
+use crate::spec::operator_kind::OperatorKind;
 use crate::spec::rows::{Projected, ProjectionSpec, RowExpressions};
 
 /// Selects input columns without copying them, and adds columns that compiled expressions compute.
@@ -24,8 +25,8 @@ use crate::spec::rows::{Projected, ProjectionSpec, RowExpressions};
 pub(crate) struct ProjectionOperator(pub(crate) Arc<ProjectionSpec>);
 
 impl DeviceOperator for ProjectionOperator {
-    fn name(&self) -> &'static str {
-        "BowtieProjectionExec"
+    fn kind(&self) -> OperatorKind {
+        OperatorKind::Projection
     }
 
     fn display(

@@ -12,6 +12,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::exec::chunk::DeviceStream;
 use crate::exec::node::{DeviceNode, DeviceOperator, Execution};
+use crate::spec::operator_kind::OperatorKind;
 
 /// Passes the chunks of its inputs through unchanged (UNION ALL). The columns of all inputs have the types of the
 /// schema.
@@ -19,8 +20,8 @@ use crate::exec::node::{DeviceNode, DeviceOperator, Execution};
 pub(crate) struct UnionOperator(pub(crate) SchemaRef);
 
 impl DeviceOperator for UnionOperator {
-    fn name(&self) -> &'static str {
-        "BowtieUnionExec"
+    fn kind(&self) -> OperatorKind {
+        OperatorKind::Union
     }
 
     fn arity(&self) -> Option<usize> {

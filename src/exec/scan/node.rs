@@ -31,6 +31,7 @@ use crate::options::BowtieOptions;
 use crate::runtime::host_memory::host_cache_bytes;
 use crate::runtime::planned_device::PlannedDevice;
 use crate::spec::join::SideInput;
+use crate::spec::operator_kind::OperatorKind;
 use crate::store::scan::HostShare;
 
 /// Reads a table piece by piece.
@@ -49,8 +50,8 @@ pub(crate) struct ScanOperator {
 }
 
 impl DeviceOperator for ScanOperator {
-    fn name(&self) -> &'static str {
-        "BowtieScanExec"
+    fn kind(&self) -> OperatorKind {
+        OperatorKind::Scan
     }
 
     fn arity(&self) -> Option<usize> {

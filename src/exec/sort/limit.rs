@@ -21,6 +21,7 @@ use crate::exec::node::{DeviceNode, DeviceOperator, Execution};
 use crate::exec::rows::piecewise::emission_of;
 use crate::exec::sort::node::at_most;
 use crate::exec::sort::sorted_rows::gathered;
+use crate::spec::operator_kind::OperatorKind;
 use crate::spec::sort::LimitSpec;
 
 /// Keeps a range of the rows, in their order.
@@ -31,8 +32,8 @@ pub(crate) struct LimitOperator {
 }
 
 impl DeviceOperator for LimitOperator {
-    fn name(&self) -> &'static str {
-        "BowtieLimitExec"
+    fn kind(&self) -> OperatorKind {
+        OperatorKind::Limit
     }
 
     fn display(

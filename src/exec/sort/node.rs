@@ -23,6 +23,7 @@ use crate::exec::node::{DeviceOperator, Execution, OneInput};
 use crate::exec::sort::merge::Merge;
 use crate::exec::sort::run::{SortRun, Sorted};
 use crate::exec::sort::sorted_rows::SortedRows;
+use crate::spec::operator_kind::OperatorKind;
 use crate::spec::sort::SortSpec;
 
 /// Sorts all rows by columns of any orderable type, or keeps the first ones in this order.
@@ -30,8 +31,8 @@ use crate::spec::sort::SortSpec;
 pub(crate) struct SortOperator(pub(crate) Arc<SortSpec>);
 
 impl DeviceOperator for SortOperator {
-    fn name(&self) -> &'static str {
-        "BowtieSortExec"
+    fn kind(&self) -> OperatorKind {
+        OperatorKind::Sort
     }
 
     fn display(

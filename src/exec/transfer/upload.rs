@@ -22,6 +22,7 @@ use crate::exec::transfer::evaluator::Evaluator;
 use crate::exec::transfer::partitions;
 use crate::options::BowtieOptions;
 use crate::spec::join::SideInput;
+use crate::spec::operator_kind::OperatorKind;
 
 /// Gathers all partitions of its input into chunks for a device, and evaluates key expressions on them.
 ///
@@ -57,8 +58,8 @@ impl UploadOperator {
 }
 
 impl DeviceOperator for UploadOperator {
-    fn name(&self) -> &'static str {
-        "BowtieUploadExec"
+    fn kind(&self) -> OperatorKind {
+        OperatorKind::Upload
     }
 
     fn display(

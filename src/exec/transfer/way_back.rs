@@ -18,8 +18,6 @@ use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
@@ -32,6 +30,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 
+use crate::compat::repeated_rules::with_requirements;
 use crate::device::counters::Counted;
 use crate::device::trace::{self, Scope};
 use crate::error::device_failure::DeviceFailure;
@@ -143,7 +142,7 @@ fn executable(of: &StandsFor, config: &ConfigOptions) -> Result<Option<Plan>> {
     if plan.exists(|node| Ok(!can_be_read_again(node)))? {
         return Ok(None);
     }
-    let plan = EnsureRequirements::new().optimize(plan, config)?;
+    let plan = with_requirements(plan, config)?;
     // Nodes below were executed by the attempt that failed.
     let plan = united(reset_plan_states(plan)?);
     Ok(Some(match of.limit {

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
-use datafusion::catalog::{MemTable, Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
-use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::{Expr, TableType};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::error::Result;
 
+use crate::plan::cache::rows_table::{Rows, RowsTable};
 use crate::plan::cache::session_tables::SessionTables;
 use crate::plan::cache::state_of::state_of;
 use crate::runtime::process::BowtieRuntime;
@@ -27,18 +26,13 @@ impl CacheFunction {
 
 impl TableFunctionImpl for CacheFunction {
     fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
-        match args.exprs() {
-            [] => Ok(Arc::new(CacheTable(Arc::clone(&self.runtime)))),
-            _ => Err(DataFusionError::Plan(
-                "bowtie_cache takes no argument: SELECT * FROM bowtie_cache()".into(),
-            )),
-        }
+        RowsTable::without_arguments(StoredColumns(Arc::clone(&self.runtime)), &args)
     }
 }
 
 /// The stored columns at the time of the scan.
 #[derive(Debug)]
-struct CacheTable(Arc<BowtieRuntime>);
+struct StoredColumns(Arc<BowtieRuntime>);
 
 fn schema() -> SchemaRef {
     let number = |name: &str| Field::new(name, DataType::UInt64, false);
@@ -151,27 +145,18 @@ fn to_batch(rows: &[Row]) -> Result<RecordBatch> {
 }
 
 #[async_trait]
-impl TableProvider for CacheTable {
+impl Rows for StoredColumns {
+    fn function(&self) -> &'static str {
+        CacheFunction::NAME
+    }
+
     fn schema(&self) -> SchemaRef {
         schema()
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Temporary
-    }
-
-    async fn scan(
-        &self,
-        session: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let state = state_of(session, CacheFunction::NAME)?;
+    async fn rows(&self, session: &dyn Session) -> Result<RecordBatch> {
+        let state = state_of(session, self.function())?;
         let tables = SessionTables::of(state).await;
-        let batch = to_batch(&rows(&self.0, &tables))?;
-        MemTable::try_new(schema(), vec![vec![batch]])?
-            .scan(session, projection, filters, limit)
-            .await
+        to_batch(&rows(&self.0, &tables))
     }
 }

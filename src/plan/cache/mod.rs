@@ -3,5 +3,6 @@
 
 pub(crate) mod cache_function;
 pub(crate) mod pin_function;
+pub(crate) mod rows_table;
 pub(crate) mod session_tables;
 pub(crate) mod state_of;

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
-use datafusion::catalog::{MemTable, Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{ScalarValue, TableReference};
 use datafusion::datasource::listing::ListingTable;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SessionState, TaskContext};
-use datafusion::logical_expr::{Expr, TableType};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, Time};
 
 use crate::device::primitives::device::Device;
@@ -23,6 +22,7 @@ use crate::exec::scan::node::cache_bytes;
 use crate::exec::scan::read_columns::ReadColumns;
 use crate::exec::scan::table::Table;
 use crate::options::BowtieOptions;
+use crate::plan::cache::rows_table::{Rows, RowsTable};
 use crate::plan::cache::session_tables::are_of;
 use crate::plan::cache::state_of::state_of;
 use crate::runtime::planned_device::PlannedDevice;
@@ -73,7 +73,7 @@ impl TableFunctionImpl for PinFunction {
                 )));
             }
         };
-        Ok(Arc::new(PinTable {
+        Ok(RowsTable::of(Pinned {
             devices: Arc::clone(&self.devices),
             action: self.action,
             table,
@@ -84,7 +84,7 @@ impl TableFunctionImpl for PinFunction {
 
 /// What became of each column. It happens when the table is scanned.
 #[derive(Debug)]
-struct PinTable {
+struct Pinned {
     devices: Arc<SessionDevices>,
     action: Action,
     table: String,
@@ -107,7 +107,7 @@ struct Row {
     outcome: std::result::Result<u64, String>,
 }
 
-impl PinTable {
+impl Pinned {
     fn error(&self, message: &str) -> DataFusionError {
         DataFusionError::Plan(format!("{}: {message}", self.action.name()))
     }
@@ -281,23 +281,17 @@ impl Work {
 }
 
 #[async_trait]
-impl TableProvider for PinTable {
+impl Rows for Pinned {
+    fn function(&self) -> &'static str {
+        self.action.name()
+    }
+
     fn schema(&self) -> SchemaRef {
         schema()
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Temporary
-    }
-
-    async fn scan(
-        &self,
-        session: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let state = state_of(session, self.action.name())?;
+    async fn rows(&self, session: &dyn Session) -> Result<RecordBatch> {
+        let state = state_of(session, self.function())?;
         let (device, rows) = self.run(state).await?;
         let bytes = rows
             .iter()
@@ -316,9 +310,6 @@ impl TableProvider for PinTable {
                     .collect::<StringArray>(),
             ),
         ];
-        let batch = RecordBatch::try_new(schema(), columns)?;
-        MemTable::try_new(schema(), vec![vec![batch]])?
-            .scan(session, projection, filters, limit)
-            .await
+        Ok(RecordBatch::try_new(schema(), columns)?)
     }
 }

@@ -9,16 +9,13 @@ use datafusion::common::{ScalarValue, exec_datafusion_err, exec_err, not_impl_er
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::expressions::Literal;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
-use datafusion::physical_optimizer::limit_pushdown::LimitPushdown;
-use datafusion::physical_optimizer::projection_pushdown::ProjectionPushdown;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 use serde_json::{Map, Value, json};
 
+use crate::compat::repeated_rules::with_requirements_and_limits;
 use crate::exec::node::DeviceNode;
 use crate::exec::stage::input::{Reads, StageInputExec};
 use crate::exec::transfer::download::BowtieDownloadExec;
@@ -192,15 +189,7 @@ pub(super) fn decoded(
             || exec_datafusion_err!("bowtie: a node that arrived has no plan of DataFusion");
         planned = of_datafusion(&planned)?.ok_or_else(missing)?;
     }
-    // As they come behind bowtie's rule.
-    let rules: [&dyn PhysicalOptimizerRule; 3] = [
-        &EnsureRequirements::new(),
-        &ProjectionPushdown::new(),
-        &LimitPushdown::new(),
-    ];
-    for rule in rules {
-        planned = rule.optimize(planned, &config)?;
-    }
+    planned = with_requirements_and_limits(planned, &config)?;
     if message.flag("is_limited") {
         let limit = message.number("limit");
         planned = match planned.with_fetch(limit) {

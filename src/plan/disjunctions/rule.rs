@@ -29,9 +29,6 @@ pub(crate) struct SplitDisjunctions;
 
 impl SplitDisjunctions {
     pub(crate) const NAME: &'static str = "bowtie_split_disjunctions";
-
-    /// The rule of DataFusion behind which this one stands.
-    pub(crate) const BEHIND: &'static str = "push_down_filter";
 }
 
 impl OptimizerRule for SplitDisjunctions {

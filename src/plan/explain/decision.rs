@@ -47,7 +47,7 @@ impl Decision {
                     .unwrap_or_default(),
             },
             offloaded: outcome.is_ok(),
-            strategy: outcome.ok().map(|spec| spec.theta.strategy.to_string()),
+            strategy: outcome.ok().map(|spec| spec.theta.strategy().to_string()),
             left_rows: rows.and_then(|(left, _)| left.rows()),
             right_rows: rows.and_then(|(_, right)| right.rows()),
             estimate,

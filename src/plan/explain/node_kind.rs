@@ -10,22 +10,13 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::union::UnionExec;
 
-use crate::exec::aggregate::node::AggregateOperator;
+use crate::compat::node_names;
 use crate::exec::clusters::exec::ClustersExec;
-use crate::exec::clusters::node::ClustersOperator;
-use crate::exec::join::node::JoinOperator;
-use crate::exec::join_aggregate::node::JoinAggregateOperator;
 use crate::exec::node::DeviceNode;
-use crate::exec::rows::filter::FilterOperator;
-use crate::exec::rows::projection::ProjectionOperator;
-use crate::exec::rows::union::UnionOperator;
-use crate::exec::scan::node::ScanOperator;
-use crate::exec::sort::limit::LimitOperator;
-use crate::exec::sort::node::SortOperator;
 use crate::exec::transfer::download::BowtieDownloadExec;
-use crate::exec::transfer::upload::UploadOperator;
 use crate::plan::recognise::sort::limit_spec;
 use crate::plan::sources::join_nodes::join_source;
+use crate::spec::operator_kind::OperatorKind;
 
 /// What a node does, whether DataFusion does it or a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,39 +55,15 @@ impl NodeKind {
 
     /// Whether such a node only moves rows between the host's threads.
     pub(crate) fn only_moves(&self) -> bool {
-        let Self::Other(name) = self else {
-            return false;
-        };
-        matches!(
-            name.as_str(),
-            "RepartitionExec"
-                | "CoalescePartitionsExec"
-                | "SortPreservingMergeExec"
-                | "CoalesceBatchesExec"
-                | "InterleaveExec"
-                | "CooperativeExec"
-                | "BufferExec"
-                | "OutputRequirementExec"
-        )
+        matches!(self, Self::Other(name) if node_names::only_moves(name))
     }
 
     pub(crate) fn of(node: &Arc<dyn ExecutionPlan>) -> Self {
-        let of_device = [
-            (is_device::<JoinOperator>(node), Self::Join),
-            (is_device::<JoinAggregateOperator>(node), Self::Aggregate),
-            (is_device::<AggregateOperator>(node), Self::Aggregate),
-            (is_device::<FilterOperator>(node), Self::Filter),
-            (is_device::<ProjectionOperator>(node), Self::Projection),
-            (is_device::<UnionOperator>(node), Self::Union),
-            (is_device::<SortOperator>(node), Self::Sort),
-            (is_device::<LimitOperator>(node), Self::Limit),
-            (is_device::<ClustersOperator>(node), Self::Clusters),
-            (is_device::<ScanOperator>(node), Self::Scan),
-            (is_device::<UploadOperator>(node), Self::Upload),
-            (node.is::<BowtieDownloadExec>(), Self::Download),
-        ];
-        if let Some((_, kind)) = of_device.into_iter().find(|(is, _)| *is) {
-            return kind;
+        if let Some(of_device) = node.downcast_ref::<DeviceNode>() {
+            return of_device.operator().kind().into();
+        }
+        if node.is::<BowtieDownloadExec>() {
+            return Self::Download;
         }
         if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
             return match aggregate.mode() {
@@ -123,6 +90,19 @@ impl NodeKind {
     }
 }
 
-fn is_device<T: crate::exec::node::DeviceOperator>(node: &Arc<dyn ExecutionPlan>) -> bool {
-    DeviceNode::find::<T>(node).is_some()
+impl From<OperatorKind> for NodeKind {
+    fn from(kind: OperatorKind) -> Self {
+        match kind {
+            OperatorKind::Join => Self::Join,
+            OperatorKind::JoinAggregate | OperatorKind::Aggregate => Self::Aggregate,
+            OperatorKind::Filter => Self::Filter,
+            OperatorKind::Projection => Self::Projection,
+            OperatorKind::Union => Self::Union,
+            OperatorKind::Sort => Self::Sort,
+            OperatorKind::Limit => Self::Limit,
+            OperatorKind::Clusters => Self::Clusters,
+            OperatorKind::Scan => Self::Scan,
+            OperatorKind::Upload => Self::Upload,
+        }
+    }
 }

@@ -354,7 +354,7 @@ impl PartnersFunction {
             bound: &bound,
         };
         let (of_left, of_right) = (left.schema().clone(), right.schema().clone());
-        let (plan, partners, distance) = nearest.of(left, right, names)?;
+        let (plan, partners, distance) = nearest.plan(left, right, names)?;
         let columns = output(
             &of_left,
             &of_right,

@@ -46,7 +46,7 @@ pub(super) struct NearestIntervals<'a> {
 
 impl NearestIntervals<'_> {
     /// The plan: the columns of `left`, as they are, and those of `right` and the distance, which are returned.
-    pub(super) fn of(
+    pub(super) fn plan(
         &self,
         left: LogicalPlan,
         right: LogicalPlan,
@@ -54,33 +54,59 @@ impl NearestIntervals<'_> {
     ) -> Result<(LogicalPlan, Vec<Expr>, Expr)> {
         let [outside, candidates] = ["__bowtie_interval", "__bowtie_candidate"]
             .map(|name| TableReference::bare(names.next(name)));
-        let of = |table: &TableReference, name: &str| {
-            Expr::Column(Column::new(Some(table.clone()), name))
-        };
-        let key_names: Vec<String> = (0..self.by.len()).map(|i| format!("key_{i}")).collect();
-        let keys_and_ends = self
-            .by
-            .iter()
-            .zip(&key_names)
-            .map(|([key, _], name)| key.clone().alias(name))
-            .chain([
-                self.left.start.clone().alias("start"),
-                self.left.stop.clone().alias("stop"),
-            ]);
-        let distinct = LogicalPlanBuilder::from(left.clone())
-            .filter(self.left.are_ordered())?
-            .project(keys_and_ends.collect::<Vec<_>>())?
-            .distinct()?
-            .alias(outside.clone())?
-            .build()?;
+        let outside = self.outside(left.clone(), outside)?;
         let right = LogicalPlanBuilder::from(right)
             .filter(self.right.are_ordered())?
             .build()?;
+        let branches = self.branches(&outside, &right, names)?;
+        let (union, columns) = outside.union(branches, right.schema().fields().len())?;
+        let nearest = self.nearest(&outside, &right, union, &columns, candidates.clone())?;
 
-        let (start, stop) = (of(&outside, "start"), of(&outside, "stop"));
+        let of_candidate = |name: &str| Expr::Column(Column::new(Some(candidates.clone()), name));
+        let rows = self.by.iter().map(|[key, _]| key);
+        let rows = rows.chain([&self.left.start, &self.left.stop]);
+        let on = rows
+            .zip(outside.names())
+            .map(|(row, name)| row.clone().eq(of_candidate(name)));
+        let plan = LogicalPlanBuilder::from(left)
+            .join_on(nearest, JoinType::Left, on.collect::<Vec<_>>())?
+            .build()?;
+        let columns = columns.iter().map(|name| of_candidate(name));
+        Ok((plan, columns.collect(), of_candidate("distance")))
+    }
+
+    /// The distinct keys and ends of the left side.
+    fn outside(&self, left: LogicalPlan, table: TableReference) -> Result<Outside> {
+        let key_names: Vec<String> = (0..self.by.len()).map(|i| format!("key_{i}")).collect();
+        let keys = self.by.iter().zip(&key_names);
+        let columns = keys.map(|([key, _], name)| key.clone().alias(name)).chain([
+            self.left.start.clone().alias(START),
+            self.left.stop.clone().alias(STOP),
+        ]);
+        let plan = LogicalPlanBuilder::from(left)
+            .filter(self.left.are_ordered())?
+            .project(columns.collect::<Vec<_>>())?
+            .distinct()?
+            .alias(table.clone())?
+            .build()?;
+        Ok(Outside {
+            plan,
+            table,
+            key_names,
+        })
+    }
+
+    /// Candidates: the first ones that begin later, the last ones that end before, and all around the beginning. With the columns of `right`.
+    fn branches(
+        &self,
+        outside: &Outside,
+        right: &LogicalPlan,
+        names: &AliasGenerator,
+    ) -> Result<[Candidates; 3]> {
+        let (start, stop) = (outside.column(START), outside.column(STOP));
         let partner = |bounds: Vec<Expr>| {
-            let keys = self.by.iter().zip(&key_names);
-            let keys = keys.map(|([_, key], name)| of(&outside, name).eq(key.clone()));
+            let keys = self.by.iter().zip(&outside.key_names);
+            let keys = keys.map(|([_, key], name)| outside.column(name).eq(key.clone()));
             conjunction(bounds.into_iter().chain(keys)).unwrap_or_else(|| lit(true))
         };
         let Ends {
@@ -111,31 +137,94 @@ impl NearestIntervals<'_> {
                 skip: 0,
                 last: lit(self.k),
             };
-            wanted.of(distinct.clone(), right.clone(), names)
+            wanted.of(outside.plan.clone(), right.clone(), names)
         };
-        let around = LogicalPlanBuilder::from(distinct.clone())
+        let around = LogicalPlanBuilder::from(outside.plan.clone())
             .join_on(right.clone(), JoinType::Inner, [partner(around)])?
             .build()?;
-        let branches = [
+        Ok([
             first(ahead, begins, true, ends)?,
             first(behind, ends, false, begins)?,
             (around, columns_of(right.schema()).collect()),
-        ];
+        ])
+    }
 
-        // In each branch the right side's columns have other names.
-        let width = right.schema().fields().len();
+    /// The nearest of the candidates in `union`, whose columns of `right` are named `columns`, with their distance.
+    fn nearest(
+        &self,
+        outside: &Outside,
+        right: &LogicalPlan,
+        union: LogicalPlanBuilder,
+        columns: &[String],
+        table: TableReference,
+    ) -> Result<LogicalPlan> {
+        let column = |name: &str| Expr::Column(Column::new_unqualified(name));
+        let of_union: Vec<Expr> = columns.iter().map(|name| column(name)).collect();
+        let begins = renamed(&self.right.start, right, &of_union)?;
+        let ends = renamed(&self.right.stop, right, &of_union)?;
+        let (start, stop) = (column(START), column(STOP));
+        let ahead_by = (self.gap)(&begins, &stop)?;
+        let behind_by = (self.gap)(&start, &ends)?;
+        let distance = when(begins.clone().gt(stop), ahead_by)
+            .when(ends.clone().lt(start), behind_by)
+            .otherwise(self.nothing.clone())?;
+        let candidate = outside.names().map(column).chain(of_union).chain([
+            begins.alias("begins"),
+            ends.alias("ends"),
+            distance.alias("distance"),
+        ]);
+        let order = ["distance", "begins", "ends"];
+        let order = order.map(|name| SortExpr::new(column(name), true, false));
+        let place = row_number()
+            .partition_by(outside.names().map(column).collect())
+            .order_by(order.to_vec())
+            .build()?;
+        union
+            .project(candidate.collect::<Vec<_>>())?
+            .window([place.alias("place")])?
+            .filter(column("place").lt_eq(lit(self.k)))?
+            .alias(table)?
+            .build()
+    }
+}
+
+/// Names of the ends of the left side's intervals.
+const START: &str = "start";
+const STOP: &str = "stop";
+
+/// A plan, and the columns of the right side in it.
+type Candidates = (LogicalPlan, Vec<Expr>);
+
+/// The distinct keys and ends of the left side, as a table.
+struct Outside {
+    plan: LogicalPlan,
+    table: TableReference,
+    key_names: Vec<String>,
+}
+
+impl Outside {
+    /// The names of its columns.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let keys = self.key_names.iter().map(String::as_str);
+        keys.chain([START, STOP])
+    }
+
+    fn column(&self, name: &str) -> Expr {
+        Expr::Column(Column::new(Some(self.table.clone()), name))
+    }
+
+    /// All candidates, and the names of their `width` columns of the right side: in each branch these have other names.
+    fn union(
+        &self,
+        branches: [Candidates; 3],
+        width: usize,
+    ) -> Result<(LogicalPlanBuilder, Vec<String>)> {
         let column_names: Vec<String> = (0..width).map(|i| format!("column_{i}")).collect();
-        let of_row = || {
-            key_names
-                .iter()
-                .map(String::as_str)
-                .chain(["start", "stop"])
-        };
         let mut union: Option<LogicalPlanBuilder> = None;
         for (plan, columns) in branches {
             let columns = columns.into_iter().zip(&column_names);
             let columns = columns.map(|(column, name)| column.alias(name));
-            let projected = of_row().map(|name| of(&outside, name).alias(name));
+            let projected = self.names().map(|name| self.column(name).alias(name));
             let projected = projected.chain(columns).collect::<Vec<_>>();
             let branch = LogicalPlanBuilder::from(plan).project(projected)?;
             union = Some(match union {
@@ -144,52 +233,7 @@ impl NearestIntervals<'_> {
             });
         }
         let union = union.unwrap_or_else(|| LogicalPlanBuilder::empty(false));
-        let unqualified = |name: &str| Expr::Column(Column::new_unqualified(name));
-        let of_union: Vec<Expr> = column_names.iter().map(|name| unqualified(name)).collect();
-        let of_candidate = |expr: &Expr| renamed(expr, &right, &of_union);
-        let (begins, ends) = (of_candidate(begins)?, of_candidate(ends)?);
-        let (start, stop) = (unqualified("start"), unqualified("stop"));
-        let ahead_by = (self.gap)(&begins, &stop)?;
-        let behind_by = (self.gap)(&start, &ends)?;
-        let distance = when(begins.clone().gt(stop.clone()), ahead_by)
-            .when(ends.clone().lt(start.clone()), behind_by)
-            .otherwise(self.nothing.clone())?;
-        let candidate = of_row()
-            .map(unqualified)
-            .chain(of_union.iter().cloned())
-            .chain([
-                begins.alias("begins"),
-                ends.alias("ends"),
-                distance.alias("distance"),
-            ]);
-        let order = ["distance", "begins", "ends"];
-        let order = order.map(|name| SortExpr::new(unqualified(name), true, false));
-        let place = row_number()
-            .partition_by(of_row().map(unqualified).collect())
-            .order_by(order.to_vec())
-            .build()?;
-        let nearest = union
-            .project(candidate.collect::<Vec<_>>())?
-            .window([place.alias("place")])?
-            .filter(unqualified("place").lt_eq(lit(self.k)))?
-            .alias(candidates.clone())?
-            .build()?;
-
-        let equal = |left: &Expr, name: &str| left.clone().eq(of(&candidates, name));
-        let on = self
-            .by
-            .iter()
-            .zip(&key_names)
-            .map(|([key, _], name)| equal(key, name))
-            .chain([
-                equal(&self.left.start, "start"),
-                equal(&self.left.stop, "stop"),
-            ]);
-        let plan = LogicalPlanBuilder::from(left)
-            .join_on(nearest, JoinType::Left, on.collect::<Vec<_>>())?
-            .build()?;
-        let columns = column_names.iter().map(|name| of(&candidates, name));
-        Ok((plan, columns.collect(), of(&candidates, "distance")))
+        Ok((union, column_names))
     }
 }
 

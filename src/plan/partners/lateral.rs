@@ -34,9 +34,6 @@ pub(crate) struct LateralLimit;
 
 impl LateralLimit {
     pub(crate) const NAME: &'static str = "bowtie_lateral_limit";
-
-    /// The rule of DataFusion behind which this one stands.
-    pub(crate) const BEHIND: &'static str = "simplify_expressions";
 }
 
 impl OptimizerRule for LateralLimit {

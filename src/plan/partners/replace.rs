@@ -81,7 +81,7 @@ fn replaced(
             false => Kept::ByRange,
         };
         // To find all matches of comparisons DataFusion's partitions work beside each other.
-        let gains = gains && (kept == Kept::ByRange || spec.theta.set.is_some());
+        let gains = gains && (kept == Kept::ByRange || spec.theta.set().is_some());
         (gains || options.offload == Offload::Force).then_some(kept)
     };
     let last = without_numbers(node, &ranked, is_read, &wanted)?;

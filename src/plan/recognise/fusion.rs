@@ -30,7 +30,8 @@ pub(crate) fn prefers_separate_nodes(
     sides: &JoinSource,
     statistics: &StatisticsCache,
 ) -> bool {
-    let (GroupSide::Side(side), Strategy::Equi(_)) = (fused.group_side, fused.join.theta.strategy)
+    let (GroupSide::Side(side), Strategy::Equi(_)) =
+        (fused.group_side, fused.join.theta.strategy())
     else {
         return false;
     };

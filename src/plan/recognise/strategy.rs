@@ -9,7 +9,7 @@ use crate::ir::strategies::Strategy;
 use crate::options::BowtieOptions;
 use crate::plan::sources::join_source::JoinSource;
 use crate::plan::statistics::statistics_cache::RowEstimate;
-use crate::spec::join::ColumnComparison;
+use crate::spec::join::{ColumnComparison, MatchMethod};
 
 /// The side whose sets are indexed: the left one, which is gathered as a whole, unless only its rows' flags are needed.
 pub(crate) fn indexed_side(source: &JoinSource) -> Side {
@@ -42,19 +42,19 @@ fn left_is_shorter((left, right): (RowEstimate, RowEstimate)) -> bool {
     }
 }
 
-/// The strategy and the build side for a condition. Where `bowtie.theta_strategy` names one that does not suit it, the natural one stands
+/// The method and the build side for a condition. Where `bowtie.theta_strategy` names one that does not suit it, the natural one stands
 /// in, as for the other families.
-pub(crate) fn strategy(
+pub(crate) fn method(
     options: &BowtieOptions,
     source: &JoinSource,
     comparisons: &[ColumnComparison],
     rows: (RowEstimate, RowEstimate),
-) -> (Strategy, Side) {
+) -> (MatchMethod, Side) {
     // Only all pairs of equal keys can be tested in place of an equi-join.
     let theta = options.theta_strategy.0;
     if comparisons.is_empty() && !source.on.is_empty() && theta != Some(Strategy::Tiles) {
         // DataFusion has made the shorter side the left one.
-        return (Strategy::Equi(options.equi_join_strategy.0), Side::Left);
+        return (MatchMethod::Equi(options.equi_join_strategy.0), Side::Left);
     }
     let ranges: Vec<&ColumnComparison> = comparisons.iter().filter(|c| c.op.is_range()).collect();
     let one_column = |side: Side| {
@@ -86,7 +86,8 @@ pub(crate) fn strategy(
     };
     let chosen = theta.filter(|s| suits(*s)).unwrap_or(natural);
     match (chosen, range_side) {
-        (Strategy::Range, Some(side)) => (Strategy::Range, side),
-        _ => (chosen, probe.other()),
+        (Strategy::Range, Some(side)) => (MatchMethod::Range(None), side),
+        (Strategy::Dominance, _) => (MatchMethod::Dominance, probe.other()),
+        _ => (MatchMethod::Tiles, probe.other()),
     }
 }

@@ -1,9 +1,8 @@
 //! One view of DataFusion's join nodes, and of a join with a limit of partners: every semantic field is either in [`JoinSource`] or makes the node decline.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::common::{JoinSide, JoinType, NullEquality};
+use datafusion::common::{JoinSide, JoinType};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::BinaryExpr;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
@@ -21,55 +20,28 @@ use crate::plan::sources::join_source::JoinSource;
 pub(crate) fn join_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<JoinSource, Decline>> {
     let source = if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
         Ok(JoinSource {
-            left: Arc::clone(join.left()),
-            right: Arc::clone(join.right()),
-            kind: *join.join_type(),
-            on: vec![],
-            null_equality: NullEquality::NullEqualsNothing,
             filter: join.filter().cloned(),
             projection: join.projection().as_ref().map(|p| p.to_vec()),
             fetch: join.fetch(),
-            tests_all_pairs: true,
-            metadata: HashMap::new(),
-            null_aware: false,
-            partners: None,
-            values: vec![],
+            ..JoinSource::new(join.left(), join.right(), *join.join_type())
         })
     } else if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
         hash_join(join)
     } else if let Some(join) = plan.downcast_ref::<SortMergeJoinExec>() {
         Ok(JoinSource {
-            left: Arc::clone(&join.left),
-            right: Arc::clone(&join.right),
-            kind: join.join_type,
             on: join.on.clone(),
             null_equality: join.null_equality,
             filter: join.filter.clone(),
-            projection: None,
             fetch: join.fetch(),
             tests_all_pairs: false,
-            metadata: HashMap::new(),
-            null_aware: false,
-            partners: None,
-            values: vec![],
+            ..JoinSource::new(&join.left, &join.right, join.join_type)
         })
     } else if let Some(join) = plan.downcast_ref::<PiecewiseMergeJoinExec>() {
         piecewise_merge_join(join)
     } else if let Some(join) = plan.downcast_ref::<CrossJoinExec>() {
         Ok(JoinSource {
-            left: Arc::clone(join.left()),
-            right: Arc::clone(join.right()),
-            kind: JoinType::Inner,
-            on: vec![],
-            null_equality: NullEquality::NullEqualsNothing,
-            filter: None,
-            projection: None,
             fetch: join.fetch(),
-            tests_all_pairs: true,
-            metadata: HashMap::new(),
-            null_aware: false,
-            partners: None,
-            values: vec![],
+            ..JoinSource::new(join.left(), join.right(), JoinType::Inner)
         })
     } else if let Some(partners) = plan.downcast_ref::<ExtendedJoinExec>() {
         Ok(partners.source().clone())
@@ -94,19 +66,14 @@ fn hash_join(join: &HashJoinExec) -> Result<JoinSource, Decline> {
         return Decline::because("it already produces a dynamic filter for its probe side");
     }
     Ok(JoinSource {
-        left: Arc::clone(&join.left),
-        right: Arc::clone(&join.right),
-        kind: join.join_type,
         on: join.on.clone(),
         null_equality: join.null_equality,
         filter: join.filter.clone(),
         projection: join.projection.as_ref().map(|p| p.to_vec()),
         fetch: join.fetch(),
         tests_all_pairs: false,
-        metadata: HashMap::new(),
         null_aware: join.null_aware,
-        partners: None,
-        values: vec![],
+        ..JoinSource::new(&join.left, &join.right, join.join_type)
     })
 }
 
@@ -142,22 +109,12 @@ fn piecewise_merge_join(join: &PiecewiseMergeJoinExec) -> Result<JoinSource, Dec
         shifted,
     );
     Ok(JoinSource {
-        left: Arc::clone(left),
-        right: Arc::clone(right),
-        kind: join.join_type(),
-        on: vec![],
-        null_equality: NullEquality::NullEqualsNothing,
         filter: Some(JoinFilter::new(
             Arc::new(comparison),
             column_indices,
             Arc::new(arrow::datatypes::Schema::new(fields)),
         )),
-        projection: None,
         fetch: join.fetch(),
-        tests_all_pairs: true,
-        metadata: HashMap::new(),
-        null_aware: false,
-        partners: None,
-        values: vec![],
+        ..JoinSource::new(left, right, join.join_type())
     })
 }

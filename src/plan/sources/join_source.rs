@@ -67,6 +67,29 @@ impl ValueSource {
 }
 
 impl JoinSource {
+    /// An inner or outer join of all pairs, of which every one is tested, without a condition: what a node says besides is set by its reader.
+    pub(crate) fn new(
+        left: &Arc<dyn ExecutionPlan>,
+        right: &Arc<dyn ExecutionPlan>,
+        kind: JoinType,
+    ) -> Self {
+        Self {
+            left: Arc::clone(left),
+            right: Arc::clone(right),
+            kind,
+            on: vec![],
+            null_equality: NullEquality::NullEqualsNothing,
+            filter: None,
+            projection: None,
+            fetch: None,
+            tests_all_pairs: true,
+            metadata: HashMap::new(),
+            null_aware: false,
+            partners: None,
+            values: vec![],
+        }
+    }
+
     /// The same join with its sides exchanged, and the same output.
     pub(crate) fn swapped(self) -> datafusion::error::Result<Self> {
         let widths = (

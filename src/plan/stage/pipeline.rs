@@ -8,10 +8,6 @@ use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
 use datafusion::physical_expr::{LexOrdering, OrderingRequirements, Partitioning};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
-use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
-use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::limit::GlobalLimitExec;
@@ -20,6 +16,7 @@ use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, PlanProperties, replace_children_if_necessary,
 };
 
+use crate::compat::repeated_rules::with_requirements_and_filters;
 use crate::exec::node::DeviceNode;
 use crate::exec::stage::fused::BowtieFusedExec;
 use crate::exec::stage::input::{Reads, StageInputExec};
@@ -299,9 +296,7 @@ impl Stage<'_> {
             );
             return Ok(None);
         }
-        let mut planned = EnsureRequirements::new().optimize(offloaded, &config)?;
-        planned = FilterPushdown::new_post_optimization().optimize(planned, &config)?;
-        planned = SanityCheckPlan::new().optimize(planned, &config)?;
+        let mut planned = with_requirements_and_filters(offloaded, &config)?;
         if by_partition && planned.output_partitioning().partition_count() > 1 {
             planned = Arc::new(CoalescePartitionsExec::new(planned));
         }

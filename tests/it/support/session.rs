@@ -45,9 +45,11 @@ impl Rule {
             Self::Early => state.with_bowtie_runtime(runtime).unwrap(),
             Self::Stages => state
                 .with_bowtie_coordinator_runtime(runtime)
+                .unwrap()
                 .with_physical_optimizer_rule(stages),
             Self::CutStages => state
                 .with_bowtie_coordinator_runtime(runtime)
+                .unwrap()
                 .with_physical_optimizer_rule(Arc::new(CutPlans))
                 .with_physical_optimizer_rule(stages),
         }

@@ -10,8 +10,8 @@ use crate::error::Result;
 use crate::exec::join::tiles::matrix::Matrix;
 use crate::exec::metrics::DeviceMetrics;
 use crate::ir::side::Side;
-use crate::ir::strategies::{EquiStrategy, Strategy};
-use crate::spec::join::{JoinSpec, Output};
+use crate::ir::strategies::EquiStrategy;
+use crate::spec::join::{JoinSpec, MatchMethod, Output};
 
 /// A join of presorted sides.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl PresortedSemiJoin {
             _ => return None,
         };
         let theta = &spec.theta;
-        let Strategy::Equi(None | Some(EquiStrategy::SortMerge)) = theta.strategy else {
+        let MatchMethod::Equi(None | Some(EquiStrategy::SortMerge)) = theta.method else {
             return None;
         };
         let [(left, right)] = theta.equalities[..] else {

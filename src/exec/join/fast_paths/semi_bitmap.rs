@@ -25,8 +25,8 @@ use crate::exec::join::tiles::matrix::Matrix;
 use crate::exec::memory::step::Step;
 use crate::exec::metrics::DeviceMetrics;
 use crate::ir::side::Side;
-use crate::ir::strategies::{EquiStrategy, Strategy};
-use crate::spec::join::JoinSpec;
+use crate::ir::strategies::EquiStrategy;
+use crate::spec::join::{JoinSpec, MatchMethod};
 
 /// A join by a key bitmap, between two steps.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl BitmapSemiJoin {
             RightSemi | RightAnti | RightMark => Side::Right,
             Inner | Left | Right | Full => return None,
         };
-        let Strategy::Equi(strategy @ (None | Some(EquiStrategy::Direct))) = spec.theta.strategy
+        let MatchMethod::Equi(strategy @ (None | Some(EquiStrategy::Direct))) = spec.theta.method
         else {
             return None;
         };

@@ -16,8 +16,8 @@ use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::exec::memory::step::Step;
 use crate::exec::metrics::DeviceMetrics;
-use crate::ir::strategies::{EquiStrategy, Materialization, Strategy};
-use crate::spec::join::{JoinSpec, Output};
+use crate::ir::strategies::{EquiStrategy, Materialization};
+use crate::spec::join::{JoinSpec, MatchMethod, Output};
 
 /// The output columns of such a join.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ const LARGER: usize = 2;
 impl SinglePassJoin {
     /// `None` if the join has conditions beside equal keys, a limit, or other output than columns of its matches.
     pub(crate) fn of(spec: &JoinSpec) -> Option<Self> {
-        let Strategy::Equi(strategy) = spec.theta.strategy else {
+        let MatchMethod::Equi(strategy) = spec.theta.method else {
             return None;
         };
         let is_inner = spec.kind == JoinType::Inner;

@@ -62,7 +62,7 @@ impl Matrix {
 
     /// The number of rows down to which the side of a tile is halved.
     fn least_rows(&self) -> usize {
-        match self.spec.theta.strategy {
+        match self.spec.theta.strategy() {
             Strategy::Set(_) => LEAST_SETS,
             _ => LEAST_ROWS,
         }
@@ -107,7 +107,7 @@ impl Matrix {
     pub(crate) fn tests_every_pair(&self) -> bool {
         let theta = &self.spec.theta;
         self.spec.program.is_some()
-            && theta.set.is_none()
+            && theta.set().is_none()
             && theta.comparisons.is_empty()
             && theta.equalities.is_empty()
     }

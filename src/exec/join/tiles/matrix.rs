@@ -232,7 +232,7 @@ impl Matrix {
         let tiles_of = |tile: Tile| -> Vec<Tile> {
             let probe = self.spec.theta.build.other();
             let pairs = tile.left.len() as u64 * tile.right.len() as u64;
-            let parts = match (self.tests_every_pair(), self.spec.theta.strategy) {
+            let parts = match (self.tests_every_pair(), self.spec.theta.strategy()) {
                 (true, _) => pairs.div_ceil(self.device.profile().tested_pairs),
                 (false, Strategy::Set(_)) => {
                     (tile.rows(probe).len() as u64).div_ceil(self.device.profile().probed_sets)

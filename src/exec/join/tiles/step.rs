@@ -178,7 +178,10 @@ impl Matrix {
             Some((of, index)) if *of == covered => Arc::clone(index),
             _ => {
                 let (batch, other) = (&build.batch, &probe.batch);
-                let index = BuildIndex::build(device, theta, program, batch, other, !whole_filter)?;
+                let index = match whole_filter {
+                    true => BuildIndex::by_equalities(device, theta, batch)?,
+                    false => BuildIndex::build(device, theta, program, batch, other)?,
+                };
                 let index = Arc::new(index);
                 if let Some(strategy) = index.equi_strategy() {
                     self.metrics.indexed_by(strategy);

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::exec::memory::shrink::Halving;
 use crate::ir::side::Side;
 
 /// The number of rows down to which the side of a tile is halved. If device memory does not hold these rows, nothing
@@ -34,11 +35,8 @@ impl Tile {
             true => (Side::Left, &self.left),
             false => (Side::Right, &self.right),
         };
-        let middle = rows.start + rows.len() / 2;
-        Some((
-            self.with(side, rows.start..middle),
-            self.with(side, middle..rows.end),
-        ))
+        let [first, second] = Halving::down_to(least).halves(rows)?;
+        Some((self.with(side, first), self.with(side, second)))
     }
 
     /// The tile cut across `side` into at most `parts` parts, equally long except for the last. None is empty, unless

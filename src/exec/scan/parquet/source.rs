@@ -1,7 +1,7 @@
 //! [`Source`]: a scan of Parquet files by DataFusion, if its rows are those of row groups. Makes scans of parts of them, by the same reader.
 
 use std::collections::HashMap;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -19,6 +19,8 @@ use datafusion::object_store::path::Path;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
+
+use crate::compat::private_types::{is_own_adapter_factory, is_own_reader_factory};
 
 /// A scan of Parquet files.
 pub(crate) struct Source {
@@ -58,14 +60,9 @@ impl Source {
         let crypto = &source.table_parquet_options().crypto;
         let encrypted = crypto.file_decryption.is_some() || crypto.factory_id.is_some();
         let adapter = config.expr_adapter_factory.as_ref();
-        let adapted = adapter
-            .is_some_and(|adapter| !is_a(adapter.as_ref(), &["DefaultPhysicalExprAdapterFactory"]));
-        let readers = [
-            "CachedParquetFileReaderFactory",
-            "DefaultParquetFileReaderFactory",
-        ];
+        let adapted = adapter.is_some_and(|adapter| !is_own_adapter_factory(adapter));
         let factory = source.parquet_file_reader_factory();
-        let other_reader = factory.is_some_and(|factory| !is_a(factory.as_ref(), &readers));
+        let other_reader = factory.is_some_and(|factory| !is_own_reader_factory(factory));
         let declined = config.limit.is_some()
             || encrypted
             || adapted
@@ -267,26 +264,6 @@ fn united(mut ranges: Vec<FileRange>) -> Option<Vec<FileRange>> {
     Some(united)
 }
 
-/// Whether a value of a private type is one of these, as it is shown. Only the beginning is written.
-fn is_a(value: &dyn fmt::Debug, names: &[&str]) -> bool {
-    struct Beginning(String);
-    impl Write for Beginning {
-        fn write_str(&mut self, text: &str) -> fmt::Result {
-            self.0.push_str(text);
-            match self.0.len() > 64 {
-                true => Err(fmt::Error),
-                false => Ok(()),
-            }
-        }
-    }
-    let mut beginning = Beginning(String::new());
-    // The error ends the writing.
-    let _ = write!(beginning, "{value:?}");
-    let end = beginning.0.find(|c: char| !c.is_alphanumeric());
-    let name = &beginning.0[..end.unwrap_or(beginning.0.len())];
-    names.contains(&name)
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, SystemTime};
@@ -366,19 +343,5 @@ mod tests {
                 .map(Some)
                 .collect::<Vec<_>>()
         );
-    }
-
-    #[test]
-    fn names_of_private_types() {
-        #[derive(Debug)]
-        struct Known {
-            #[expect(dead_code, reason = "shown")]
-            text: String,
-        }
-        let known = Known {
-            text: "x".repeat(1000),
-        };
-        assert!(is_a(&known, &["Other", "Known"]));
-        assert!(!is_a(&known, &["Kno", "Knowns"]));
     }
 }

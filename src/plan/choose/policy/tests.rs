@@ -13,6 +13,7 @@ use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::physical_plan::{EmptyRecordBatchStream, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
+use crate::compat::rule_places::before_requirements;
 use crate::device::machine_rates::{CardRates, HostRates};
 use crate::options::DeviceChoice;
 pub(crate) use crate::plan::choose::cost::tests::H200;
@@ -44,10 +45,8 @@ pub(crate) fn session_of(gpu: Gpu, host: HostRates) -> SessionContext {
         .with_config(config)
         .with_default_features();
     let rules = &mut state.physical_optimizers().get_or_insert_default().rules;
-    let before = rules
-        .iter()
-        .position(|rule| rule.name() == BowtieRule::BEFORE);
-    rules.insert(before.unwrap(), rule);
+    let place = before_requirements(rules).unwrap();
+    rules.insert(place, rule);
     let name = ExplainFunction::NAME.to_string();
     let function = Arc::new(TableFunction::new(name.clone(), Arc::new(ExplainFunction)));
     let functions = state.table_functions().get_or_insert_default();

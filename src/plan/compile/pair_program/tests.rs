@@ -22,13 +22,12 @@ use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::ir::pair_program::Program;
 use crate::ir::side::Side;
-use crate::ir::strategies::Strategy;
 use crate::ops::build_index::BuildIndex;
 use crate::ops::probe::{Probe, ProbeResult};
 use crate::plan::compile::pair_program::compile;
 use crate::plan::compile::pair_program::tests::generator::{Generator, TYPES, values};
 use crate::plan::compile::test_expressions::Generate;
-use crate::spec::join::{MatchSpec, SideInput};
+use crate::spec::join::{MatchMethod, MatchSpec, SideInput};
 
 type Expr = Arc<dyn PhysicalExpr>;
 
@@ -64,11 +63,9 @@ fn passing(
     let theta = MatchSpec {
         has_values: false,
         compared_lists: None,
-        partners: None,
-        strategy: Strategy::Tiles,
+        method: MatchMethod::Tiles,
         build,
         equalities: vec![],
-        set: None,
         null_equality: NullEquality::NullEqualsNothing,
         comparisons: vec![],
         materialization: None,
@@ -87,7 +84,7 @@ fn passing(
         Side::Left => (&left, &right),
         Side::Right => (&right, &left),
     };
-    let index = BuildIndex::build(device, &theta, Some(program), indexed, probe, true);
+    let index = BuildIndex::build(device, &theta, Some(program), indexed, probe);
     let index = Arc::new(index.unwrap());
     let new = |wanted| {
         let index = Arc::clone(&index);
