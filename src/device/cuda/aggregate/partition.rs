@@ -1,9 +1,7 @@
-//! [`Order`]: rows in partition order or in sorted order, and the columns that move with them. In: keys or group ids.
-//! Out: the keys or ids in the new order, and on request each column of an accumulator in that order. Kernels:
-//! `kernels/aggregate/group_spread.cu` where rows of a partition may be in any order, `kernels/aggregate/group_part.cu`
-//! otherwise, `kernels/keys/sort.cu` for sorting. Columns of 4 and 8 bytes move together with their keys and need no
-//! gather afterwards (GFTR: \[W\] 4.1.2, of the sort-based group-by 4.1.3; only in sorts of up to two passes, otherwise
-//! rows are gathered, GFUR).
+//! [`Order`]: rows in partition order or in sorted order, and the columns that move with them. In: keys or group ids. Out: these in the new
+//! order, and on request each column of an accumulator. Kernels: `kernels/aggregate/group_spread.cu` where rows of a partition may be in any
+//! order, `group_part.cu` otherwise, `kernels/keys/sort.cu` for sorting. Columns of 4 and 8 bytes move together with their keys and need no
+//! gather afterwards (GFTR: \[W\] 4.1.2 and 4.1.3; only in sorts of up to two passes, otherwise rows are gathered, GFUR).
 
 use std::sync::Arc;
 

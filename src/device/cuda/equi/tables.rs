@@ -226,8 +226,8 @@ fn fill_direct_table<N: EitherWidth>(
     unsafe { stream.launch(kernels.build, Shape::rows(keys.rows), &args) }
 }
 
-/// Builds the hash table; with it, whether build keys are unique. `None` if so many keys collide that it would take long: they were
-/// made to, and the caller sorts them.
+/// Builds the hash table, and finds whether build keys are unique. `None` if many keys collide, as only keys that were made for it do: the
+/// caller sorts them.
 pub(crate) fn hash_table(
     stream: &Arc<Stream>,
     keys: &EquiKeys<'_>,

@@ -7,8 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::DeviceRepr;
 
-use crate::device::cuda::columns::rows;
-use crate::device::cuda::columns::to_host;
+use crate::device::cuda::columns::{rows, to_host};
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::fallback;
 use crate::device::cuda::runtime::access::memory;

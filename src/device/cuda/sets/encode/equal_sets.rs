@@ -46,7 +46,7 @@ impl Hashes {
     }
 }
 
-/// The sets with equal ones at one position, if there are so many that this pays, and if memory allows.
+/// Merges equal sets into one where enough sets repeat and memory allows; otherwise returns the sets as they are.
 pub(crate) fn share_equal_sets(stream: &Arc<Stream>, sets: Sets) -> Result<Sets> {
     if sets.len < LEAST_SETS {
         return Ok(sets);
