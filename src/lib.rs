@@ -84,9 +84,9 @@ pub use plan::codec::BowtieCodec;
 #[cfg(all(feature = "datafusion", feature = "faults"))]
 #[doc(hidden)]
 pub use plan::planning_faults::FailingRule;
-#[cfg(feature = "datafusion")]
+#[cfg(feature = "stages")]
 pub use plan::ranges::rule::ExchangeByRanges;
-#[cfg(feature = "datafusion")]
+#[cfg(feature = "stages")]
 pub use plan::stage::rule::BowtieStageRule;
 #[cfg(feature = "datafusion")]
 pub use report::explain::explain;

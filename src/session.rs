@@ -16,7 +16,9 @@ use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use crate::clusters::function::ClustersFunction;
 use crate::compat::private_types::is_default_planner;
 use crate::compat::rule_places::{FILTER_PUSHDOWN, SIMPLIFICATION, before_requirements, behind};
-use crate::functions::{range_functions, set_functions, text_functions};
+#[cfg(feature = "stages")]
+use crate::functions::range_functions;
+use crate::functions::{set_functions, text_functions};
 use crate::options::BowtieOptions;
 use crate::plan::aggregated_values::ProjectSetValues;
 use crate::plan::cache::cache_function::CacheFunction;
@@ -24,6 +26,7 @@ use crate::plan::cache::pin_function::{Action, PinFunction};
 use crate::plan::disjunctions::rule::SplitDisjunctions;
 use crate::plan::partners::function::PartnersFunction;
 use crate::plan::partners::lateral::LateralLimit;
+#[cfg(feature = "stages")]
 use crate::plan::ranges::rule::ExchangeByRanges;
 use crate::plan::rule::BowtieRule;
 use crate::plan::snapshots::query_planner::BowtieQueryPlanner;
@@ -210,12 +213,13 @@ pub trait BowtieSessionExt: Sized {
     fn with_bowtie_runtime(self, runtime: Arc<BowtieRuntime>) -> Result<Self>;
 
     /// Adds what [`with_bowtie`](BowtieSessionExt::with_bowtie) adds, but for what offloads: of a session whose plans are offloaded elsewhere,
-    /// stage by stage, by a [`BowtieStageRule`](crate::BowtieStageRule) of each worker. Its plans have nodes of DataFusion alone, except
+    /// stage by stage, by a `BowtieStageRule` of each worker (feature `stages`). Its plans have nodes of DataFusion alone, except
     /// for `bowtie_clusters`. A range join of two long sides becomes a join of equal ranges, which engines can divide
     /// (`bowtie.broadcast_rows`).
     ///
     /// # Errors
     /// As `with_bowtie`.
+    #[cfg(feature = "stages")]
     fn with_bowtie_coordinator(self) -> Result<Self> {
         self.with_bowtie_coordinator_runtime(BowtieRuntime::shared())
     }
@@ -224,10 +228,12 @@ pub trait BowtieSessionExt: Sized {
     ///
     /// # Errors
     /// As `with_bowtie`.
+    #[cfg(feature = "stages")]
     fn with_bowtie_coordinator_runtime(self, runtime: Arc<BowtieRuntime>) -> Result<Self>;
 }
 
 impl BowtieSessionExt for SessionStateBuilder {
+    #[cfg(feature = "stages")]
     fn with_bowtie_coordinator_runtime(mut self, runtime: Arc<BowtieRuntime>) -> Result<Self> {
         register(&mut self, &Arc::new(SessionDevices::of(runtime)))?;
         let rules = &mut self.physical_optimizers().get_or_insert_default().rules;
@@ -291,6 +297,7 @@ fn register(state: &mut SessionStateBuilder, devices: &Arc<SessionDevices>) -> R
 
     let functions = state.scalar_functions().get_or_insert_default();
     functions.extend(set_functions());
+    #[cfg(feature = "stages")]
     functions.extend(range_functions());
     // The names of these are words that others may have functions of.
     for function in text_functions() {

@@ -57,6 +57,23 @@ impl SetProfile {
     }
 }
 
+/// Sides of all magnitudes, for tests of the rules.
+#[cfg(test)]
+pub(crate) fn of_all_sizes() -> impl Iterator<Item = SetProfile> {
+    let magnitudes = || (0..8).map(|power| 10_u64.pow(power));
+    magnitudes().flat_map(move |sets| {
+        magnitudes().flat_map(move |mean| {
+            magnitudes().map(move |universe| SetProfile {
+                indexed: sets,
+                probe: sets,
+                mean_indexed: mean,
+                mean_probe: mean,
+                universe,
+            })
+        })
+    })
+}
+
 /// `wanted` or, if it cannot serve, the nearest technique that can. `bits_fit`: whether rows of a bit per element fit memory.
 pub(crate) fn nearest(wanted: SetTechnique, test: SetTest, bits_fit: bool) -> SetTechnique {
     match wanted {

@@ -17,5 +17,6 @@ pub(crate) mod partition;
 pub(crate) mod rows;
 pub(crate) mod scan;
 pub(crate) mod sort;
+#[cfg(feature = "stages")]
 pub(crate) mod stage;
 pub(crate) mod transfer;

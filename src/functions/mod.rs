@@ -3,6 +3,7 @@
 //! and the join becomes a set join. `text/` makes such lists of text, and signatures of them.
 
 pub(crate) mod overlap;
+#[cfg(feature = "stages")]
 pub(crate) mod ranges;
 pub(crate) mod set_function;
 pub(crate) mod text;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::ScalarUDF;
 
+#[cfg(feature = "stages")]
 use crate::functions::ranges::{RangeOf, RangesOf};
 use crate::functions::set_function::SetFunction;
 use crate::functions::text::minhash::MinHash;
@@ -37,6 +39,7 @@ pub(crate) fn text_functions() -> impl Iterator<Item = Arc<ScalarUDF>> {
 }
 
 /// What divides joins by ranges.
+#[cfg(feature = "stages")]
 pub(crate) fn range_functions() -> [Arc<ScalarUDF>; 2] {
     [
         Arc::new(ScalarUDF::from(RangeOf::new())),

@@ -19,6 +19,7 @@ pub(crate) mod partners;
 pub(crate) mod planning_faults;
 pub(crate) mod query_ends;
 pub(crate) mod query_text;
+#[cfg(feature = "stages")]
 pub(crate) mod ranges;
 pub(crate) mod recognise;
 pub(crate) mod rewrite;
@@ -26,6 +27,7 @@ pub(crate) mod rule;
 pub(crate) mod set_values;
 pub(crate) mod snapshots;
 pub(crate) mod sources;
+#[cfg(feature = "stages")]
 pub(crate) mod stage;
 pub(crate) mod statistics;
 pub(crate) mod transfers;

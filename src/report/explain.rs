@@ -15,6 +15,7 @@ use crate::options::BowtieOptions;
 pub(super) use crate::plan::explain::recorder::Purpose;
 use crate::plan::explain::recorder::Recorder;
 use crate::plan::rule::BowtieRule;
+#[cfg(feature = "stages")]
 use crate::plan::stage::rule::BowtieStageRule;
 use crate::report::build::report;
 use crate::report::plan_report::PlanReport;
@@ -78,9 +79,11 @@ fn alone(state: &SessionState) -> Option<SessionState> {
         if rule.name() == REQUIREMENTS {
             rules.push(Arc::clone(&own));
         }
-        if rule.name() != BowtieStageRule::NAME {
-            rules.push(Arc::clone(rule));
+        #[cfg(feature = "stages")]
+        if rule.name() == BowtieStageRule::NAME {
+            continue;
         }
+        rules.push(Arc::clone(rule));
     }
     let mut alone =
         SessionStateBuilder::new_from_existing(state.clone()).with_physical_optimizer_rules(rules);

@@ -83,6 +83,7 @@ fn best(test: SetTest, sets: &SetProfile) -> Option<SetTechnique> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::set_profile::of_all_sizes;
     use crate::ir::set_predicate::{SetMeasure, SetPredicate};
     use crate::ir::side::Side;
 
@@ -160,6 +161,17 @@ mod tests {
         assert_eq!(choose(None, jaccard(0.5), &roomy(counted)), None);
         assert_eq!(choose(None, contains, &roomy(counted)), Some(Rarest));
         assert_eq!(choose(Some(Bitmap), overlap, &roomy(dense)), Some(Bitmap));
+    }
+
+    /// What stands in `techniques/published/`.
+    #[test]
+    fn signatures_are_for_the_option_or_where_bits_do_not_fit() {
+        for sets in of_all_sizes() {
+            for threshold in [0.1, 0.5, 0.9] {
+                let best = best(jaccard(threshold), &sets);
+                assert_ne!(best, Some(SetTechnique::Signature), "{sets:?}");
+            }
+        }
     }
 
     #[test]

@@ -43,7 +43,7 @@ use crate::device::cuda::sets::techniques::intersect;
 use crate::device::cuda::sets::techniques::inverted::InvertedIndex;
 use crate::device::cuda::sets::techniques::prefix::Prefix;
 use crate::device::cuda::sets::techniques::rarest::Rarest;
-use crate::device::cuda::sets::techniques::signature::Signature;
+use crate::device::cuda::sets::techniques::published::signature::Signature;
 use crate::device::cuda::theta::range;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;

@@ -2,7 +2,7 @@
 //! tests enter, the count of each probe position leaves.
 
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::theta::brute_force;
+use crate::device::cuda::theta::published::brute_force;
 use crate::device::cuda::theta::wavelet_index::COSTS;
 use crate::device::cuda::theta::wavelet_tree;
 use crate::device::cuda::theta::zone_map::{self, on_gpu};

@@ -1,7 +1,6 @@
 //! Theta joins on a GPU (`kernels/theta`). Order keys enter; ranges of build positions per probe row, counts, row ids
 //! of matches and aggregates over ranges leave.
 
-pub(crate) mod brute_force;
 pub(crate) mod choose_count;
 pub(crate) mod cover_fold;
 pub(crate) mod cross_product;
@@ -10,6 +9,7 @@ pub(crate) mod pair_program;
 pub(crate) mod pair_program_arg;
 pub(crate) mod partners;
 pub(crate) mod primitives;
+pub(crate) mod published;
 pub(crate) mod range;
 pub(crate) mod range_fold;
 pub(crate) mod sum_kernels;

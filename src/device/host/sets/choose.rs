@@ -77,6 +77,7 @@ fn best(test: SetTest, Profile { sets, groups }: &Profile) -> SetTechnique {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::set_profile::of_all_sizes;
     use crate::ir::set_predicate::{SetMeasure, SetPredicate};
     use crate::ir::side::Side;
 
@@ -141,6 +142,18 @@ mod tests {
                 technique,
                 "{test:?} {profile:?}"
             );
+        }
+    }
+
+    /// What stands in `techniques/published/`.
+    #[test]
+    fn the_matrix_is_for_the_option() {
+        for sets in of_all_sizes() {
+            for threshold in [0.1, 0.5, 0.9] {
+                let profile = Profile { groups: 1, sets };
+                let best = best(jaccard(threshold), &profile);
+                assert_ne!(best, SetTechnique::Matrix, "{sets:?}");
+            }
         }
     }
 

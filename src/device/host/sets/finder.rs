@@ -11,7 +11,7 @@ use crate::device::host::sets::techniques::binary_matrix::BinaryMatrix;
 use crate::device::host::sets::techniques::bitmap::Bitmap;
 use crate::device::host::sets::techniques::intersect::Intersect;
 use crate::device::host::sets::techniques::inverted::InvertedIndex;
-use crate::device::host::sets::techniques::matrix::Matrix;
+use crate::device::host::sets::techniques::published::matrix::Matrix;
 use crate::device::host::sets::techniques::prefix::Prefix;
 use crate::device::host::sets::techniques::rarest::Rarest;
 use crate::device::host::sets::techniques::signature::Signature;

@@ -4,5 +4,5 @@ pub(crate) mod bit_rows;
 pub(crate) mod intersect;
 pub(crate) mod inverted;
 pub(crate) mod prefix;
+pub(crate) mod published;
 pub(crate) mod rarest;
-pub(crate) mod signature;

@@ -1,7 +1,7 @@
 //! Counts over all pairs by brute force: forced, and as the device chooses.
 
 use crate::device::cuda::tests::*;
-use crate::device::cuda::theta::brute_force;
+use crate::device::cuda::theta::published::brute_force;
 use crate::device::cuda::theta::zone_map;
 use crate::device::data::ranges::Ranges;
 use crate::device::primitives::keys::KeyPrimitives;
