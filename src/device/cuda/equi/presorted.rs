@@ -153,10 +153,22 @@ fn carried(side: &Partitioned) -> Sources<'_> {
         .collect()
 }
 
-/// Whether the look found sorted keys; true without a look. It waits for the look alone: the GPU finds cuts while the
-/// host prepares the rest.
-pub(crate) fn ascend_in_sample(sample: Option<PinnedWord>) -> Result<bool> {
-    sample.map_or(Ok(true), |sample| Ok(sample.read()? == 0))
+/// The sides as kernels take them and the [cuts](cuts) between their tiles. `None` where [`merged_sides`] has none, or a sample of the keys
+/// is unsorted. It waits for the sample alone: the GPU finds cuts meanwhile.
+pub(crate) fn cut_sides<'a>(
+    device: &CudaDevice,
+    keys: PresortedKeys<'a>,
+) -> Result<Option<(Sides<'a>, Memory)>> {
+    let Some(sides) = merged_sides(device, keys)? else {
+        return Ok(None);
+    };
+    let sample = sample_order(&device.stream, &sides, keys.known)?;
+    let cuts = cuts(&device.stream, &sides)?;
+    let ascend = match sample {
+        Some(sample) => sample.read()? == 0,
+        None => true,
+    };
+    Ok(ascend.then_some((sides, cuts)))
 }
 
 /// Materialises the inner join of two presorted sides with unique build keys. `None` if keys are not sorted, build
@@ -169,14 +181,9 @@ pub(crate) fn merged_pairs(
     payload: &[&Column],
 ) -> Result<Option<Joined>> {
     let stream = &device.stream;
-    let Some(sides) = merged_sides(device, keys)? else {
+    let Some((sides, cuts)) = cut_sides(device, keys)? else {
         return Ok(None);
     };
-    let sample = sample_order(stream, &sides, keys.known)?;
-    let cuts = cuts(stream, &sides)?;
-    if !ascend_in_sample(sample)? {
-        return Ok(None);
-    }
     let how = materialization.unwrap_or(Materialization::Gftr);
     let build_origins = ColumnSources::of(build_payload, None, how);
     let origins = ColumnSources::of(payload, Some(keys.probe), how);
@@ -207,10 +214,7 @@ pub(crate) fn merged_pairs(
 
 /// The sides as kernels take them. `None` for types without a kernel, for NULLs, and for too few or too many rows.
 /// If the order is known, build rows that cannot match are cut off.
-pub(crate) fn merged_sides<'a>(
-    device: &CudaDevice,
-    keys: PresortedKeys<'a>,
-) -> Result<Option<Sides<'a>>> {
+fn merged_sides<'a>(device: &CudaDevice, keys: PresortedKeys<'a>) -> Result<Option<Sides<'a>>> {
     let (build_rows, probe_rows) = (keys.build.rows(), keys.probe.rows());
     let rows = build_rows + probe_rows;
     if build_rows.min(probe_rows) == 0 || (rows < device.least_merged_rows && !keys.known) {
@@ -271,11 +275,7 @@ fn matching(stream: &Arc<Stream>, sides: &Sides<'_>) -> Result<(usize, usize)> {
 
 /// Starts a check of a few hundred keys for their order; `None` if the order is known. Unsorted sides then cost
 /// little more than this check.
-pub(crate) fn sample_order(
-    stream: &Stream,
-    sides: &Sides<'_>,
-    known: bool,
-) -> Result<Option<PinnedWord>> {
+fn sample_order(stream: &Stream, sides: &Sides<'_>, known: bool) -> Result<Option<PinnedWord>> {
     if known {
         return Ok(None);
     }
@@ -290,7 +290,7 @@ pub(crate) fn sample_order(
 }
 
 /// The number of build rows before each tile, and before the end of the last one.
-pub(crate) fn cuts(stream: &Arc<Stream>, sides: &Sides<'_>) -> Result<Memory> {
+fn cuts(stream: &Arc<Stream>, sides: &Sides<'_>) -> Result<Memory> {
     let tiles = sides.tiles();
     let cuts = stream.alloc((tiles + 1) * 4, "tile boundaries")?;
     let (build, n, probe, m) = sides.args();

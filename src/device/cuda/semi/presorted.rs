@@ -6,9 +6,7 @@ use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::equi::materialize::{
     self, ColumnSources, Output, Sources, descriptors, sources,
 };
-use crate::device::cuda::equi::presorted::{
-    Kernels, Sides, ascend_in_sample, cuts, merged_sides, sample_order, walk,
-};
+use crate::device::cuda::equi::presorted::{Kernels, Sides, cut_sides, walk};
 use crate::device::cuda::equi::{output, partition};
 use crate::device::cuda::runtime::arguments::{U32, U64};
 use crate::device::cuda::runtime::kernels;
@@ -41,14 +39,9 @@ pub(crate) fn merged_rows(
     kept: &[&Column],
 ) -> Result<Option<Kept>> {
     let stream = &device.stream;
-    let Some(sides) = merged_sides(device, keys)? else {
+    let Some((sides, cuts)) = cut_sides(device, keys)? else {
         return Ok(None);
     };
-    let sample = sample_order(stream, &sides, keys.known)?;
-    let cuts = cuts(stream, &sides)?;
-    if !ascend_in_sample(sample)? {
-        return Ok(None);
-    }
     let origins = ColumnSources::of(kept, Some(keys.probe), Materialization::Gftr);
     let none = ColumnSources::of(&[], None, Materialization::Gftr);
     let capacity = (sides.probe_rows, sides.width);
