@@ -23,6 +23,7 @@ pub(crate) mod query_text;
 pub(crate) mod ranges;
 pub(crate) mod recognise;
 pub(crate) mod rewrite;
+pub(crate) mod row_ends;
 pub(crate) mod rule;
 pub(crate) mod set_values;
 pub(crate) mod snapshots;

@@ -62,7 +62,8 @@ impl Rewrite<'_> {
             Candidate::Sort(sort) => self.sort(id, sort),
             Candidate::Limit(limit) => self.limit(id, *limit),
             Candidate::Clusters => self.clusters(id),
-            Candidate::Rows(_) | Candidate::Union | Candidate::Other => self.unchanged(id),
+            Candidate::Rows(_) | Candidate::Other => self.rows(id),
+            Candidate::Union => self.unchanged(id),
         }?;
         Ok(match rewritten.downcast_ref::<BowtieDownloadExec>() {
             Some(download) => Arc::new(download.in_place_of(StandsFor {

@@ -9,6 +9,8 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
 use crate::compat::node_names;
@@ -19,6 +21,7 @@ use crate::error::Decline;
 use crate::exec::clusters::exec::ClustersExec;
 use crate::exec::node::DeviceNode;
 use crate::exec::scan::table::Table;
+use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::options::{BowtieOptions, DeviceChoice, Offload};
 use crate::plan::choose::cost::{Gpu, Host};
 use crate::plan::choose::policy::Policy;
@@ -290,7 +293,7 @@ impl BowtieRule {
     }
 }
 
-/// Adds a plan's nodes to the counters of the process. `has_clusters`: of a query with nodes on a device, which was counted when it was
+/// Adds the nodes of a plan that were decided on to the counters of the process, and filters and projections whose rows are downloaded. `has_clusters`: of a query with nodes on a device, which was counted when it was
 /// planned, and so were the nodes below the clusters.
 fn count(plan: &Arc<dyn ExecutionPlan>, has_clusters: bool) -> Result<()> {
     let (mut offloaded, mut declined) = (0, 0);
@@ -301,6 +304,11 @@ fn count(plan: &Arc<dyn ExecutionPlan>, has_clusters: bool) -> Result<()> {
                 false => declined += 1,
             }
         }
+        if let Some(download) = node.downcast_ref::<BowtieDownloadExec>()
+            && !NodeKind::of(download.input()).is_decided()
+        {
+            offloaded += 1;
+        }
         Ok(match NodeKind::of(node) {
             NodeKind::Clusters => TreeNodeRecursion::Jump,
             _ => TreeNodeRecursion::Continue,
@@ -308,7 +316,7 @@ fn count(plan: &Arc<dyn ExecutionPlan>, has_clusters: bool) -> Result<()> {
     })?;
     trace::count(Counted::OffloadedNodes, offloaded);
     trace::count(Counted::DeclinedNodes, declined);
-    if has_clusters {
+    if has_clusters || offloaded + declined == 0 {
         return Ok(());
     }
     let query = match offloaded > 0 {
@@ -328,9 +336,14 @@ fn can_be_offloaded(plan: &Arc<dyn ExecutionPlan>, options: &BowtieOptions) -> R
     if has_clusters(plan) {
         return Ok(true);
     }
-    // A sort alone is, of a table that is stored.
+    // Sorts, filters and projections alone are, of a table that is stored.
+    let of_rows =
+        |node: &_| node.is::<SortExec>() || node.is::<FilterExec>() || node.is::<ProjectionExec>();
     let may_store = options.cache.bytes(true, u64::MAX) > 0;
-    Ok(may_store && has(&|node| node.is::<SortExec>())? && has(&|node| Table::of(node).is_some())?)
+    let is_filtered = |table: Table| table.filter().is_some();
+    Ok(may_store
+        && has(&|node| Table::of(node).is_some())?
+        && (has(&of_rows)? || has(&|node| Table::of(node).is_some_and(is_filtered))?))
 }
 
 impl PhysicalOptimizerRule for BowtieRule {

@@ -18,10 +18,8 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
 
 use crate::compat::node_names;
 use crate::exec::chunk::chunk_limits::Role;
@@ -39,6 +37,7 @@ use crate::plan::compile::row_program::{self, NotCompiled};
 use crate::plan::device_plan::device_node;
 use crate::plan::recognise::candidate::{Candidate, NodeId, RowsCandidate};
 use crate::plan::recognise::recognised_plan::RecognisedPlan;
+use crate::plan::sources::partitions::only_partitions;
 use crate::plan::statistics::distinct::{are_few, are_few_in};
 use crate::plan::statistics::statistics_cache::StatisticsCache;
 use crate::runtime::planned_device::PlannedDevice;
@@ -123,12 +122,6 @@ fn makes_shingles(candidate: &Candidate) -> bool {
     };
     let mut columns = compiled.columns.iter();
     columns.any(|column| matches!(column, ExpressionColumn::Shingles { .. }))
-}
-
-/// Whether a node does no more than to divide the rows of its input into partitions, or to unite those of all.
-pub(crate) fn only_partitions(node: &Plan) -> bool {
-    let unites = node.downcast_ref::<CoalescePartitionsExec>();
-    node.is::<RepartitionExec>() || unites.is_some_and(|node| node.fetch().is_none())
 }
 
 /// Brings rows to a device.

@@ -19,6 +19,8 @@ pub(crate) enum Role {
     Grouped,
     /// A sort that gathers its input, or clusters that gather pairs.
     Sorted,
+    /// The host, which reads the rows of a filter or a projection piece by piece.
+    Downloaded,
 }
 
 impl Role {
@@ -26,7 +28,7 @@ impl Role {
     pub(crate) fn is_streamed(self) -> bool {
         match self {
             Self::Left | Self::Sorted => false,
-            Self::Right | Self::Grouped => true,
+            Self::Right | Self::Grouped | Self::Downloaded => true,
         }
     }
 }
@@ -47,6 +49,7 @@ impl fmt::Display for Role {
             Self::Right => "right",
             Self::Grouped => "grouped",
             Self::Sorted => "sorted",
+            Self::Downloaded => "downloaded",
         })
     }
 }
@@ -92,7 +95,7 @@ impl ChunkLimits {
         let (first, most) = match (chunk_rows, role) {
             (Some(rows), _) => (rows as u64, rows as u64),
             (None, Role::Left | Role::Sorted) => (by_memory, by_memory),
-            (None, Role::Right) => {
+            (None, Role::Right | Role::Downloaded) => {
                 let streamed = device.profile().streamed_rows.clone();
                 // The chunks before and after a streamed one fit as well.
                 let most =
@@ -103,7 +106,7 @@ impl ChunkLimits {
         };
         // Some streamed chunks are in memory at the same time, and other nodes need the pool too.
         let by_pool = match (role, pool.memory_limit()) {
-            (Role::Right | Role::Grouped, MemoryLimit::Finite(limit)) => {
+            (Role::Right | Role::Grouped | Role::Downloaded, MemoryLimit::Finite(limit)) => {
                 limit as u64 / Self::SHARE_OF_POOL
             }
             (Role::Left | Role::Sorted, MemoryLimit::Finite(limit)) => {

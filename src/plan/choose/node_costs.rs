@@ -95,11 +95,17 @@ impl<'a> NodeCosts<'a> {
                 None => self.other(node, &node.inputs),
             },
             Candidate::Aggregate(aggregate) => self.aggregate(id, node, aggregate),
-            Candidate::Rows(rows) if self.can_be_between(node, rows) => self.between(node),
+            Candidate::Rows(rows) if self.can_be_between(node, rows) => {
+                let cost = self.between(node);
+                self.downloadable(id, node, cost)
+            }
             Candidate::Union => self.between(node),
             Candidate::Sort(sort) => self.sort(id, node, sort),
             Candidate::Limit(limit) => self.limit(id, node, *limit),
-            Candidate::Other if Table::of(&node.plan).is_some() => self.scan(node),
+            Candidate::Other if Table::of(&node.plan).is_some() => {
+                let cost = self.scan(node);
+                self.downloadable(id, node, cost)
+            }
             Candidate::Rows(_) | Candidate::Clusters | Candidate::Other => {
                 self.other(node, &node.inputs)
             }
@@ -301,6 +307,21 @@ impl<'a> NodeCosts<'a> {
         cost
     }
 
+    /// The cost of a filter, a projection or a scan, whose rows the host may read if they are filtered or computed, and all are wanted.
+    fn downloadable(&mut self, id: NodeId, node: &Node, cost: NodeCost) -> NodeCost {
+        let Some(rows) = cost.rows.filter(|_| !cost.alternatives.is_empty()) else {
+            return cost;
+        };
+        if self.plan.may_stop(id) || !self.plan.row_work(id).may_end() {
+            return cost;
+        }
+        self.optional(id, None);
+        NodeCost {
+            download: self.download(self.cardinalities.output(&node.plan, rows)),
+            ..cost
+        }
+    }
+
     /// Whether a filter or a projection can be on the device, and loses nothing by that.
     fn can_be_between(&self, node: &Node, rows: &RowsCandidate) -> bool {
         match (rows.compiled(), &node.plan.children()[..]) {
@@ -330,7 +351,7 @@ impl<'a> NodeCosts<'a> {
             fused: None,
             inputs: cost.inputs.iter().map(|input| (*input, None)).collect(),
         });
-        // Its rows are read by another device node alone, piece by piece.
+        // Its rows are read by another device node alone, piece by piece, unless it is [downloadable](Self::downloadable).
         cost.download.seconds = f64::INFINITY;
         cost
     }

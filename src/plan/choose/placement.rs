@@ -48,6 +48,8 @@ pub(crate) struct Alternative {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Placed {
     pub on_device: bool,
+    /// The host reads its rows from the device.
+    pub downloads: bool,
     pub estimate: Estimate,
 }
 
@@ -109,6 +111,7 @@ pub(crate) fn place(nodes: &[NodeCost], min_speedup: f64) -> Vec<Placed> {
     (0..nodes.len())
         .map(|i| Placed {
             on_device: marks[i].on_device,
+            downloads: marks[i].downloads,
             estimate: estimate(nodes, &costs, &marks, i),
         })
         .collect()

@@ -30,6 +30,8 @@ pub(crate) struct Policy<'a> {
 #[derive(Debug, Clone)]
 struct Placed {
     offloaded: Result<(), Decline>,
+    /// The host reads its rows from the GPU.
+    downloads: bool,
     estimate: Option<Estimate>,
 }
 
@@ -66,6 +68,7 @@ impl<'a> Policy<'a> {
                         None if node.on_device => Ok(()),
                         None => Err(node.estimate.decline(min_speedup)),
                     },
+                    downloads: node.downloads,
                     estimate: optional.unknown.is_none().then_some(node.estimate),
                 });
             }
@@ -122,6 +125,22 @@ impl<'a> Policy<'a> {
         }
         let own = Decline("its input is not resident on a GPU: it stays DataFusion's; bowtie.offload = 'force' offloads it".into());
         self.offloaded(id, &own).map_err(Decline::clone)
+    }
+
+    /// Whether the device runs a filter, a projection or a scan of which the host reads the rows, where its input is there.
+    pub(crate) fn ends_rows(&self, id: NodeId, plan: &RecognisedPlan) -> bool {
+        match (self.options.offload, &self.placed[id]) {
+            (Offload::Force, _) => plan.is_read_on_host(id) && plan.row_work(id).may_end(),
+            (_, Some(placed)) => placed.downloads,
+            (_, None) => false,
+        }
+    }
+
+    /// Why a GPU runs no sooner what it could run of the rows that the host reads.
+    pub(crate) fn slower_rows(&self, id: NodeId, plan: &RecognisedPlan) -> Option<&Decline> {
+        let placed = self.placed[id].as_ref()?;
+        let decline = placed.offloaded.as_ref().err()?;
+        plan.is_read_on_host(id).then_some(decline)
     }
 
     /// Whether a GPU was estimated to run the node later than DataFusion.

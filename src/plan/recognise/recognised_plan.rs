@@ -1,5 +1,6 @@
 //! [`RecognisedPlan`]: one pass over DataFusion's plan, which makes a [`Candidate`] of each node.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use datafusion::physical_plan::union::UnionExec;
 
 use crate::error::Decline;
 use crate::exec::clusters::exec::ClustersExec;
+use crate::exec::scan::table::Table;
 use crate::options::{BowtieOptions, Offload};
 use crate::plan::recognise::aggregate::{group_above_join, group_spec};
 use crate::plan::recognise::candidate::{
@@ -24,6 +26,7 @@ use crate::plan::recognise::sort::{limit_spec, sort_candidate};
 use crate::plan::sources::aggregate_source::group_source;
 use crate::plan::sources::join_nodes::join_source;
 use crate::plan::sources::join_source::JoinSource;
+use crate::plan::sources::partitions::only_partitions;
 use crate::plan::statistics::statistics_cache::StatisticsCache;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -43,6 +46,33 @@ pub(crate) struct RecognisedPlan {
     nodes: Vec<Node>,
     /// Whether a node above may depend on the order of a node's rows.
     order_matters: Vec<bool>,
+    /// Found when they are first asked for.
+    readers: OnceCell<Vec<Readers>>,
+}
+
+/// What filters and projections do with rows.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RowWork {
+    pub(crate) filters: bool,
+    pub(crate) computes: bool,
+    /// All rows come from tables whose columns may stay on the device.
+    pub(crate) of_tables: bool,
+}
+
+impl RowWork {
+    /// Whether a device may do it for the host: it drops rows, or computes values of columns that the device has.
+    pub(crate) fn may_end(self) -> bool {
+        self.filters || self.computes && self.of_tables
+    }
+}
+
+/// Which nodes read a node's rows, past those that only rename, divide or unite rows.
+#[derive(Debug, Clone, Copy, Default)]
+struct Readers {
+    /// One that a device may run.
+    may_be_on_device: bool,
+    /// One that may stop after the first rows.
+    may_stop: bool,
 }
 
 /// What a plan is recognised for.
@@ -66,6 +96,7 @@ impl RecognisedPlan {
         Self {
             nodes: pass.nodes,
             order_matters,
+            readers: OnceCell::new(),
         }
     }
 
@@ -85,6 +116,52 @@ impl RecognisedPlan {
     /// Whether the order of a node's rows can be seen in the result. DataFusion drops sorts of which it cannot.
     pub(crate) fn order_matters(&self, id: NodeId) -> bool {
         self.order_matters[id]
+    }
+
+    /// Whether nodes that no device runs read all rows of a node.
+    pub(crate) fn is_read_on_host(&self, id: NodeId) -> bool {
+        !self.readers(id).may_be_on_device && !self.may_stop(id)
+    }
+
+    /// Whether a node above may need the first rows of a node alone.
+    pub(crate) fn may_stop(&self, id: NodeId) -> bool {
+        self.readers(id).may_stop
+    }
+
+    fn readers(&self, id: NodeId) -> Readers {
+        self.readers.get_or_init(|| readers(&self.nodes))[id]
+    }
+
+    /// What filters and projections do with rows, from those that they come from to those of node `id`.
+    pub(crate) fn row_work(&self, id: NodeId) -> RowWork {
+        let node = &self.nodes[id];
+        let is_rows = matches!(node.candidate, Candidate::Rows(_) | Candidate::Union);
+        if !is_rows && !only_partitions(&node.plan) {
+            let table = Table::of(&node.plan);
+            let filter = table.as_ref().and_then(Table::filter);
+            return RowWork {
+                filters: filter.is_some(),
+                computes: false,
+                of_tables: table.is_some(),
+            };
+        }
+        let own = match &node.candidate {
+            Candidate::Rows(rows) => !rows.expressions().is_empty(),
+            _ => false,
+        };
+        let is_filter = node.plan.is::<FilterExec>();
+        let mut inputs = node.inputs.iter().map(|input| self.row_work(*input));
+        let below = inputs.next().unwrap_or_default();
+        let below = inputs.fold(below, |a, b| RowWork {
+            filters: a.filters || b.filters,
+            computes: a.computes || b.computes,
+            of_tables: a.of_tables && b.of_tables,
+        });
+        RowWork {
+            filters: below.filters || own && is_filter,
+            computes: below.computes || own && !is_filter,
+            ..below
+        }
     }
 
     /// A join that can be read, with its fields.
@@ -120,6 +197,41 @@ fn order_matters(nodes: &[Node]) -> Vec<bool> {
         }
     }
     matters
+}
+
+fn readers(nodes: &[Node]) -> Vec<Readers> {
+    let mut readers = vec![Readers::default(); nodes.len()];
+    for (id, node) in nodes.iter().enumerate().rev() {
+        let of_input = match &node.candidate {
+            Candidate::Limit(_) => Readers {
+                may_be_on_device: true,
+                may_stop: true,
+            },
+            Candidate::Rows(rows) => Readers {
+                may_be_on_device: readers[id].may_be_on_device || rows.compiled().is_ok(),
+                ..readers[id]
+            },
+            Candidate::Union => readers[id],
+            Candidate::Other if only_partitions(&node.plan) => readers[id],
+            Candidate::Other => Readers {
+                may_be_on_device: false,
+                may_stop: node.plan.fetch().is_some(),
+            },
+            Candidate::Join(_)
+            | Candidate::Aggregate(_)
+            | Candidate::Sort(_)
+            | Candidate::Clusters => Readers {
+                may_be_on_device: true,
+                may_stop: false,
+            },
+        };
+        for input in &node.inputs {
+            let readers = &mut readers[*input];
+            readers.may_be_on_device |= of_input.may_be_on_device;
+            readers.may_stop |= of_input.may_stop;
+        }
+    }
+    readers
 }
 
 struct Pass<'a> {

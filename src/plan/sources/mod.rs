@@ -6,4 +6,5 @@ pub(crate) mod extended_join;
 pub(crate) mod join_nodes;
 pub(crate) mod join_source;
 pub(crate) mod lone_stage;
+pub(crate) mod partitions;
 pub(crate) mod set_value;

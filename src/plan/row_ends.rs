@@ -1,0 +1,74 @@
+//! Filters and projections whose rows the host reads: SELECT and PROJECT of \[D\] table 1 at the top of what runs on the device. Only the
+//! rows and columns of their result are downloaded.
+//!
+//! ```text
+//! FilterExec                          BowtieDownloadExec
+//!   DataSourceExec              ──►     BowtieFilterExec
+//!                                         BowtieScanExec: columns that stay on the device
+//! ```
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::TreeNode;
+use datafusion::error::Result;
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::error::Decline;
+use crate::exec::chunk::chunk_limits::Role;
+use crate::exec::scan::table::Table;
+use crate::exec::transfer::download::BowtieDownloadExec;
+use crate::plan::device_plan::downloaded;
+use crate::plan::explain::decision::Decision;
+use crate::plan::query_ends::{Origin, origin_of};
+use crate::plan::recognise::candidate::NodeId;
+use crate::plan::rewrite::{Rewrite, log_declined};
+use crate::plan::sources::partitions::only_partitions;
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+impl Rewrite<'_> {
+    /// A filter, a projection or another node, above its inputs: on the device if that ends there.
+    pub(crate) fn rows(&mut self, id: NodeId) -> Result<Plan> {
+        let below = self.unchanged(id)?;
+        let ended = self.rows_on_device(id, &below)?;
+        match (&ended, self.policy.slower_rows(id, self.plan)) {
+            (Some(_), _) => {
+                self.record_rows(id, Ok("only the rows of its result are downloaded"));
+            }
+            (None, Some(decline)) => self.record_rows(id, Err(decline)),
+            (None, None) => {}
+        }
+        Ok(ended.unwrap_or(below))
+    }
+
+    fn record_rows(&self, id: NodeId, outcome: Result<&str, &Decline>) {
+        let plan = &self.plan.node(id).plan;
+        log_declined(plan.name(), outcome.err());
+        self.recorder.decided(id, || {
+            let children = plan.children();
+            let input = children.first().map(|input| self.statistics.rows(input));
+            let estimate = self.policy.estimate(id);
+            Decision::of_end(plan.name(), String::new(), outcome, input, estimate)
+        });
+    }
+
+    /// The rows of `rewritten`, which node `id` became, by the device, if the host reads them there and all nodes that make them can be on it.
+    fn rows_on_device(&mut self, id: NodeId, rewritten: &Plan) -> Result<Option<Plan>> {
+        // A partitioning that was asked for stays.
+        if only_partitions(rewritten) || !self.policy.ends_rows(id, self.plan) {
+            return Ok(None);
+        }
+        // The device is asked for only if there may be something on it.
+        let may_be = |node: &Plan| Ok(node.is::<BowtieDownloadExec>() || Table::of(node).is_some());
+        if !rewritten.exists(may_be)? {
+            return Ok(None);
+        }
+        let device = self.device()?;
+        let mut steps = vec![];
+        let resident =
+            self.transfers(&device, &mut steps)
+                .resident(id, rewritten, Role::Downloaded)?;
+        let resident = resident.filter(|below| origin_of(below) != Origin::Host);
+        Ok(resident.map(|below| downloaded(below, &device)))
+    }
+}

@@ -1,0 +1,180 @@
+//! Filters and projections whose rows the host reads: over stored tables, and above joins and aggregations on the device.
+
+use datafusion::logical_expr::Partitioning;
+use datafusion::prelude::{SessionContext, col};
+
+use crate::support::answer::{Answer, check, forced, shown, stock};
+use crate::support::compare::same_rows;
+use crate::support::session::{session, set};
+use crate::support::tables::{mixed_table, register};
+use crate::support::tuning::Tuning;
+
+const STORED: Tuning = Tuning {
+    cache: Some("1GB"),
+    ..Tuning::PLAIN
+};
+const IN_PIECES: Tuning = Tuning {
+    chunk_rows: "49",
+    ..STORED
+};
+/// So little that columns are evicted, and pieces without room are read on the host.
+const WITHOUT_ROOM: Tuning = Tuning {
+    cache: Some("1MB"),
+    device_memory: "1MB",
+    ..IN_PIECES
+};
+
+const FILTER: &str = "BowtieFilterExec";
+const PROJECTION: &str = "BowtieProjectionExec";
+const SCAN: &str = "BowtieScanExec";
+
+const OVER_TABLES: [(&str, &[&str]); 12] = [
+    ("SELECT id, t FROM r WHERE a > 15", &[FILTER, SCAN]),
+    (
+        "SELECT * FROM r WHERE a BETWEEN 3 AND 9 AND c > 0.5",
+        &[FILTER, SCAN],
+    ),
+    ("SELECT id, a + b AS n, c * 2 FROM r", &[PROJECTION, SCAN]),
+    (
+        "SELECT a + b AS n, t FROM r WHERE t LIKE '%1' OR c IS NULL",
+        &[FILTER, PROJECTION, SCAN],
+    ),
+    ("SELECT id, t FROM r WHERE t IS NULL", &[FILTER, SCAN]),
+    ("SELECT id FROM r WHERE a > 100", &[FILTER, SCAN]),
+    (
+        "SELECT id, CASE WHEN a > 5 THEN 'more' ELSE t END FROM r WHERE b <> 2",
+        &[FILTER, SCAN],
+    ),
+    (
+        "SELECT id, a FROM r WHERE a > 3 UNION ALL SELECT id, b FROM s WHERE b > 3",
+        &[FILTER, SCAN],
+    ),
+    (
+        "SELECT id, a FROM r WHERE a > (SELECT avg(b) FROM s)",
+        &[FILTER, SCAN],
+    ),
+    (
+        "SELECT count(*) OVER (PARTITION BY g), id FROM r WHERE a > 7",
+        &[FILTER, SCAN],
+    ),
+    (
+        "SELECT x.n % 3, x.id FROM (SELECT id, a * 2 AS n, c FROM r WHERE a > 2) AS x WHERE x.c < 1.0",
+        &[FILTER, PROJECTION, SCAN],
+    ),
+    (
+        "SELECT upper(t), id FROM r WHERE a IN (1, 2, 7)",
+        &[FILTER, SCAN],
+    ),
+];
+
+const ABOVE_DEVICE_NODES: [(&str, &[&str]); 3] = [
+    (
+        "SELECT r.id, s.id FROM r LEFT JOIN s ON r.a = s.a AND r.b < s.b WHERE s.id IS NULL OR s.c > r.c",
+        &[FILTER, "BowtieJoinExec"],
+    ),
+    (
+        "SELECT g, count(*), max(a) FROM r GROUP BY g HAVING count(*) > 5",
+        &[FILTER, "BowtieAggregateExec", SCAN],
+    ),
+    (
+        "SELECT x.g, x.n + 1 FROM (SELECT g, b, count(*) AS n FROM r GROUP BY g, b) AS x WHERE x.n > 2",
+        &[FILTER, "BowtieAggregateExec", SCAN],
+    ),
+];
+
+/// What the host runs as before: few rows are wanted, nothing is computed, or no device can.
+const OF_DATAFUSION: [&str; 5] = [
+    "SELECT id, t FROM r WHERE a > 15 LIMIT 3",
+    "SELECT id, t FROM r",
+    "SELECT id, random() < 2.0 FROM r",
+    "SELECT value FROM generate_series(1, 100) AS g(value) WHERE value % 3 = 1",
+    "SELECT column1 FROM (VALUES (1), (2), (3)) WHERE column1 > 1",
+];
+
+fn tables() -> SessionContext {
+    let ctx = session();
+    for (name, rows, seed) in [("r", 500, 1), ("s", 300, 2)] {
+        register(&ctx, name, &mixed_table(rows, 0.15, seed));
+    }
+    ctx
+}
+
+fn runs_in_datafusion(answer: &Answer, node: &str) -> bool {
+    let mut lines = answer.plan.lines();
+    lines.any(|line| line.trim_start().starts_with(node))
+}
+
+#[tokio::test]
+async fn over_stored_tables() {
+    let ctx = tables();
+    for (sql, nodes) in OVER_TABLES {
+        let expected = stock(&ctx, sql).await.unwrap();
+        for tuning in [&STORED, &IN_PIECES, &WITHOUT_ROOM] {
+            check(&ctx, sql, tuning, &expected, nodes).await;
+            let again = forced(&ctx, sql, tuning).await.unwrap();
+            assert!(!runs_in_datafusion(&again, "FilterExec"), "{}", again.plan);
+            same_rows(&expected, &again).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn above_device_nodes() {
+    let ctx = tables();
+    for (sql, nodes) in ABOVE_DEVICE_NODES {
+        let expected = stock(&ctx, sql).await.unwrap();
+        for tuning in [&STORED, &IN_PIECES, &WITHOUT_ROOM] {
+            check(&ctx, sql, tuning, &expected, nodes).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_stays_on_the_host() {
+    let ctx = tables();
+    for sql in OF_DATAFUSION {
+        let forced = forced(&ctx, sql, &STORED).await.unwrap();
+        assert!(!forced.plan.contains("Bowtie"), "{sql}\n{}", forced.plan);
+    }
+    // Without room for columns no table is stored.
+    let sql = OVER_TABLES[0].0;
+    let off = Tuning {
+        cache: Some("off"),
+        ..STORED
+    };
+    let forced = forced(&ctx, sql, &off).await.unwrap();
+    assert!(!forced.plan.contains("Bowtie"), "{}", forced.plan);
+}
+
+/// A partitioning that a user asks for is above what runs on the device.
+#[tokio::test]
+async fn partitions_that_were_asked_for() {
+    let ctx = tables();
+    STORED.apply(&ctx);
+    set(&ctx, "bowtie.offload", "force");
+    let rows = ctx.sql("SELECT id, g FROM r WHERE a > 4").await.unwrap();
+    let by_g = Partitioning::Hash(vec![col("g")], 3);
+    let plan = rows.repartition(by_g).unwrap();
+    let plan = plan.create_physical_plan().await.unwrap();
+    let text = shown(&plan);
+    assert!(text.contains(FILTER), "{text}");
+    let partitioning = plan.output_partitioning().to_string();
+    assert_eq!(partitioning, "Hash([g@1], 3)", "{text}");
+}
+
+/// An error of a row ends the query, as in DataFusion.
+#[tokio::test]
+async fn errors_of_rows() {
+    let ctx = tables();
+    for sql in [
+        "SELECT id FROM r WHERE 100 / (a - 7) > 3",
+        "SELECT id, 100 / (a - 7) FROM r WHERE b > 1",
+    ] {
+        let expected = stock(&ctx, sql).await.unwrap_err().to_string();
+        assert!(expected.contains("Divide by zero"), "{expected}");
+        for tuning in [&STORED, &IN_PIECES] {
+            let error = forced(&ctx, sql, tuning).await.unwrap_err().to_string();
+            assert!(error.contains("Divide by zero"), "{sql}: {error}");
+        }
+    }
+}
