@@ -47,7 +47,7 @@ const OTHER_NODES: [(&str, &str, &str, &str); 17] = [
         "force",
         PROJECTED,
         "ProjectionExec",
-        "it runs on a device only where its input and the node above do",
+        "it runs on a device only above stored tables and offloaded operators, where that gains",
     ),
     ("force", PROJECTED, "RepartitionExec", MOVES),
     (
