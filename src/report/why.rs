@@ -43,7 +43,9 @@ pub(super) fn of_datafusion(kind: &NodeKind, around: &Surroundings<'_>) -> Strin
             _ => "DataFusion reads it, as the node above is DataFusion's",
         },
         NodeKind::Filter | NodeKind::Projection | NodeKind::Union => match around.has_device {
-            true => "it runs on a device only above stored tables and offloaded operators, where that gains",
+            true => {
+                "it runs on a device only above stored tables and offloaded operators, where that gains"
+            }
             false => "no node around it runs on a device",
         },
         NodeKind::Sort => "sorts run on a device above offloaded operators and stored tables alone",
