@@ -7,6 +7,7 @@
 //! cargo bench --bench tpch -- --quick --filter q03  0.1, one query
 //! cargo bench --bench tpch -- --scale 30            any other scale factor
 //! cargo bench --bench tpch -- --parquet target/tpch --clients 8    from Parquet files, and with 8 concurrent sessions
+//! cargo bench --bench tpch -- --large --selections  filters and projections alone
 //! ```
 
 mod support;
@@ -43,6 +44,42 @@ const QUERIES: [(&str, &str); 22] = [
     ("q22", include_str!("../tests/it/tpch/subqueries/q22.sql")),
 ];
 
+/// SELECT and PROJECT of \[D\] over `lineitem`: the rows are the result. By the share of rows that is kept, in percent.
+const SELECTIONS: [(&str, &str); 8] = [
+    (
+        "few",
+        "SELECT l_orderkey, l_partkey, l_extendedprice FROM lineitem WHERE l_shipdate = DATE '1995-03-01' AND l_quantity < 2",
+    ),
+    (
+        "1-date",
+        "SELECT l_orderkey, l_partkey, l_extendedprice, l_discount FROM lineitem WHERE l_shipdate BETWEEN DATE '1995-03-01' AND DATE '1995-03-25'",
+    ),
+    (
+        "1-computed",
+        "SELECT l_orderkey, l_extendedprice * (1 - l_discount) AS revenue FROM lineitem WHERE l_partkey % 100 = 7",
+    ),
+    (
+        "1-text",
+        "SELECT l_orderkey, l_shipmode, l_returnflag FROM lineitem WHERE l_shipdate BETWEEN DATE '1995-03-01' AND DATE '1995-03-25' AND l_shipinstruct <> 'NONE'",
+    ),
+    (
+        "1-like",
+        "SELECT l_orderkey, l_linenumber FROM lineitem WHERE l_comment LIKE '%special%'",
+    ),
+    (
+        "10",
+        "SELECT l_orderkey, l_partkey, l_extendedprice, l_discount FROM lineitem WHERE l_shipdate BETWEEN DATE '1995-01-01' AND DATE '1995-09-08'",
+    ),
+    (
+        "50",
+        "SELECT l_orderkey, l_partkey, l_extendedprice, l_discount FROM lineitem WHERE l_quantity <= 25",
+    ),
+    (
+        "100",
+        "SELECT l_extendedprice * (1 - l_discount) * (1 + l_tax) AS charge FROM lineitem",
+    ),
+];
+
 #[tokio::main]
 async fn main() {
     support::main("tpch", run()).await;
@@ -66,10 +103,14 @@ async fn run() -> Result<()> {
         }
         None => ("tables in memory", tables::all(scale)?),
     };
-    let queries = QUERIES.iter().map(|(name, sql)| (name.to_string(), *sql));
+    let (name, title, queries) = match arguments.selections {
+        true => ("selections", "Selections of lineitem", &SELECTIONS[..]),
+        false => ("tpch", "TPC-H", &QUERIES[..]),
+    };
+    let queries = queries.iter().map(|(name, sql)| (name.to_string(), *sql));
     let set = QuerySet {
-        name: "tpch",
-        title: "TPC-H".into(),
+        name,
+        title: title.into(),
         scale: scale.to_string(),
         from,
         queries: queries.collect(),

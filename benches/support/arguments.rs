@@ -25,6 +25,7 @@ options:
   --scale <factor>   tpch only: the scale factor                       [1; 0.1 with --quick, 10 with --large]
   --parquet <dir>    tpch and tpcds: read the tables from Parquet files there, which tpch writes if they are missing
   --tables <dir>     tpcds only: load the tables into memory from Parquet files there (benches/tpcds/tables.py)
+  --selections       tpch only: filters and projections of lineitem in place of the 22 queries
   --clients <n>      tpch and tpcds: also that many concurrent sessions, each of which runs all queries
   --export <dir>     write the tables as Parquet files and measure nothing";
 
@@ -48,6 +49,7 @@ pub struct Arguments {
     pub scale: Option<f64>,
     pub parquet: Option<PathBuf>,
     pub tables: Option<PathBuf>,
+    pub selections: bool,
     pub clients: usize,
     pub export: Option<PathBuf>,
 }
@@ -80,6 +82,7 @@ impl Arguments {
             scale: None,
             parquet: None,
             tables: None,
+            selections: false,
             clients: 0,
             export: None,
         };
@@ -122,6 +125,7 @@ impl Arguments {
                 "--scale" => arguments.scale = Some(number(&flag, &value()?)?),
                 "--parquet" => arguments.parquet = Some(PathBuf::from(value()?)),
                 "--tables" => arguments.tables = Some(PathBuf::from(value()?)),
+                "--selections" => arguments.selections = true,
                 "--clients" => arguments.clients = number(&flag, &value()?)?,
                 "--export" => arguments.export = Some(PathBuf::from(value()?)),
                 "--help" | "-h" => {
