@@ -98,7 +98,7 @@ def figure(theme: Theme) -> str:
             x = place(milliseconds)
             lines.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y}" y2="{y + BAR * len(times)}" stroke="{theme.grid}"/>')
         for engine, milliseconds in times:
-            ours = engine == "bowtie"
+            ours = engine.startswith("bowtie")
             weight = ' font-weight="600"' if ours else ""
             end = place(milliseconds)
             lines.append(text(LEFT - 8, y + 15, engine, theme.text, f' text-anchor="end"{weight}'))

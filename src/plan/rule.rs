@@ -337,8 +337,9 @@ fn can_be_offloaded(plan: &Arc<dyn ExecutionPlan>, options: &BowtieOptions) -> R
         return Ok(true);
     }
     // Sorts, filters and projections alone are, of a table that is stored.
-    let of_rows =
-        |node: &_| node.is::<SortExec>() || node.is::<FilterExec>() || node.is::<ProjectionExec>();
+    let of_rows = |node: &Arc<dyn ExecutionPlan>| {
+        node.is::<SortExec>() || node.is::<FilterExec>() || node.is::<ProjectionExec>()
+    };
     let may_store = options.cache.bytes(true, u64::MAX) > 0;
     let is_filtered = |table: Table| table.filter().is_some();
     Ok(may_store

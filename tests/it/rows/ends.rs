@@ -1,6 +1,7 @@
 //! Filters and projections whose rows the host reads: over stored tables, and above joins and aggregations on the device.
 
 use datafusion::logical_expr::Partitioning;
+use datafusion::physical_plan::ExecutionPlanProperties;
 use datafusion::prelude::{SessionContext, col};
 
 use crate::support::answer::{Answer, check, forced, shown, stock};
