@@ -130,7 +130,7 @@ impl Counted {
                 "queries that were planned without, though they have a join, an aggregation or a sort"
             }
             Self::OffloadedNodes => {
-                "joins, aggregations, sorts, limits and clusters that were planned on a device"
+                "joins, aggregations, sorts, limits and clusters that were planned on a device, and filters and projections whose rows are downloaded"
             }
             Self::DeclinedNodes => {
                 "joins, aggregations, sorts, limits and clusters that were left on the host"
