@@ -34,9 +34,12 @@
 
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
-// What every device shares has parts that the CUDA backend alone uses, and the store some that files alone need. The feature `parquet` implies
+// What every device shares has parts that the CUDA backend alone uses, the store some that files alone need, and plans some that workers alone do. The feature `parquet` implies
 // `datafusion`, without which nobody uses the devices but their tests.
-#![cfg_attr(not(all(feature = "cuda", feature = "parquet")), allow(dead_code))]
+#![cfg_attr(
+    not(all(feature = "cuda", feature = "parquet", feature = "stages")),
+    allow(dead_code)
+)]
 
 mod device;
 mod error;

@@ -13,7 +13,6 @@ use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::error::Decline;
 use crate::exec::chunk::chunk_limits::Role;
 use crate::exec::scan::table::Table;
 use crate::exec::transfer::download::BowtieDownloadExec;
@@ -21,7 +20,7 @@ use crate::plan::device_plan::downloaded;
 use crate::plan::explain::decision::Decision;
 use crate::plan::query_ends::{Origin, origin_of};
 use crate::plan::recognise::candidate::NodeId;
-use crate::plan::rewrite::{Rewrite, log_declined};
+use crate::plan::rewrite::Rewrite;
 use crate::plan::sources::partitions::only_partitions;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -31,25 +30,19 @@ impl Rewrite<'_> {
     pub(crate) fn rows(&mut self, id: NodeId) -> Result<Plan> {
         let below = self.unchanged(id)?;
         let ended = self.rows_on_device(id, &below)?;
-        match (&ended, self.policy.slower_rows(id, self.plan)) {
-            (Some(_), _) => {
-                self.record_rows(id, Ok("only the rows of its result are downloaded"));
-            }
-            (None, Some(decline)) => self.record_rows(id, Err(decline)),
-            (None, None) => {}
+        if ended.is_some() {
+            let plan = &self.plan.node(id).plan;
+            self.recorder.decided(id, || {
+                let children = plan.children();
+                let input = children.first().map(|input| self.statistics.rows(input));
+                let (reason, estimate) = (
+                    "only the rows of its result are downloaded",
+                    self.policy.estimate(id),
+                );
+                Decision::of_end(plan.name(), String::new(), Ok(reason), input, estimate)
+            });
         }
         Ok(ended.unwrap_or(below))
-    }
-
-    fn record_rows(&self, id: NodeId, outcome: Result<&str, &Decline>) {
-        let plan = &self.plan.node(id).plan;
-        log_declined(plan.name(), outcome.err());
-        self.recorder.decided(id, || {
-            let children = plan.children();
-            let input = children.first().map(|input| self.statistics.rows(input));
-            let estimate = self.policy.estimate(id);
-            Decision::of_end(plan.name(), String::new(), outcome, input, estimate)
-        });
     }
 
     /// The rows of `rewritten`, which node `id` became, by the device, if the host reads them there and all nodes that make them can be on it.
@@ -68,6 +61,10 @@ impl Rewrite<'_> {
         let resident =
             self.transfers(&device, &mut steps)
                 .resident(id, rewritten, Role::Downloaded)?;
+        if let (None, Some(step)) = (&resident, steps.into_iter().next()) {
+            let (id, node) = (step.id, Decision::of_host_step(step));
+            self.recorder.decided(id, || node);
+        }
         let resident = resident.filter(|below| origin_of(below) != Origin::Host);
         Ok(resident.map(|below| downloaded(below, &device)))
     }

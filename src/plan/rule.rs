@@ -7,6 +7,7 @@ use std::sync::{Arc, Once};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
@@ -45,7 +46,7 @@ use crate::runtime::planning::Planning;
 use crate::runtime::process::BowtieRuntime;
 use crate::runtime::session_devices::SessionDevices;
 
-/// Replaces joins and aggregations by device nodes. It scans no rows, opens no device, and waits for nothing but the start of the NVIDIA
+/// Replaces joins, aggregations, and what is above them by device nodes. It scans no rows, opens no device, and waits for nothing but the start of the NVIDIA
 /// driver, once in the process, and a measurement of the host, once on a machine.
 ///
 /// It stands before `EnsureRequirements`: join sides are chosen by then, Partial and Final aggregates stand one above the
@@ -121,6 +122,16 @@ impl BowtieRule {
         self.recorder.only_shows()
             && named
             && self.devices.gpu_memory(options.device, None).is_none()
+    }
+
+    /// Whether offloaded nodes would run on a GPU.
+    fn has_gpu(&self, options: &BowtieOptions) -> bool {
+        #[cfg(test)]
+        if self.machine.is_some() {
+            return true;
+        }
+        let limit = options.device_memory.0;
+        self.is_imagined(options) || self.devices.gpu_memory(options.device, limit).is_some()
     }
 
     /// The GPU that offloaded nodes would run on, `None` for the host; and the rates of the host.
@@ -226,7 +237,11 @@ impl BowtieRule {
         options: &BowtieOptions,
     ) -> Result<(Arc<dyn ExecutionPlan>, bool)> {
         // The driver starts for plans with something to decide.
-        if !can_be_offloaded(&plan, options)? {
+        let may_store = |may_be_gpu: bool| {
+            let is_gpu = may_be_gpu || self.has_gpu(options);
+            options.cache.bytes(is_gpu, u64::MAX) > 0
+        };
+        if !can_be_offloaded(&plan, may_store)? {
             self.recorder.untouched(&plan, &|_| None);
             return Ok((plan, false));
         }
@@ -296,12 +311,15 @@ impl BowtieRule {
 /// Adds the nodes of a plan that were decided on to the counters of the process, and filters and projections whose rows are downloaded. `has_clusters`: of a query with nodes on a device, which was counted when it was
 /// planned, and so were the nodes below the clusters.
 fn count(plan: &Arc<dyn ExecutionPlan>, has_clusters: bool) -> Result<()> {
-    let (mut offloaded, mut declined) = (0, 0);
+    let (mut offloaded, mut declined, mut limits) = (0, 0, 0);
     plan.apply(|node| {
         if NodeKind::of(node).is_decided() {
             match node.is::<DeviceNode>() {
                 true => offloaded += 1,
                 false => declined += 1,
+            }
+            if NodeKind::of(node) == NodeKind::Limit && !node.is::<DeviceNode>() {
+                limits += 1;
             }
         }
         if let Some(download) = node.downcast_ref::<BowtieDownloadExec>()
@@ -316,7 +334,8 @@ fn count(plan: &Arc<dyn ExecutionPlan>, has_clusters: bool) -> Result<()> {
     })?;
     trace::count(Counted::OffloadedNodes, offloaded);
     trace::count(Counted::DeclinedNodes, declined);
-    if has_clusters || offloaded + declined == 0 {
+    // A limit alone is nothing to offload.
+    if has_clusters || offloaded + declined == limits {
         return Ok(());
     }
     let query = match offloaded > 0 {
@@ -327,8 +346,12 @@ fn count(plan: &Arc<dyn ExecutionPlan>, has_clusters: bool) -> Result<()> {
     Ok(())
 }
 
-/// Whether a plan has a node that may be offloaded.
-fn can_be_offloaded(plan: &Arc<dyn ExecutionPlan>, options: &BowtieOptions) -> Result<bool> {
+/// Whether a plan has a node that may be offloaded. `may_store`: whether columns of tables may stay on the device, or on
+/// a GPU that there may be.
+fn can_be_offloaded(
+    plan: &Arc<dyn ExecutionPlan>,
+    may_store: impl Fn(bool) -> bool,
+) -> Result<bool> {
     let has = |of: &dyn Fn(&Arc<dyn ExecutionPlan>) -> bool| plan.exists(|node| Ok(of(node)));
     if has(&|node| join_source(node).is_some() || group_source(node).is_some())? {
         return Ok(true);
@@ -336,15 +359,23 @@ fn can_be_offloaded(plan: &Arc<dyn ExecutionPlan>, options: &BowtieOptions) -> R
     if has_clusters(plan) {
         return Ok(true);
     }
-    // Sorts, filters and projections alone are, of a table that is stored.
-    let of_rows = |node: &Arc<dyn ExecutionPlan>| {
-        node.is::<SortExec>() || node.is::<FilterExec>() || node.is::<ProjectionExec>()
+    // A sort alone is, of a table that is stored.
+    let reads_table = || has(&|node| Table::of(node).is_some());
+    if has(&|node| node.is::<SortExec>())? && may_store(true) && reads_table()? {
+        return Ok(true);
+    }
+    let computes = |projection: &ProjectionExec| {
+        let mut projected = projection.expr().iter();
+        projected.any(|of| !of.expr.is::<Column>())
     };
-    let may_store = options.cache.bytes(true, u64::MAX) > 0;
+    let of_rows = |node: &Arc<dyn ExecutionPlan>| {
+        let projection = node.downcast_ref::<ProjectionExec>();
+        node.is::<FilterExec>() || projection.is_some_and(computes)
+    };
     let is_filtered = |table: Table| table.filter().is_some();
-    Ok(may_store
-        && has(&|node| Table::of(node).is_some())?
-        && (has(&of_rows)? || has(&|node| Table::of(node).is_some_and(is_filtered))?))
+    let has_rows = has(&of_rows)?
+        || has(&|node| node.children().is_empty() && Table::of(node).is_some_and(is_filtered))?;
+    Ok(has_rows && may_store(false) && reads_table()?)
 }
 
 impl PhysicalOptimizerRule for BowtieRule {

@@ -211,7 +211,7 @@ impl ExecutionPlan for BowtieDownloadExec {
             self.schema(),
             batch_size,
             self.fetch(),
-            self.input.output_ordering().is_some(),
+            self.input.output_ordering().is_some() || keeps_order_of_table(&self.input),
             Arc::new(OutputMetrics::new(&self.metrics, partition)),
         ));
         let (input, device) = (Arc::clone(&self.input), Arc::clone(&self.device));
@@ -364,4 +364,17 @@ fn projected(node: &Arc<dyn ExecutionPlan>, columns: &[usize]) -> Result<Arc<dyn
         columns.collect::<Vec<_>>(),
         Arc::clone(node),
     )?))
+}
+
+/// Whether rows leave a node in the order in which a table has them, though none is declared: DataFusion's filters and projections keep that, too.
+fn keeps_order_of_table(node: &Arc<dyn ExecutionPlan>) -> bool {
+    let of_device = node.downcast_ref::<DeviceNode>();
+    let kind = of_device.map(|node| node.operator().kind());
+    match (kind, &node.children()[..]) {
+        (Some(OperatorKind::Scan), _) => true,
+        (Some(OperatorKind::Filter | OperatorKind::Projection), [input]) => {
+            keeps_order_of_table(input)
+        }
+        _ => false,
+    }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::{ColumnStatistics, Statistics};
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::filter::FilterExec;
 
 use crate::ir::side::Side;
 use crate::plan::choose::cost::Flow;
@@ -52,6 +54,31 @@ impl Cardinalities<'_> {
         let input = SideInput::new(plan.schema());
         let columns = (0..input.columns()).collect();
         self.of(plan, &input, rows, columns)
+    }
+
+    /// A node's rows as a download has them: the device has the text of views.
+    pub(crate) fn downloaded(&self, plan: &Arc<dyn ExecutionPlan>, rows: f64) -> Flow {
+        let output = self.output(plan, rows);
+        let schema = plan.schema();
+        let fields = schema.fields().iter();
+        let views = fields
+            .filter(|field| matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView));
+        Flow {
+            bytes: output.bytes + rows * TEXT_BYTES * views.count() as f64,
+            ..output
+        }
+    }
+
+    /// What DataFusion reads and copies of `rows` of a filter's input, of which it keeps `output`.
+    pub(crate) fn filtered(&self, filter: &FilterExec, rows: f64, output: Flow) -> Flow {
+        let input = SideInput::new(filter.input().schema());
+        let columns = collect_columns(filter.predicate()).into_iter();
+        let columns = columns.map(|column| column.index()).collect();
+        let read = self.of(filter.input(), &input, rows, columns);
+        Flow {
+            bytes: read.bytes + output.bytes,
+            ..read
+        }
     }
 
     /// Both sides of a join: columns of its condition, output columns, and `others`.

@@ -1,6 +1,7 @@
 //! What each node of a plan costs: in DataFusion, and by each alternative on a GPU.
 
 use datafusion::common::JoinType;
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 
 use crate::exec::join::grace_join::Oversized;
@@ -51,11 +52,11 @@ pub(crate) struct NodeCosts<'a> {
     pub(crate) nodes: Vec<NodeCost>,
     /// Of each node the share of rows that filters below it kept; of a join, of both sides.
     kept: Vec<f64>,
-    /// Joins and aggregations that a GPU runs if that is cheaper.
+    /// Joins, aggregations and the ends of what runs on a GPU, which runs them if that is cheaper.
     pub(crate) optional: Vec<Optional>,
 }
 
-/// A join or an aggregation that a GPU runs if that is cheaper.
+/// A node that a GPU runs if that is cheaper.
 pub(crate) struct Optional {
     pub(crate) node: NodeId,
     /// Why its costs cannot be estimated.
@@ -102,7 +103,7 @@ impl<'a> NodeCosts<'a> {
             Candidate::Union => self.between(node),
             Candidate::Sort(sort) => self.sort(id, node, sort),
             Candidate::Limit(limit) => self.limit(id, node, *limit),
-            Candidate::Other if Table::of(&node.plan).is_some() => {
+            Candidate::Other if node.table().is_some() => {
                 let cost = self.scan(node);
                 self.downloadable(id, node, cost)
             }
@@ -288,13 +289,13 @@ impl<'a> NodeCosts<'a> {
         let flow = cost
             .rows
             .map(|rows| self.cardinalities.output(&node.plan, rows));
-        let is_in_files = Table::of(&node.plan).is_some_and(|table| table.is_in_files());
+        let is_in_files = node.table().is_some_and(Table::is_in_files);
         let reading = flow.filter(|_| is_in_files);
         let reading = reading.map_or(0.0, |flow| self.host.decode(flow));
         cost.host = Some(reading);
         let stored = flow.and_then(|flow| Some((flow, self.cache.times(flow.bytes)?)));
         if let Some((flow, times)) = stored {
-            let pieces = Table::of(&node.plan).and_then(|t| t.pieces_on(self.gpu.memory).ok());
+            let pieces = node.table().and_then(|t| t.pieces_on(self.gpu.memory).ok());
             let pieces = self.gpu.of_pieces(pieces.unwrap_or(1), flow);
             cost.alternatives.push(Alternative {
                 // What stays is read once.
@@ -312,12 +313,12 @@ impl<'a> NodeCosts<'a> {
         let Some(rows) = cost.rows.filter(|_| !cost.alternatives.is_empty()) else {
             return cost;
         };
-        if self.plan.may_stop(id) || !self.plan.row_work(id).may_end() {
+        if !self.plan.may_end_rows(id) {
             return cost;
         }
         self.optional(id, None);
         NodeCost {
-            download: self.download(self.cardinalities.output(&node.plan, rows)),
+            download: self.download(self.cardinalities.downloaded(&node.plan, rows)),
             ..cost
         }
     }
@@ -345,7 +346,12 @@ impl<'a> NodeCosts<'a> {
             _ => output,
         };
         let work = Work::Rows { input };
-        cost.host = Some(self.host.seconds(&work));
+        // DataFusion reads the columns of a predicate alone, and copies what is kept.
+        let read = match node.plan.downcast_ref::<FilterExec>() {
+            Some(filter) => self.cardinalities.filtered(filter, input.rows, output),
+            None => input,
+        };
+        cost.host = Some(self.host.seconds(&Work::Rows { input: read }));
         cost.alternatives.push(Alternative {
             seconds: self.gpu.seconds(&work),
             fused: None,

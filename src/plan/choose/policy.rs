@@ -130,17 +130,10 @@ impl<'a> Policy<'a> {
     /// Whether the device runs a filter, a projection or a scan of which the host reads the rows, where its input is there.
     pub(crate) fn ends_rows(&self, id: NodeId, plan: &RecognisedPlan) -> bool {
         match (self.options.offload, &self.placed[id]) {
-            (Offload::Force, _) => plan.is_read_on_host(id) && plan.row_work(id).may_end(),
+            (Offload::Force, _) => plan.is_read_on_host(id) && plan.may_end_rows(id),
             (_, Some(placed)) => placed.downloads,
             (_, None) => false,
         }
-    }
-
-    /// Why a GPU runs no sooner what it could run of the rows that the host reads.
-    pub(crate) fn slower_rows(&self, id: NodeId, plan: &RecognisedPlan) -> Option<&Decline> {
-        let placed = self.placed[id].as_ref()?;
-        let decline = placed.offloaded.as_ref().err()?;
-        plan.is_read_on_host(id).then_some(decline)
     }
 
     /// Whether a GPU was estimated to run the node later than DataFusion.

@@ -4,11 +4,12 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::execution_plan::EmissionType;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::error::Decline;
 use crate::exec::clusters::exec::ClustersExec;
@@ -38,6 +39,19 @@ pub(crate) struct Node {
     /// The nodes of its children.
     pub(crate) inputs: Vec<NodeId>,
     pub(crate) candidate: Candidate,
+    /// Found when it is first asked for.
+    table: OnceCell<Option<Table>>,
+}
+
+impl Node {
+    /// The table that it scans, if its columns may stay on the device.
+    pub(crate) fn table(&self) -> Option<&Table> {
+        let table = self.table.get_or_init(|| match self.inputs[..] {
+            [] => Table::of(&self.plan),
+            _ => None,
+        });
+        table.as_ref()
+    }
 }
 
 /// The nodes of a plan by their numbers: inputs before what reads them, the root last. A node that several others read is there once.
@@ -52,16 +66,16 @@ pub(crate) struct RecognisedPlan {
 
 /// What filters and projections do with rows.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct RowWork {
-    pub(crate) filters: bool,
-    pub(crate) computes: bool,
+struct RowWork {
+    filters: bool,
+    computes: bool,
     /// All rows come from tables whose columns may stay on the device.
-    pub(crate) of_tables: bool,
+    of_tables: bool,
 }
 
 impl RowWork {
     /// Whether a device may do it for the host: it drops rows, or computes values of columns that the device has.
-    pub(crate) fn may_end(self) -> bool {
+    fn may_end(self) -> bool {
         self.filters || self.computes && self.of_tables
     }
 }
@@ -118,13 +132,20 @@ impl RecognisedPlan {
         self.order_matters[id]
     }
 
+    /// Whether a device may run the filters and projections up to node `id` for a host that reads its rows: these are worth it, all are wanted, and
+    /// in no order, which they would lose.
+    pub(crate) fn may_end_rows(&self, id: NodeId) -> bool {
+        let is_ordered = self.nodes[id].plan.output_ordering().is_some();
+        !is_ordered && !self.may_stop(id) && self.row_work(id).may_end()
+    }
+
     /// Whether nodes that no device runs read all rows of a node.
     pub(crate) fn is_read_on_host(&self, id: NodeId) -> bool {
         !self.readers(id).may_be_on_device && !self.may_stop(id)
     }
 
     /// Whether a node above may need the first rows of a node alone.
-    pub(crate) fn may_stop(&self, id: NodeId) -> bool {
+    fn may_stop(&self, id: NodeId) -> bool {
         self.readers(id).may_stop
     }
 
@@ -133,16 +154,14 @@ impl RecognisedPlan {
     }
 
     /// What filters and projections do with rows, from those that they come from to those of node `id`.
-    pub(crate) fn row_work(&self, id: NodeId) -> RowWork {
+    fn row_work(&self, id: NodeId) -> RowWork {
         let node = &self.nodes[id];
         let is_rows = matches!(node.candidate, Candidate::Rows(_) | Candidate::Union);
         if !is_rows && !only_partitions(&node.plan) {
-            let table = Table::of(&node.plan);
-            let filter = table.as_ref().and_then(Table::filter);
             return RowWork {
-                filters: filter.is_some(),
+                filters: node.table().and_then(Table::filter).is_some(),
                 computes: false,
-                of_tables: table.is_some(),
+                of_tables: node.table().is_some(),
             };
         }
         let own = match &node.candidate {
@@ -199,6 +218,11 @@ fn order_matters(nodes: &[Node]) -> Vec<bool> {
     matters
 }
 
+/// Whether a node has rows before it read all of its input.
+fn streams(node: &Node) -> bool {
+    node.plan.properties().emission_type != EmissionType::Final
+}
+
 fn readers(nodes: &[Node]) -> Vec<Readers> {
     let mut readers = vec![Readers::default(); nodes.len()];
     for (id, node) in nodes.iter().enumerate().rev() {
@@ -215,12 +239,13 @@ fn readers(nodes: &[Node]) -> Vec<Readers> {
             Candidate::Other if only_partitions(&node.plan) => readers[id],
             Candidate::Other => Readers {
                 may_be_on_device: false,
-                may_stop: node.plan.fetch().is_some(),
+                may_stop: node.plan.fetch().is_some() || readers[id].may_stop && streams(node),
             },
-            Candidate::Join(_)
-            | Candidate::Aggregate(_)
-            | Candidate::Sort(_)
-            | Candidate::Clusters => Readers {
+            Candidate::Join(_) => Readers {
+                may_be_on_device: true,
+                ..readers[id]
+            },
+            Candidate::Aggregate(_) | Candidate::Sort(_) | Candidate::Clusters => Readers {
                 may_be_on_device: true,
                 may_stop: false,
             },
@@ -253,6 +278,7 @@ impl Pass<'_> {
             plan: Arc::clone(plan),
             inputs,
             candidate,
+            table: OnceCell::new(),
         });
         let id = self.nodes.len() - 1;
         self.ids.insert(address, id);

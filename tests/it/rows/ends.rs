@@ -1,13 +1,18 @@
 //! Filters and projections whose rows the host reads: over stored tables, and above joins and aggregations on the device.
 
+use std::sync::Arc;
+
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
+use datafusion::datasource::MemTable;
 use datafusion::logical_expr::Partitioning;
 use datafusion::physical_plan::ExecutionPlanProperties;
 use datafusion::prelude::{SessionContext, col};
 
-use crate::support::answer::{Answer, check, forced, shown, stock};
+use crate::support::answer::{Answer, check, forced, plan_of, shown, stock};
 use crate::support::compare::same_rows;
 use crate::support::session::{session, set};
-use crate::support::tables::{mixed_table, register};
+use crate::support::tables::{mixed_table, permuted_table, register, register_in_pieces};
 use crate::support::tuning::Tuning;
 
 const STORED: Tuning = Tuning {
@@ -164,6 +169,52 @@ async fn partitions_that_were_asked_for() {
     let partitions = plans.iter().map(|plan| plan.output_partitioning());
     let partitions: Vec<usize> = partitions.map(|p| p.partition_count()).collect();
     assert_eq!(partitions[0], partitions[1], "{shown:?}");
+}
+
+/// Rows of one partition leave in the order of the table, from many pieces of which few rows or many are kept.
+#[tokio::test]
+async fn the_order_of_a_table() {
+    let ctx = session();
+    register_in_pieces(&ctx, "r", 20_000, 250);
+    let sql = "SELECT id, a FROM r WHERE id % 1000 = 1 OR id BETWEEN 3000 AND 9000";
+    let order = |answer: &Answer| {
+        let ids = answer.batches.iter().flat_map(|batch| {
+            let ids = batch.column(0).as_primitive::<Int64Type>();
+            ids.values().to_vec()
+        });
+        ids.collect::<Vec<i64>>()
+    };
+    let in_one = |tuning: &Tuning| Tuning {
+        partitions: 1,
+        ..*tuning
+    };
+    set(&ctx, "datafusion.execution.target_partitions", "1");
+    let ascending = order(&stock(&ctx, sql).await.unwrap());
+    assert!(ascending.is_sorted() && ascending.len() > 6_000);
+    for tuning in [&STORED, &IN_PIECES, &WITHOUT_ROOM] {
+        let forced = forced(&ctx, sql, &in_one(tuning)).await.unwrap();
+        assert!(forced.plan.contains(FILTER), "{}", forced.plan);
+        assert!(order(&forced) == ascending, "{tuning:?}\n{}", forced.plan);
+    }
+}
+
+/// Rows in a declared order stay where that is seen.
+#[tokio::test]
+async fn declared_orders() {
+    let ctx = session();
+    let batch = permuted_table(300, 5);
+    let order = vec![vec![col("id").sort(true, false)]];
+    let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).unwrap();
+    let table = table.with_sort_order(order);
+    ctx.register_table("r", Arc::new(table)).unwrap();
+    STORED.apply(&ctx);
+    set(&ctx, "bowtie.offload", "force");
+    let rows = "SELECT sum(a) OVER (ORDER BY id), id FROM r WHERE a > 9";
+    let plan = shown(&plan_of(&ctx, rows).await.unwrap());
+    assert!(
+        !plan.contains(FILTER) && !plan.contains("SortExec"),
+        "{plan}"
+    );
 }
 
 /// An error of a row ends the query, as in DataFusion.
