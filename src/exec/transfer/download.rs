@@ -38,6 +38,7 @@ use crate::exec::transfer::output_batches::{Batches, HostChunk};
 use crate::exec::transfer::stands_for::StandsFor;
 use crate::exec::transfer::way_back::WayBack;
 use crate::runtime::planned_device::PlannedDevice;
+use crate::spec::operator_kind::OperatorKind;
 
 /// Downloads the chunks of a device node, and returns them as record batches of the session's size.
 #[derive(Debug)]
