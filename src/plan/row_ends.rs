@@ -47,7 +47,7 @@ impl Rewrite<'_> {
 
     /// The rows of `rewritten`, which node `id` became, by the device, if the host reads them there and all nodes that make them can be on it.
     fn rows_on_device(&mut self, id: NodeId, rewritten: &Plan) -> Result<Option<Plan>> {
-        // A partitioning that was asked for stays.
+        // What only moves rows is left as it is: DataFusion decides later on partitions.
         if only_partitions(rewritten) || !self.policy.ends_rows(id, self.plan) {
             return Ok(None);
         }

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use datafusion::datasource::MemTable;
-use datafusion::logical_expr::Partitioning;
-use datafusion::physical_plan::ExecutionPlanProperties;
 use datafusion::prelude::{SessionContext, col};
 
 use crate::support::answer::{Answer, check, forced, plan_of, shown, stock};
@@ -149,26 +147,6 @@ async fn what_stays_on_the_host() {
     };
     let forced = forced(&ctx, sql, &off).await.unwrap();
     assert!(!forced.plan.contains("Bowtie"), "{}", forced.plan);
-}
-
-/// A partitioning that a user asks for is above what runs on the device.
-#[tokio::test]
-async fn partitions_that_were_asked_for() {
-    let ctx = tables();
-    STORED.apply(&ctx);
-    let mut plans = vec![];
-    for offload in ["off", "force"] {
-        set(&ctx, "bowtie.offload", offload);
-        let rows = ctx.sql("SELECT id, g FROM r WHERE a > 4").await.unwrap();
-        let by_g = Partitioning::Hash(vec![col("g")], 3);
-        let rows = rows.repartition(by_g).unwrap();
-        plans.push(rows.create_physical_plan().await.unwrap());
-    }
-    let shown: Vec<String> = plans.iter().map(shown).collect();
-    assert!(shown[1].contains(FILTER), "{}", shown[1]);
-    let partitions = plans.iter().map(|plan| plan.output_partitioning());
-    let partitions: Vec<usize> = partitions.map(|p| p.partition_count()).collect();
-    assert_eq!(partitions[0], partitions[1], "{shown:?}");
 }
 
 /// Rows of one partition leave in the order of the table, from many pieces of which few rows or many are kept.
