@@ -10,6 +10,7 @@ use datafusion::common::stats::Precision;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::device::primitives::device::Device;
@@ -141,6 +142,15 @@ impl Table {
             Self::Memory(table) => table.repeats(column),
             #[cfg(feature = "parquet")]
             Self::Parquet(table) => table.repeats(column),
+        }
+    }
+
+    /// The share of rows for which `predicate` is true, by a sample of a table in memory; `None` for files, of which nothing is read.
+    pub(crate) fn share_of(&self, predicate: &Arc<dyn PhysicalExpr>) -> Option<f64> {
+        match self {
+            Self::Memory(table) => table.share_of(predicate),
+            #[cfg(feature = "parquet")]
+            Self::Parquet(_) => None,
         }
     }
 

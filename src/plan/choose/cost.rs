@@ -119,6 +119,9 @@ const MOST_CORES: usize = 32;
 /// (docs/performance). Downloaded rows come in one partition, which DataFusion repartitions.
 const UP: f64 = 28e9;
 const DOWN: f64 = 12e9;
+/// Rows of filters and projections come in pieces of many rows, into memory that was never touched: 30M and 6.3M rows of 48 bytes and 60M of 16 took
+/// 570, 92 and 154 ms on an H200 (`docs/benchmarks/cuda/selections-parquet.csv`).
+const DOWN_ROWS: f64 = 4e9;
 /// Bytes a second that one core stages.
 const UP_PER_CORE: f64 = 5e9;
 
@@ -261,6 +264,11 @@ impl Gpu {
     /// Seconds to download the rows.
     pub(crate) fn down(&self, flow: Flow) -> f64 {
         self.start() + flow.bytes * self.rates.downloads() / DOWN
+    }
+
+    /// Seconds to download what a filter or a projection made of many rows.
+    pub(crate) fn down_rows(&self, flow: Flow) -> f64 {
+        self.start() + flow.bytes * self.rates.downloads() / DOWN_ROWS
     }
 
     /// Seconds to start a node.

@@ -1,5 +1,7 @@
 //! What each node of a plan costs: in DataFusion, and by each alternative on a GPU.
 
+use std::collections::HashMap;
+
 use datafusion::common::JoinType;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
@@ -52,6 +54,8 @@ pub(crate) struct NodeCosts<'a> {
     pub(crate) nodes: Vec<NodeCost>,
     /// Of each node the share of rows that filters below it kept; of a join, of both sides.
     kept: Vec<f64>,
+    /// Rows of nodes by samples of tables in memory, as far as they were asked for.
+    sampled: HashMap<NodeId, Option<f64>>,
     /// Joins, aggregations and the ends of what runs on a GPU, which runs them if that is cheaper.
     pub(crate) optional: Vec<Optional>,
 }
@@ -79,6 +83,7 @@ impl<'a> NodeCosts<'a> {
             cardinalities: Cardinalities(statistics),
             nodes: Vec::with_capacity(plan.nodes().len()),
             kept: vec![],
+            sampled: HashMap::new(),
             optional: vec![],
         };
         for (id, node) in plan.nodes().iter().enumerate() {
@@ -97,10 +102,10 @@ impl<'a> NodeCosts<'a> {
             },
             Candidate::Aggregate(aggregate) => self.aggregate(id, node, aggregate),
             Candidate::Rows(rows) if self.can_be_between(node, rows) => {
-                let cost = self.between(node);
+                let cost = self.between(id, node);
                 self.downloadable(id, node, cost)
             }
-            Candidate::Union => self.between(node),
+            Candidate::Union => self.between(id, node),
             Candidate::Sort(sort) => self.sort(id, node, sort),
             Candidate::Limit(limit) => self.limit(id, node, *limit),
             Candidate::Other if node.table().is_some() => {
@@ -308,6 +313,36 @@ impl<'a> NodeCosts<'a> {
         cost
     }
 
+    /// The rows of filters and projections of a table in memory, by a sample of it. DataFusion without statistics takes a fifth of the rows for
+    /// each filter.
+    fn sampled_rows(&mut self, id: NodeId) -> Option<f64> {
+        if let Some(known) = self.sampled.get(&id) {
+            return *known;
+        }
+        let node = self.plan.node(id);
+        let rows = match (&node.candidate, &node.inputs[..]) {
+            (Candidate::Rows(rows), [input]) => {
+                let below = match self.plan.node(*input).table() {
+                    Some(_) => self.nodes[*input].rows,
+                    None => self.sampled_rows(*input),
+                };
+                match node.plan.downcast_ref::<FilterExec>() {
+                    Some(filter) => below.and_then(|below| {
+                        // What compiles is no function of a user.
+                        let is_plain =
+                            matches!(rows.compiled(), Ok(Some(of)) if of.distinct.is_empty());
+                        let table = self.plan.node(*input).table().filter(|_| is_plain)?;
+                        Some(below * table.share_of(filter.predicate())?)
+                    }),
+                    None => below,
+                }
+            }
+            _ => None,
+        };
+        self.sampled.insert(id, rows);
+        rows
+    }
+
     /// The cost of a filter, a projection or a scan, whose rows the host may read if they are filtered or computed, and all are wanted.
     fn downloadable(&mut self, id: NodeId, node: &Node, cost: NodeCost) -> NodeCost {
         let Some(rows) = cost.rows.filter(|_| !cost.alternatives.is_empty()) else {
@@ -317,8 +352,13 @@ impl<'a> NodeCosts<'a> {
             return cost;
         }
         self.optional(id, None);
+        let rows = self.sampled_rows(id).unwrap_or(rows);
+        let output = self.cardinalities.downloaded(&node.plan, rows);
         NodeCost {
-            download: self.download(self.cardinalities.downloaded(&node.plan, rows)),
+            download: Transfer {
+                seconds: self.gpu.down_rows(output),
+                bytes: output.bytes,
+            },
             ..cost
         }
     }
@@ -332,7 +372,7 @@ impl<'a> NodeCosts<'a> {
     }
 
     /// A node that can be on the device too, between two device nodes.
-    fn between(&self, node: &Node) -> NodeCost {
+    fn between(&mut self, id: NodeId, node: &Node) -> NodeCost {
         let mut cost = self.other(node, &node.inputs);
         let Some(rows) = cost.rows else {
             return cost;
@@ -348,7 +388,12 @@ impl<'a> NodeCosts<'a> {
         let work = Work::Rows { input };
         // DataFusion reads the columns of a predicate alone, and copies what is kept.
         let read = match node.plan.downcast_ref::<FilterExec>() {
-            Some(filter) => self.cardinalities.filtered(filter, input.rows, output),
+            Some(filter) => {
+                let kept = self
+                    .sampled_rows(id)
+                    .map_or(output, |rows| self.cardinalities.output(&node.plan, rows));
+                self.cardinalities.filtered(filter, input.rows, kept)
+            }
             None => input,
         };
         cost.host = Some(self.host.seconds(&Work::Rows { input: read }));
