@@ -266,9 +266,9 @@ impl Gpu {
         self.start() + flow.bytes * self.rates.downloads() / DOWN
     }
 
-    /// Seconds to download what a filter or a projection made of many rows.
+    /// Seconds to download what a filter or a projection made of many rows: the memory that takes them limits it, so a faster link does not help.
     pub(crate) fn down_rows(&self, flow: Flow) -> f64 {
-        self.start() + flow.bytes * self.rates.downloads() / DOWN_ROWS
+        self.start() + flow.bytes * self.rates.downloads().max(1.0) / DOWN_ROWS
     }
 
     /// Seconds to start a node.
