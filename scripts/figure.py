@@ -41,7 +41,7 @@ GROUPS = [
 LEAST, MOST = 1, 100_000
 MARKS = [(1, "1 ms"), (10, "10 ms"), (100, "100 ms"), (1_000, "1 s"), (10_000, "10 s"), (100_000, "100 s")]
 
-WIDTH, LEFT, RIGHT = 860, 170, 70
+WIDTH, LEFT, RIGHT = 870, 180, 70
 TITLE, BAR, GAP, TOP, BOTTOM = 26, 22, 14, 34, 30
 
 
