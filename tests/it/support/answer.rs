@@ -103,8 +103,8 @@ pub(crate) async fn forced(ctx: &SessionContext, sql: &str, tuning: &Tuning) -> 
     answer(ctx, sql).await
 }
 
-/// The same, of a plan that is sent before it runs. Something of bowtie's arrives, unless it filters and computes rows of stored tables alone: the
-/// receiver has none of these.
+/// The same, of a plan that is sent before it runs. Something of bowtie's arrives, unless it filters and computes rows of stored tables alone, or
+/// makes clusters of them: the receiver has none of these.
 pub(crate) async fn forced_and_sent(
     ctx: &SessionContext,
     sql: &str,
@@ -114,7 +114,14 @@ pub(crate) async fn forced_and_sent(
     set(ctx, "bowtie.offload", "force");
     let plan = plan_of(ctx, sql).await?;
     let sent = codec::sent(ctx, &plan)?;
-    let of_rows = ["Download", "Filter", "Projection", "Union", "Scan"];
+    let of_rows = [
+        "Download",
+        "Filter",
+        "Projection",
+        "Union",
+        "Scan",
+        "Clusters",
+    ];
     let has_nodes = |plan| {
         let text = shown(plan);
         let mut names = text.split("Bowtie").skip(1);
