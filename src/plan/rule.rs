@@ -46,8 +46,9 @@ use crate::runtime::planning::Planning;
 use crate::runtime::process::BowtieRuntime;
 use crate::runtime::session_devices::SessionDevices;
 
-/// Replaces joins, aggregations, and what is above them by device nodes. It scans no rows, opens no device, and waits for nothing but the start of the NVIDIA
-/// driver, once in the process, and a measurement of the host, once on a machine.
+/// Replaces joins and aggregations, and what is above them or stored tables, by device nodes. It scans no files, and of tables in memory a sample
+/// alone. It opens no device, and waits for nothing but the start of the NVIDIA driver, once in the process, and a measurement of the host, once on a
+/// machine.
 ///
 /// It stands before `EnsureRequirements`: join sides are chosen by then, Partial and Final aggregates stand one above the
 /// other, and the distribution that our nodes declare is honoured.
@@ -308,8 +309,8 @@ impl BowtieRule {
     }
 }
 
-/// Adds the nodes of a plan that were decided on to the counters of the process, and filters and projections whose rows are downloaded. `has_clusters`: of a query with nodes on a device, which was counted when it was
-/// planned, and so were the nodes below the clusters.
+/// Adds the nodes of a plan that were decided on to the counters of the process, and filters and projections whose rows are downloaded.
+/// `has_clusters`: of a query with nodes on a device, which was counted when it was planned, and so were the nodes below the clusters.
 fn count(plan: &Arc<dyn ExecutionPlan>, has_clusters: bool) -> Result<()> {
     let (mut offloaded, mut declined, mut limits) = (0, 0, 0);
     plan.apply(|node| {

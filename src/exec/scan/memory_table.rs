@@ -3,13 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait, RecordBatch};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::source::{DataSource, DataSourceExec};
 use datafusion::error::Result;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::device::host::columns::encode::dictionary::repeats;
@@ -57,7 +56,7 @@ struct PieceBatch {
 /// Batches, and views of each, from which means are taken.
 const SAMPLED_BATCHES: usize = 32;
 const SAMPLED_VIEWS: usize = 256;
-/// Rows of a place in a table that tell how many a predicate keeps.
+/// Rows of a place of a sample.
 const SAMPLED_ROWS: usize = 256;
 /// Values of text that tell whether they repeat.
 const SAMPLED_VALUES: usize = 1 << 11;
@@ -208,37 +207,27 @@ impl MemoryTable {
         first.is_some_and(|first| repeats(&first.slice(0, first.len().min(SAMPLED_VALUES))))
     }
 
-    /// The share of rows for which `predicate` over the columns of the scan is true, by a sample of rows from all of the table. `None` if it fails on
-    /// one of them. Nothing is known of rarer rows than one in some thousands: these are taken for half a row of the sample.
-    pub(crate) fn share_of(&self, predicate: &Arc<dyn PhysicalExpr>) -> Option<f64> {
-        let (mut looked_at, mut kept) = (0, 0);
+    /// Rows of many places of the table, with the columns of the scan: some thousands, or all of a short table.
+    pub(crate) fn sample(&self) -> Vec<RecordBatch> {
         let batches: usize = self.partitions().iter().map(Vec::len).sum();
         let step = batches.div_ceil(SAMPLED_BATCHES).max(1);
-        for batch in self.partitions().iter().flatten().step_by(step) {
-            // Of a few long batches each gives rows of several places.
-            let places = (SAMPLED_BATCHES / batches.clamp(1, SAMPLED_BATCHES)).max(1);
-            for place in 0..places {
-                let from = batch.num_rows() / places * place;
+        // Of a few long batches each gives rows of several places.
+        let places = SAMPLED_BATCHES / batches.clamp(1, SAMPLED_BATCHES);
+        let columns: Vec<usize> = (0..self.schema.fields().len())
+            .map(|column| self.column_of_batches(column))
+            .collect();
+        let sampled = self.partitions().iter().flatten().step_by(step);
+        let rows = sampled.flat_map(|batch| {
+            let places = (0..places).map(|place| batch.num_rows() / places * place);
+            places.filter_map(|from| {
                 let rows = SAMPLED_ROWS.min(batch.num_rows() - from);
-                let columns = (0..self.schema.fields().len()).map(|column| {
-                    batch
-                        .column(self.column_of_batches(column))
-                        .slice(from, rows)
-                });
-                let options = RecordBatchOptions::new().with_row_count(Some(rows));
-                let sample = RecordBatch::try_new_with_options(
-                    Arc::clone(&self.schema),
-                    columns.collect(),
-                    &options,
-                );
-                let found = predicate.evaluate(&sample.ok()?).ok()?;
-                let found = found.into_array(rows).ok()?;
-                looked_at += rows;
-                kept += found.as_boolean_opt()?.true_count();
-            }
-        }
-        let kept = (kept as f64).max(0.5);
-        (looked_at > 0).then(|| (kept / looked_at as f64).min(1.0))
+                batch
+                    .project(&columns)
+                    .ok()
+                    .map(|batch| batch.slice(from, rows))
+            })
+        });
+        rows.collect()
     }
 
     /// The columns of a piece, by the names of the scan.
@@ -376,51 +365,5 @@ impl WantedColumn for MemoryColumn<'_> {
 
     fn arrays(&self) -> Option<Vec<ArrayRef>> {
         Some(self.parts().map(|part| part.sliced()).collect())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-    use datafusion::datasource::memory::MemorySourceConfig;
-    use datafusion::logical_expr::Operator;
-    use datafusion::physical_expr::expressions::{binary, col, lit};
-    use datafusion::physical_plan::ExecutionPlan;
-
-    use super::MemoryTable;
-
-    /// Of one long batch, and of many short ones.
-    #[test]
-    fn a_sample_tells_how_many_rows_a_predicate_keeps() {
-        for rows_each in [100_000, 700, 3] {
-            let batches = (0..100_000 / rows_each).map(|i| {
-                let numbers = (i * rows_each..(i + 1) * rows_each).map(|n| n * 7919 % 1000);
-                let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(numbers));
-                RecordBatch::try_from_iter([("unread", Arc::clone(&numbers)), ("v", numbers)])
-                    .unwrap()
-            });
-            let batches: Vec<RecordBatch> = batches.collect();
-            let schema = batches[0].schema();
-            let projected = Some(vec![1]);
-            let plan: Arc<dyn ExecutionPlan> =
-                MemorySourceConfig::try_new_exec(&[batches], schema, projected).unwrap();
-            let table = MemoryTable::of(&plan).unwrap();
-            let share = |operator, constant: i64| {
-                let v = col("v", table.schema()).unwrap();
-                let test = binary(v, operator, lit(constant), table.schema()).unwrap();
-                table.share_of(&test)
-            };
-            let quarter = share(Operator::Lt, 250).unwrap();
-            assert!((0.15..0.35).contains(&quarter), "{rows_each}: {quarter}");
-            assert_eq!(share(Operator::Lt, 1_000), Some(1.0));
-            let none = share(Operator::Gt, 1_000).unwrap();
-            assert!(none > 0.0 && none < 0.01, "{rows_each}: {none}");
-            let v = col("v", table.schema()).unwrap();
-            let number = binary(v, Operator::Divide, lit(0_i64), table.schema()).unwrap();
-            let fails = binary(number, Operator::Gt, lit(1_i64), table.schema()).unwrap();
-            assert_eq!(table.share_of(&fails), None);
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Statistics;
 use datafusion::common::stats::Precision;
@@ -10,7 +10,6 @@ use datafusion::common::stats::Precision;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::device::primitives::device::Device;
@@ -145,12 +144,12 @@ impl Table {
         }
     }
 
-    /// The share of rows for which `predicate` is true, by a sample of a table in memory; `None` for files, of which nothing is read.
-    pub(crate) fn share_of(&self, predicate: &Arc<dyn PhysicalExpr>) -> Option<f64> {
+    /// Rows from all of a table in memory; none of files, of which nothing is read.
+    pub(crate) fn sample(&self) -> Vec<RecordBatch> {
         match self {
-            Self::Memory(table) => table.share_of(predicate),
+            Self::Memory(table) => table.sample(),
             #[cfg(feature = "parquet")]
-            Self::Parquet(_) => None,
+            Self::Parquet(_) => vec![],
         }
     }
 

@@ -16,6 +16,7 @@ use crate::plan::recognise::gain::Gain;
 use crate::plan::recognise::recognised_plan::{Node, RecognisedPlan};
 use crate::plan::sources::join_source::JoinSource;
 use crate::plan::statistics::distinct::are_few;
+use crate::plan::statistics::share::share_of;
 use crate::plan::statistics::statistics_cache::StatisticsCache;
 
 /// Rows of a side that make a join worth offloading, even if the cardinality of the other side is unknown.
@@ -332,7 +333,7 @@ impl<'a> NodeCosts<'a> {
                         let is_plain =
                             matches!(rows.compiled(), Ok(Some(of)) if of.distinct.is_empty());
                         let table = self.plan.node(*input).table().filter(|_| is_plain)?;
-                        Some(below * table.share_of(filter.predicate())?)
+                        Some(below * share_of(table, filter.predicate())?)
                     }),
                     None => below,
                 }

@@ -3,5 +3,6 @@
 
 pub(crate) mod distinct;
 pub(crate) mod origin;
+pub(crate) mod share;
 pub(crate) mod statistics_cache;
 pub(crate) mod unique_keys;
