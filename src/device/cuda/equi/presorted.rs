@@ -153,7 +153,7 @@ fn carried(side: &Partitioned) -> Sources<'_> {
         .collect()
 }
 
-/// The sides as kernels take them and the [cuts](cuts) between their tiles. `None` where [`merged_sides`] has none, or a sample of the keys
+/// The sides as kernels take them and the [`cuts`] between their tiles. `None` where [`merged_sides`] has none, or a sample of the keys
 /// is unsorted. It waits for the sample alone: the GPU finds cuts meanwhile.
 pub(crate) fn cut_sides<'a>(
     device: &CudaDevice,
