@@ -103,7 +103,7 @@ options! {
     materialization / with_materialization: MaterializationChoice = MaterializationChoice::AUTO,
     /// Technique of set joins. auto: chosen by the device for the sets; prefix: an inverted index on prefixes; inverted_index: an inverted index on all elements, with counts; signature: hashed signatures reject pairs; bitmap: a bit for each element; matrix: a product of binary matrices; rarest: candidates by the rarest element; intersect: pair by pair.
     set_strategy / with_set_strategy: SetStrategy = SetStrategy::AUTO,
-    /// GROUP BY algorithm. auto: chosen by the range of the keys and a sample of them; hash_shared: accumulators in each thread block's shared memory; hash_global: accumulators in global memory; partition: keys and values partitioned first; sort: rows in the order of their keys; sort_dict: rows in the order of numbers that hashing gave the keys.
+    /// GROUP BY algorithm. auto: chosen by the range of the keys and a sample of them; hash_shared: accumulators in each thread block's shared memory; hash_global: accumulators in global memory; partition: keys and values partitioned first; sort: rows in the order of their keys; sort_dict: rows in the order of numbers that hashing gave the keys; runs: rows that are in an order of their keys already, each run of equal keys a group.
     group_strategy / with_group_strategy: GroupStrategy = GroupStrategy::AUTO,
     /// Rows of the shorter side of a join up to which a coordinator has that side sent to all workers: of range joins, whose longer sides are exchanged by ranges of their values, and, if all workers have a GPU, of equi-joins.
     broadcast_rows / with_broadcast_rows: BroadcastRows = BroadcastRows::DEFAULT,

@@ -15,25 +15,5 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         return;
     }
     const u32 end = min(n, begin + SHARE_ROWS);
-    const Accumulator& of = accumulators.of[blockIdx.y];
-    const u64 capacity = accumulators.capacity;
-    switch (of.update) {
-        case COUNT: return fold_share(WordFold<COUNT>{of}, ids, begin, end, capacity);
-        case SUM: return fold_share(WordFold<SUM>{of}, ids, begin, end, capacity);
-        case SUM128: return fold_share(WideFold<2>{of}, ids, begin, end, capacity);
-        case SUM256: return fold_share(WideFold<4>{of}, ids, begin, end, capacity);
-        case SUM_F64: return fold_share(WordFold<SUM_F64>{of}, ids, begin, end, capacity);
-        case AND: return fold_share(WordFold<AND>{of}, ids, begin, end, capacity);
-        case OR: return fold_share(WordFold<OR>{of}, ids, begin, end, capacity);
-        case XOR: return fold_share(WordFold<XOR>{of}, ids, begin, end, capacity);
-        case FIRST_ROW: return fold_share(WordFold<FIRST_ROW>{of}, ids, begin, end, capacity);
-        default: break;
-    }
-    if (of.kind >= I128) {
-        fold_share(WideExtremeFold{of}, ids, begin, end, capacity);
-    } else if (of.update == ARG_MIN) {
-        fold_share(ExtremeFold<false>{of}, ids, begin, end, capacity);
-    } else {
-        fold_share(ExtremeFold<true>{of}, ids, begin, end, capacity);
-    }
+    accumulate_share(accumulators.of[blockIdx.y], GivenIds{ids}, begin, end, accumulators.capacity);
 }

@@ -178,12 +178,48 @@ struct WideExtremeFold {
     }
 };
 
-// Aggregates rows from `begin` to `end`, with a whole warp. Only the first and the last group of the share may have
+// The groups of rows, from memory.
+struct GivenIds {
+    const u32* ids;
+
+    __device__ __forceinline__ u32 first(u32 begin) const { return __ldg(ids + begin); }
+
+    // The next rows of a warp, each lane's at a distance of 32; NO_GROUP from `end` on.
+    __device__ __forceinline__ void read(u32 base, u32 end, u32 (&id)[ROWS]) {
+#pragma unroll
+        for (u32 k = 0; k < ROWS; k++) {
+            const u32 i = base + k * WARP + threadIdx.x % WARP;
+            id[k] = i < end ? __ldg(ids + i) : NO_GROUP;
+        }
+    }
+};
+
+// The groups of rows as numbers of runs, by the bits of the runs' first rows.
+struct RunNumbers {
+    const u32* heads;
+    // Runs that begin before the rows that are read next.
+    u32 before;
+
+    __device__ __forceinline__ u32 first(u32 begin) const { return before + (__ldg(heads + begin / WARP) & 1) - 1; }
+
+    __device__ __forceinline__ void read(u32 base, u32 end, u32 (&id)[ROWS]) {
+        const u32 up_to_lane = ALL_LANES >> (WARP - 1 - threadIdx.x % WARP);
+#pragma unroll
+        for (u32 k = 0; k < ROWS; k++) {
+            const u32 first = base + k * WARP;
+            const u32 word = first < end ? __ldg(heads + first / WARP) : 0;
+            id[k] = first + threadIdx.x % WARP < end ? before + __popc(word & up_to_lane) - 1 : NO_GROUP;
+            before += __popc(word);
+        }
+    }
+};
+
+// Aggregates rows from `begin`, a multiple of 32, to `end`, with a whole warp. Only the first and the last group of the share may have
 // rows elsewhere: they are merged by atomics. All other groups belong to this warp alone and are stored.
-template <typename Fold>
-__device__ __forceinline__ void fold_share(Fold fold, const u32* ids, u32 begin, u32 end, u64 capacity) {
+template <typename Fold, typename Groups>
+__device__ __forceinline__ void fold_share(Fold fold, Groups groups, u32 begin, u32 end, u64 capacity) {
     const u32 lane = threadIdx.x % WARP;
-    const u32 first_group = __ldg(ids + begin);
+    const u32 first_group = groups.first(begin);
     u32 open_group = first_group;
     typename Fold::State open = Fold::nothing();
     const auto hand_over = [&](u32 group, const typename Fold::State& state) {
@@ -196,11 +232,7 @@ __device__ __forceinline__ void fold_share(Fold fold, const u32* ids, u32 begin,
     for (u32 base = begin; base < end; base += WARP_ROWS) {
         u32 id[ROWS];
         typename Fold::State state[ROWS];
-#pragma unroll
-        for (u32 k = 0; k < ROWS; k++) {
-            const u32 i = base + k * WARP + lane;
-            id[k] = i < end ? __ldg(ids + i) : NO_GROUP;
-        }
+        groups.read(base, end, id);
 #pragma unroll
         for (u32 k = 0; k < ROWS; k++) {
             const u32 i = base + k * WARP + lane;
@@ -237,5 +269,29 @@ __device__ __forceinline__ void fold_share(Fold fold, const u32* ids, u32 begin,
     }
     if (lane == 0 && open_group != NO_GROUP) {
         fold.merge(open_group, open, capacity);
+    }
+}
+
+// The same by an accumulator's update.
+template <typename Groups>
+__device__ __forceinline__ void accumulate_share(const Accumulator& of, Groups groups, u32 begin, u32 end, u64 capacity) {
+    switch (of.update) {
+        case COUNT: return fold_share(WordFold<COUNT>{of}, groups, begin, end, capacity);
+        case SUM: return fold_share(WordFold<SUM>{of}, groups, begin, end, capacity);
+        case SUM128: return fold_share(WideFold<2>{of}, groups, begin, end, capacity);
+        case SUM256: return fold_share(WideFold<4>{of}, groups, begin, end, capacity);
+        case SUM_F64: return fold_share(WordFold<SUM_F64>{of}, groups, begin, end, capacity);
+        case AND: return fold_share(WordFold<AND>{of}, groups, begin, end, capacity);
+        case OR: return fold_share(WordFold<OR>{of}, groups, begin, end, capacity);
+        case XOR: return fold_share(WordFold<XOR>{of}, groups, begin, end, capacity);
+        case FIRST_ROW: return fold_share(WordFold<FIRST_ROW>{of}, groups, begin, end, capacity);
+        default: break;
+    }
+    if (of.kind >= I128) {
+        fold_share(WideExtremeFold{of}, groups, begin, end, capacity);
+    } else if (of.update == ARG_MIN) {
+        fold_share(ExtremeFold<false>{of}, groups, begin, end, capacity);
+    } else {
+        fold_share(ExtremeFold<true>{of}, groups, begin, end, capacity);
     }
 }

@@ -22,15 +22,18 @@ pub(crate) enum GroupStrategy {
     /// Rows in the order of numbers that hashing gave the keys (SGB-DE, 4.4; values are carried along up to 2^16
     /// groups, and gathered above).
     SortDictionary,
+    /// Rows that are in an order of their keys already: each run of equal keys is a group, folded as it is (\[D\]'s segmented reduction, table 1).
+    Runs,
 }
 
 impl GroupStrategy {
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::HashShared,
         Self::HashGlobal,
         Self::Partition,
         Self::Sort,
         Self::SortDictionary,
+        Self::Runs,
     ];
 
     /// The name in `SET` and `EXPLAIN`.
@@ -41,6 +44,7 @@ impl GroupStrategy {
             Self::Partition => "partition",
             Self::Sort => "sort",
             Self::SortDictionary => "sort_dict",
+            Self::Runs => "runs",
         }
     }
 }

@@ -192,7 +192,7 @@ impl fmt::Display for SetStrategy {
 ///
 /// In \[W\] (Wu, Koutsoukos and Alonso, 2025), `hash_shared` is HGB where keys are numbered by hashing, `sort` is SGB
 /// (with GFTR for dense keys of up to 2^16 groups, with GFUR otherwise), and `sort_dict` is SGB-DE. `hash_global` and
-/// `partition` are other algorithms. A strategy that a device does not have, or that does not suit the groups, is
+/// `partition` are other algorithms; `runs` is the segmented reduction of \[D\]. A strategy that a device does not have, or that does not suit the groups, is
 /// replaced by the nearest one. `EXPLAIN ANALYZE` counts the chunks by the strategy that grouped them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupStrategy(pub(crate) Option<GroupAlgorithm>);
@@ -210,6 +210,8 @@ impl GroupStrategy {
     pub const SORT: Self = Self(Some(GroupAlgorithm::Sort));
     /// Rows in the order of numbers that hashing gave the keys.
     pub const SORT_DICT: Self = Self(Some(GroupAlgorithm::SortDictionary));
+    /// Each run of equal keys is a group, where rows are in an order of their keys already.
+    pub const RUNS: Self = Self(Some(GroupAlgorithm::Runs));
 }
 
 impl FromStr for GroupStrategy {
@@ -222,7 +224,7 @@ impl FromStr for GroupStrategy {
             .find(|strategy| strategy.name() == name);
         match known {
             None if name != "auto" => config_err!(
-                "bowtie.group_strategy cannot be '{value}': use auto, hash_shared, hash_global, partition, sort or sort_dict"
+                "bowtie.group_strategy cannot be '{value}': use auto, hash_shared, hash_global, partition, sort, sort_dict or runs"
             ),
             strategy => Ok(Self(strategy)),
         }

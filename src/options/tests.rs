@@ -71,7 +71,7 @@ fn wrong_values_name_the_allowed_ones() {
             .parse::<GroupStrategy>()
             .unwrap_err()
             .to_string()
-            .contains("hash_shared, hash_global, partition, sort or sort_dict")
+            .contains("hash_shared, hash_global, partition, sort, sort_dict or runs")
     );
     assert!(
         "ppjoin"

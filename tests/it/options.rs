@@ -272,7 +272,7 @@ const BAD: [(&str, &str, &str); 32] = [
     (
         "group_strategy",
         "hash",
-        "use auto, hash_shared, hash_global, partition, sort or sort_dict",
+        "use auto, hash_shared, hash_global, partition, sort, sort_dict or runs",
     ),
     ("strict", "yes", "use true or false"),
     ("materialization", "gf", "use auto, late or early"),

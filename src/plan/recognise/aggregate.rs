@@ -156,10 +156,10 @@ fn spec_of(
 
 /// The strategy of the options, or what stands in for it on the CPU backend, which has two.
 fn strategy(options: &BowtieOptions, on_gpu: bool) -> Option<GroupStrategy> {
-    use GroupStrategy::{HashGlobal, HashShared, Partition, Sort, SortDictionary};
+    use GroupStrategy::{HashGlobal, HashShared, Partition, Runs, Sort, SortDictionary};
     options.group_strategy.0.map(|wanted| match wanted {
         HashShared | Sort | SortDictionary if !on_gpu => HashGlobal,
-        HashShared | HashGlobal | Partition | Sort | SortDictionary => wanted,
+        HashShared | HashGlobal | Partition | Sort | SortDictionary | Runs => wanted,
     })
 }
 

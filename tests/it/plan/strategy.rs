@@ -37,12 +37,13 @@ const SETS: &str = "SELECT x.id FROM l x JOIN l y ON ";
 type StandIn = (&'static str, &'static str);
 
 /// Option and strategy, the query, and what stands in; none if the strategy suits.
-const OPTIONS: [(&str, &str, &str, Option<StandIn>); 14] = [
+const OPTIONS: [(&str, &str, &str, Option<StandIn>); 15] = [
     ("group_strategy", "hash_shared", GROUPS, HASHED),
     ("group_strategy", "sort", GROUPS, HASHED),
     ("group_strategy", "sort_dict", GROUPS, HASHED),
     ("group_strategy", "hash_global", GROUPS, None),
     ("group_strategy", "partition", GROUPS, None),
+    ("group_strategy", "runs", GROUPS, None),
     ("group_strategy", "sort", "SELECT sum(a) FROM r", None),
     ("set_strategy", "rarest", "array_has_any(x.v, y.v)", PREFIX),
     (

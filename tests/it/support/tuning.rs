@@ -41,13 +41,14 @@ const MACHINES: [(&str, usize); 4] = [("auto", 1), ("1MB", 4), ("auto", 4), ("1M
 const CACHES: [&str; 3] = ["off", "1GB", "1MB"];
 
 /// All values of `bowtie.group_strategy`.
-pub(crate) const GROUP_STRATEGIES: [&str; 6] = [
+pub(crate) const GROUP_STRATEGIES: [&str; 7] = [
     "auto",
     "hash_shared",
     "hash_global",
     "partition",
     "sort",
     "sort_dict",
+    "runs",
 ];
 
 impl Tuning {

@@ -163,7 +163,9 @@ impl StrategyRun<'_> {
         };
         match strategy {
             GroupStrategy::HashShared => self.by_ids(ids.into(), groups, true),
-            GroupStrategy::HashGlobal => self.by_ids(ids.into(), groups, false),
+            GroupStrategy::HashGlobal | GroupStrategy::Runs => {
+                self.by_ids(ids.into(), groups, false)
+            }
             GroupStrategy::Partition => self.by_partitioned_ids(ids.into(), groups),
             GroupStrategy::Sort | GroupStrategy::SortDictionary => {
                 self.by_sorted_ids(ids, groups, GroupStrategy::SortDictionary)

@@ -88,7 +88,9 @@ impl StrategyRun<'_> {
                 Some(folded) => folded,
                 None => direct_run.by_ids(ids, range, true)?,
             },
-            GroupStrategy::HashGlobal => direct_run.by_ids_in_global(ids, range)?,
+            GroupStrategy::HashGlobal | GroupStrategy::Runs => {
+                direct_run.by_ids_in_global(ids, range)?
+            }
             GroupStrategy::Partition => direct_run.by_partitioned_ids(ids, range)?,
             GroupStrategy::Sort | GroupStrategy::SortDictionary => {
                 direct_run.by_sorted_ids(ids.words, range, GroupStrategy::Sort)?

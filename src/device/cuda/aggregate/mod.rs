@@ -15,6 +15,7 @@ pub(crate) mod ids_by_hashing;
 pub(crate) mod partition;
 pub(crate) mod primitives;
 pub(crate) mod results;
+pub(crate) mod runs;
 pub(crate) mod sample;
 pub(crate) mod short_text;
 pub(crate) mod strategies;

@@ -2,6 +2,7 @@
 //! them are algorithms of \[W\]).
 //!
 //! ```text
+//! keys in order ─► runs (if asked for) ─────────────────────────────────────────► group_runs
 //! dense integer keys ─► ids by direct address ─────────┬─────────────────────────► group_dense ─┐
 //! other keys ─┬─► ids by hashing ──────────────────────┼─► partitioned ids ─► the same          ├─► results by group
 //!             │                                        └─► sorted ids ─► group_sorted ──────────┤
@@ -23,6 +24,7 @@ use crate::device::cuda::aggregate::dependent_keys;
 use crate::device::cuda::aggregate::direct_keys::plain;
 use crate::device::cuda::aggregate::directory::GroupKeys;
 use crate::device::cuda::aggregate::results::{GroupResults, Members};
+use crate::device::cuda::aggregate::runs;
 use crate::device::cuda::aggregate::short_text::TextCodes;
 use crate::device::cuda::aggregate::strategy_run::StrategyRun;
 use crate::device::cuda::columns::minmax::Number;
@@ -49,6 +51,8 @@ pub(crate) fn accumulated<'k>(
         all: &with_first,
         ids_say_keys: keys.are_keys,
     };
+    let by_runs = strategy == Some(GroupStrategy::Runs);
+    let strategy = strategy.filter(|_| !by_runs);
     let keys = &keys.columns[..];
     if keys.is_empty() {
         let ids = stream.zeroed(rows * 4, "group ids")?;
@@ -57,6 +61,9 @@ pub(crate) fn accumulated<'k>(
             strategy: None,
             ..results
         });
+    }
+    if by_runs && let Some(results) = runs::by_runs(device, rows, keys, all)? {
+        return Ok(results);
     }
     // An assumed range needs memory for its whole range, which may be more than the keys themselves need.
     let assumed = run.by_assumed_range(keys, strategy).if_it_fits()?;

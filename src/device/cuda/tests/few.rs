@@ -2,7 +2,7 @@
 //! for `compute-sanitizer`, under which a launch takes a hundred times as long (CONTRIBUTING.md).
 
 use crate::device::cuda::tests::aggregate::{
-    dependent_keys, group_program, short_text, strategies,
+    dependent_keys, group_program, runs, short_text, strategies,
 };
 use crate::device::cuda::tests::equi::{index, single_pass};
 use crate::device::cuda::tests::expr::{codegen, filter, row_program, shingles, string_predicate};
@@ -83,6 +83,13 @@ fn groups() {
     short_text::check(ROWS, 7);
     short_text::check(ROWS, 12);
     dependent_keys::check(ROWS, 300, 13);
+}
+
+#[test]
+fn groups_in_order() {
+    for kind in 0..runs::KINDS {
+        runs::check(ROWS, 40, kind, kind % 2 * 700, kind % 6..kind % 6 + 1);
+    }
 }
 
 #[test]

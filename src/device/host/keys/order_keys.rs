@@ -163,7 +163,7 @@ pub(crate) fn float32_word(value: f32) -> u64 {
     total_word32(if value == 0.0 { 0.0 } else { value })
 }
 
-fn float16_word(value: f16) -> u64 {
+pub(crate) fn float16_word(value: f16) -> u64 {
     total_word16(match value == f16::ZERO {
         true => f16::ZERO,
         false => value,

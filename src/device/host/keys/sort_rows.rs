@@ -1,4 +1,4 @@
-//! Sorts rows by columns, as ORDER BY does: Arrow's row format, whose bytes compare as the values do.
+//! Sorts rows by columns, as ORDER BY does: Arrow's row format, whose bytes compare as the values do. Rows that are in order already stay as they are.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use rayon::slice::ParallelSliceMut;
 
 use crate::device::budget::{Budget, Lease};
 use crate::device::data::buffer::{Buffer, check_chunk_rows};
+use crate::device::host::keys::row_order::RowOrder;
 use crate::device::primitives::keys::SortKey;
 use crate::error::Result;
 
@@ -33,7 +34,7 @@ pub(crate) fn sort_rows(
     let arrays = arrays.collect::<Result<Vec<ArrayRef>>>()?;
     let _ids = budget.lease(rows as u64 * 4, "sort scratch")?;
     let mut ids: Vec<u32> = (0..rows as u32).collect();
-    if !arrays.is_empty() && rows > 1 && limit > 0 {
+    if !arrays.is_empty() && rows > 1 && limit > 0 && !are_sorted(keys, &arrays, rows)? {
         let fields = keys.iter().zip(&arrays).map(|(key, array)| {
             let data_type = array.data_type().clone();
             SortField::new_with_options(data_type, key.options)
@@ -45,6 +46,15 @@ pub(crate) fn sort_rows(
     ids.truncate(limit);
     ids.shrink_to_fit();
     Ok(Buffer::host(ids, lease))
+}
+
+fn are_sorted(keys: &[SortKey<'_>], arrays: &[ArrayRef], rows: usize) -> Result<bool> {
+    let keys = keys.iter().zip(arrays);
+    let keys: Vec<_> = keys
+        .map(|(key, array)| (Arc::clone(array), key.options))
+        .collect();
+    let order = RowOrder::given(&keys)?;
+    Ok(order.is_some_and(|order| order.holds(rows)))
 }
 
 /// The keys of all rows in the row format, converted block by block, with the memory that they take: the next block is reserved before, as long as the

@@ -107,7 +107,9 @@ pub(crate) enum Kind {
     I16,
     I32,
     I64,
-    /// Read by sums only: MIN and MAX of floats use order keys.
+    /// Read by run keys only.
+    F32 = 9,
+    /// Read by sums and run keys only: MIN and MAX of floats use order keys.
     F64 = 10,
     I128,
     I256,
@@ -140,7 +142,7 @@ impl Kind {
             Self::Bit => 0,
             Self::U8 | Self::I8 => 1,
             Self::U16 | Self::I16 => 2,
-            Self::U32 | Self::I32 => 4,
+            Self::U32 | Self::I32 | Self::F32 => 4,
             Self::U64 | Self::I64 | Self::F64 => 8,
             Self::I128 => 16,
             Self::I256 => 32,

@@ -11,17 +11,18 @@ use crate::ir::strategies::GroupStrategy;
 
 /// The device's choice, and another strategy in each turn.
 fn some(turn: usize) -> [Option<GroupStrategy>; 2] {
-    [None, Some(GroupStrategy::ALL[turn % 5])]
+    [None, Some(GroupStrategy::ALL[turn % 6])]
 }
 
 /// The device's choice, and all strategies.
-pub(crate) const ALL: [Option<GroupStrategy>; 6] = [
+pub(crate) const ALL: [Option<GroupStrategy>; 7] = [
     None,
     Some(GroupStrategy::HashShared),
     Some(GroupStrategy::HashGlobal),
     Some(GroupStrategy::Partition),
     Some(GroupStrategy::Sort),
     Some(GroupStrategy::SortDictionary),
+    Some(GroupStrategy::Runs),
 ];
 
 /// The keys in row format, and their order.

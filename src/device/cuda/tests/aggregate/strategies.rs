@@ -110,7 +110,7 @@ fn keys(random: &mut Random, numbers: &[u64], kind: usize) -> Vec<ArrayRef> {
 const KEY_KINDS: usize = 10;
 
 /// Values for each kind of fold. Floats are small integers, which have the same sum in any order.
-fn values(random: &mut Random, n: usize) -> Vec<(ArrayRef, Vec<Fold>)> {
+pub(crate) fn values(random: &mut Random, n: usize) -> Vec<(ArrayRef, Vec<Fold>)> {
     use crate::ir::fold::Fold::*;
     let words = random.words(n, 0);
     let some = random.nulls(n, 2);
