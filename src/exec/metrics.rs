@@ -11,7 +11,7 @@ use datafusion::physical_plan::metrics::{
 };
 use parking_lot::Mutex;
 
-use crate::device::data::results::SetTally;
+use crate::device::data::results::{Counter, SetTally};
 use crate::exec::chunk::DeviceChunk;
 use crate::ir::strategies::{GroupStrategy, Materialization};
 
@@ -70,6 +70,21 @@ impl DeviceMetrics {
     /// Counts a side that was indexed by an equi-join strategy or a set-join technique.
     pub(crate) fn indexed_by(&self, strategy: impl Display) {
         self.count(format!("indexed_{strategy}"), 1);
+    }
+
+    /// Counts a tile of a join whose matches were counted by tests.
+    pub(crate) fn counted_by(&self, counter: Counter) {
+        self.count(format!("counted_{counter}"), 1);
+    }
+
+    /// Counts a tile of a fused aggregation, some of whose aggregates were computed by `method`.
+    pub(crate) fn aggregated_by(&self, method: &'static str) {
+        self.count(method.into(), 1);
+    }
+
+    /// Counts a tile whose matches left as slices of the sorted side.
+    pub(crate) fn sliced(&self) {
+        self.count("sliced".into(), 1);
     }
 
     /// Counts a chunk that was grouped by `strategy`, for one grouping set.

@@ -11,7 +11,7 @@ use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::matches::{Bound, BoundProgram, Matches, Test};
 use crate::device::data::ranges::{OrderedRows, Pairs, Ranges};
-use crate::device::data::results::SetTally;
+use crate::device::data::results::{Counter, SetTally};
 use crate::device::data::structures::{Flags, ProbeSets, ZonedKeys};
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
@@ -58,6 +58,8 @@ pub(crate) struct Probe {
     pub(crate) program: Option<(Program, Vec<Column>)>,
     /// The number of matches of each probe position, once they are counted.
     pub(crate) counts: Option<Buffer<u32>>,
+    /// How they were counted; `None` for sets.
+    pub(crate) counted_by: Option<Counter>,
     /// The build positions of this probe, if a predicate on sets finds the matches.
     pub(crate) listed: Option<Listed>,
     /// The sets of the probe side, if their values come out.
@@ -134,6 +136,7 @@ impl Probe {
         let mut search = Self {
             build_side: spec.build,
             counts: None,
+            counted_by: None,
             probe,
             rows: batch.rows(),
             ranges: Some(ranges),
@@ -168,13 +171,14 @@ impl Probe {
         let count = |search: &Self, first_only| {
             search.with_matches(|matches| device.count_matches(matches, first_only))
         };
-        self.counts = Some(match count(self, first_only) {
+        let counted = match count(self, first_only) {
             Err(BowtieError::NeedsDataFusion) => {
                 self.program = None;
                 count(self, false)?
             }
-            counts => counts?,
-        });
+            counted => counted?,
+        };
+        (self.counts, self.counted_by) = (Some(counted.counts), Some(counted.by));
         Ok(())
     }
 

@@ -43,6 +43,7 @@ impl Probe {
             build_side: spec.build,
             probe,
             counts: None,
+            counted_by: None,
             rows: batch.rows(),
             ranges: None,
             test_keys: vec![],
@@ -68,6 +69,7 @@ impl Probe {
             };
             return Ok(Self {
                 counts: Some(counted.counts),
+                counted_by: None,
                 listed: Some(listed),
                 ..of(counted.probe)
             });

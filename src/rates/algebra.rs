@@ -252,7 +252,7 @@ impl AlgebraRows {
             tests: &[],
             program: None,
         };
-        let offsets = device.scan(&device.count_matches(matches, false)?)?;
+        let offsets = device.scan(&device.count_matches(matches, false)?.counts)?;
         let total = device.total(&offsets)?;
         let pairs = device.expand(matches, &offsets, 0, total as usize)?;
         device.gather(&self.right, &pairs.build)?;
@@ -299,7 +299,7 @@ impl AlgebraRows {
             tests: &[],
             program: None,
         };
-        let counts = device.count_matches(matches, true)?;
+        let counts = device.count_matches(matches, true)?.counts;
         let counts = device.row_counts(&probe, &counts, self.left.rows())?;
         device.set_flags_counted(flags, 0, &counts)
     }

@@ -223,7 +223,7 @@ impl EquiSides {
             tests: &[],
             program: None,
         };
-        let offsets = device.scan(&device.count_matches(matches, false)?)?;
+        let offsets = device.scan(&device.count_matches(matches, false)?.counts)?;
         let total = device.total(&offsets)? as usize;
         let pairs = device.expand(matches, &offsets, 0, total)?;
         for column in &build[1..] {

@@ -209,7 +209,7 @@ impl SetSides {
             tests: &[],
             program: None,
         };
-        let counts = self.device.count_matches(matches, false)?;
+        let counts = self.device.count_matches(matches, false)?.counts;
         Ok(self.device.total(&self.device.scan(&counts)?)? as usize)
     }
 

@@ -1,9 +1,54 @@
-//! Results of primitives: matches of sets, joined columns, aggregated groups.
+//! Results of primitives: counts of matches, matches of sets, joined columns, aggregated groups.
+
+use std::fmt;
 
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::ir::strategies::GroupStrategy;
+
+/// The number of matches of each probe position.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    pub(crate) counts: Buffer<u32>,
+    pub(crate) by: Counter,
+}
+
+/// How matches were counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Counter {
+    /// By the lengths of ranges: nothing is tested.
+    Ranges,
+    /// By tests of candidates, but for blocks on which zone maps decide.
+    Walk,
+    /// By merging both sides, halved by position.
+    Merge,
+    /// By a wavelet tree over the ranks of the one tested column.
+    WaveletTree,
+    /// By tests of all pairs (\[T\] 4.3.2).
+    Tiles,
+    /// By a compiled filter.
+    Program,
+}
+
+impl Counter {
+    pub(crate) fn of(self, counts: Buffer<u32>) -> Counted {
+        Counted { counts, by: self }
+    }
+}
+
+impl fmt::Display for Counter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ranges => "ranges",
+            Self::Walk => "walk",
+            Self::Merge => "merge",
+            Self::WaveletTree => "wavelet_tree",
+            Self::Tiles => "tiles",
+            Self::Program => "filter",
+        })
+    }
+}
 
 /// The matches of probe rows as lists.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::keys::Keys;
 use crate::device::data::matches::{Bound, Matches};
 use crate::device::data::ranges::{OrderedRows, Pairs, Ranges};
+use crate::device::data::results::Counted;
 use crate::device::data::structures::ZonedKeys;
 use crate::error::Result;
 use crate::ir::comparison::Comparison;
@@ -39,7 +40,7 @@ pub(crate) trait ThetaPrimitives {
 
     /// The number of candidates that pass all tests, for each probe position; with `exists_only`, 1 or 0. `NeedsDataFusion`
     /// if DataFusion has to evaluate a candidate.
-    fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>>;
+    fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Counted>;
 
     /// Exclusive prefix sums, one more than `counts`; the last one is the total.
     fn scan(&self, counts: &Buffer<u32>) -> Result<Buffer<u64>>;

@@ -175,7 +175,10 @@ impl JoinRun {
             && !self.spec.output_on_device;
         if plain && long_ranges::pay(device, tile, total) {
             match long_ranges::from_tile(device, &self.spec, tile, total) {
-                Ok(ranges) => return Ok(TileResult::LongRanges(Box::new(ranges))),
+                Ok(ranges) => {
+                    self.metrics.sliced();
+                    return Ok(TileResult::LongRanges(Box::new(ranges)));
+                }
                 // Without memory for the build columns in sorted order, matches are expanded and gathered piece by
                 // piece.
                 Err(error) if step.may_shrink(&error) => {}

@@ -7,11 +7,12 @@
 //! | the grouped side (or nothing is grouped by), or a count of any, over overlapping intervals | weighted by counts of two searches (`intervals.rs`) | O(n + m) |
 //! | the grouped side (or nothing is grouped by), whose matches are counted | weighted: each value times the number of its row's matches | O(n + m) |
 //! | the other side, if nothing is tested | folded over ranges, or over those in which a row is | O((n + m) log n) |
-//! | the build side, if the probe side is grouped and one inequality is tested | folded over ranges of levels by that test | O((n + m) log n) |
+//! | the build side, if the probe side is grouped or nothing is, and one inequality is tested | folded over ranges of levels by that test | O((n + m) log n) |
 //! | any side | by matches: matches are expanded, and only the arguments are gathered | O(matches) |
 //!
 //! If one aggregate needs expanded matches, all aggregates of the tile use them.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -144,6 +145,7 @@ impl AggregateRun {
             || flagged.is_some_and(|side| !tile.search.counts_side(side))
             // Without aggregates it must still be known which rows have a match.
             || matches!(self.sink.spec.group_side, GroupSide::Side(side) if !tile.search.counts_side(side));
+        self.count_methods(&tile, &methods, by_pairs);
         let begun = match by_pairs {
             true => self.begin_pairs(&tile).map(TileResult::Pairs),
             false => self
@@ -173,6 +175,24 @@ impl AggregateRun {
             Ok(TileResult::Pairs(None)) => Ok(()),
             Err(error) => self.matrix.put_back(step, &tile.tile, error),
         }
+    }
+
+    /// Counts the tile by how its aggregates are computed.
+    fn count_methods(&self, tile: &ProbedTile, methods: &[FoldMethod], by_pairs: bool) {
+        let names = methods.iter().map(|method| match method {
+            FoldMethod::Weighed(_) => "weighed",
+            FoldMethod::Folded(side) if *side == tile.search.build_side => "folded_covers",
+            FoldMethod::Folded(_) if tile.search.is_untested() => "folded_ranges",
+            FoldMethod::Folded(_) => "folded_levels",
+            FoldMethod::Pairs => "by_pairs",
+        });
+        let names: BTreeSet<&str> = match by_pairs {
+            true => ["by_pairs"].into(),
+            false => names.collect(),
+        };
+        names
+            .into_iter()
+            .for_each(|name| self.metrics.aggregated_by(name));
     }
 
     /// Merges the states of a tile's rows into the table.

@@ -7,8 +7,8 @@ use crate::ir::side::Side;
 pub(crate) enum FoldMethod {
     /// Values of the rows of this side, weighted by match counts.
     Weighed(Side),
-    /// Folds over the matches of the grouped side's rows, by ranges.
-    Folded,
+    /// Folds over the matches of the rows of this side, by ranges.
+    Folded(Side),
     /// Arguments of expanded matches.
     Pairs,
 }

@@ -27,29 +27,36 @@ impl AggregateRun {
             false => FoldMethod::Pairs,
         };
         let probe = tile.search.build_side.other();
-        let folded = match self.sink.spec.group_side {
-            GroupSide::Nothing => None,
-            GroupSide::Side(grouped) => {
-                let other = grouped.other();
-                let of_other = aggregates.iter().filter(
-                    |aggregate| matches!(aggregate.argument, Some((side, _)) if side == other),
-                );
-                let folds: usize = of_other
-                    .map(|a| folds_of(a.function).map_or(1, <[_]>::len))
-                    .sum();
-                match folds > 0 && tile.search.folds(self.device.as_ref(), other, folds)? {
-                    true => Some(FoldMethod::Folded),
-                    false => None,
-                }
-            }
+        // The side whose rows have folds of the other side's values. Without groups values are weighed where matches of their rows are counted.
+        let rows_of = match self.sink.spec.group_side {
+            GroupSide::Nothing => probe,
+            GroupSide::Side(grouped) => grouped,
+        };
+        let other = rows_of.other();
+        let is_weighed =
+            self.sink.spec.group_side == GroupSide::Nothing && tile.search.counts_side(other);
+        let of_other = aggregates
+            .iter()
+            .filter(|aggregate| matches!(aggregate.argument, Some((side, _)) if side == other));
+        let folds: usize = of_other
+            .map(|a| folds_of(a.function).map_or(1, <[_]>::len))
+            .sum();
+        let folded = match folds > 0
+            && !is_weighed
+            && tile.search.folds(self.device.as_ref(), other, folds)?
+        {
+            true => FoldMethod::Folded(rows_of),
+            false => FoldMethod::Pairs,
         };
         let methods = aggregates.iter().map(|aggregate| {
             match (self.sink.spec.group_side, aggregate.argument) {
                 (GroupSide::Nothing, None) => FoldMethod::Weighed(probe),
-                (GroupSide::Nothing, Some((side, _))) => weighed(side),
+                (GroupSide::Nothing, Some((side, _))) if side == probe || is_weighed => {
+                    weighed(side)
+                }
                 (GroupSide::Side(grouped), None) => weighed(grouped),
                 (GroupSide::Side(grouped), Some((side, _))) if side == grouped => weighed(grouped),
-                (GroupSide::Side(_), Some(_)) => folded.unwrap_or(FoldMethod::Pairs),
+                (_, Some(_)) => folded,
             }
         });
         Ok(methods.collect())
@@ -98,8 +105,7 @@ impl AggregateRun {
             let grouped = self.sink.spec.group_side == GroupSide::Side(side);
             let wanted: Vec<usize> = (0..methods.len())
                 .filter(|i| {
-                    methods[*i] == FoldMethod::Weighed(side)
-                        || (grouped && methods[*i] == FoldMethod::Folded)
+                    matches!(methods[*i], FoldMethod::Weighed(of) | FoldMethod::Folded(of) if of == side)
                 })
                 .collect();
             if wanted.is_empty() && !grouped {
@@ -111,7 +117,7 @@ impl AggregateRun {
                 wanted,
                 &weights,
                 &|i, aggregate| match methods[i] {
-                    FoldMethod::Folded => self.folded(aggregate, tile),
+                    FoldMethod::Folded(_) => self.folded(aggregate, tile),
                     _ => self.weighed(aggregate, Some(tile.of(side)), &weights),
                 },
             )?);

@@ -18,7 +18,7 @@ use crate::plan::compile::float_bits::FloatBits;
 use crate::plan::compile::text;
 use crate::plan::compile::text::keeps_text;
 
-/// Whether `expr` has a value on every row: no division, no narrowing cast, no function but text
+/// Whether `expr` has a value on every row: no division of integers but by a constant, no narrowing cast, no function but text
 /// predicates and substrings.
 pub(crate) fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
     if text::operand(expr, schema).is_some() || text::test(expr, schema).is_some() {
@@ -43,6 +43,12 @@ pub(crate) fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool
             // On integers these wrap, on floats they round; on decimals and times they may fail.
             Operator::Plus | Operator::Minus | Operator::Multiply => {
                 is_number(binary.left()) && is_number(binary.right())
+            }
+            Operator::Divide | Operator::Modulo => {
+                let is_float = |of: &Expr| of.data_type(schema).is_ok_and(|t| t.is_floating());
+                is_number(binary.left())
+                    && is_number(binary.right())
+                    && (is_float(binary.left()) || divides_always(binary.right()))
             }
             _ => false,
         }

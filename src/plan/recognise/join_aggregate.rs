@@ -124,12 +124,13 @@ pub(crate) fn join_aggregate_spec(
     {
         aggregates.push(source.aggregate(&mut join, aggregate, filter.as_ref())?);
     }
-    // Counts are cheapest on the probe side, and folds on the build side.
+    // Counts are cheapest on the probe side, folds on the build side, and rows that an outer join keeps must be counted.
     let probe = match group_side {
         GroupSide::Side(side) => Some(side),
-        GroupSide::Nothing => aggregates
-            .iter()
-            .find_map(|a| a.argument.map(|(side, _)| side)),
+        GroupSide::Nothing => preserved.or_else(|| {
+            let mut arguments = aggregates.iter().filter_map(|a| a.argument);
+            arguments.next().map(|(side, _)| side)
+        }),
     };
     if let Some(probe) = probe
         && join.theta.can_sort(probe.other())

@@ -6,3 +6,4 @@ mod fused;
 mod intervals;
 mod overlaps;
 mod two_inequalities;
+mod ways;

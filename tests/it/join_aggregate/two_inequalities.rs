@@ -20,6 +20,41 @@ const CONDITIONS: [&str; 8] = [
     "r.lo BETWEEN s.lo - 20 AND s.lo + 20 AND r.v <= s.v",
 ];
 
+/// Without groups, and by a value of each row: values of both sides in one query.
+const OF_BOTH_SIDES: [&str; 6] = [
+    "SELECT max(r.v), max(s.v), count(*) FROM r JOIN s ON {}",
+    "SELECT sum(s.id), min(r.w), count(r.v), avg(s.v) FROM r JOIN s ON {}",
+    "SELECT count(s.v), sum(r.id), sum(s.id) FROM r JOIN s ON {}",
+    "SELECT sum(s.id), max(s.v), sum(r.id) FROM r LEFT JOIN s ON {}",
+    "SELECT min(r.v), count(r.v), max(s.w) FROM r RIGHT JOIN s ON {}",
+    "SELECT r.id % 7, r.id / 30, max(s.v), count(*), sum(r.id) FROM r JOIN s ON {} GROUP BY r.id % 7, r.id / 30",
+];
+
+#[tokio::test]
+async fn values_of_both_sides() {
+    let mut turn = 0;
+    for (data_type, nulls, rows) in [
+        (DataType::Int64, 0.1, (300, 211)),
+        (DataType::Float64, 0.2, (90, 400)),
+        (DataType::Utf8, 0.0, (257, 130)),
+        (DataType::Int16, 1.0, (20, 30)),
+    ] {
+        let ctx = session();
+        let shape = |rows| Shape {
+            rows,
+            nulls,
+            ..Shape::PLAIN
+        };
+        tables(&ctx, &data_type, shape(rows.0), shape(rows.1));
+        for condition in &CONDITIONS[..7] {
+            for of in OF_BOTH_SIDES {
+                turn += 1;
+                check(&ctx, &of.replace("{}", condition), true, &tunings(turn, 1)).await;
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn conditions_and_queries() {
     let mut turn = 0;
@@ -53,11 +88,14 @@ async fn no_match_is_enumerated() {
         ..Shape::PLAIN
     };
     tables(&ctx, &DataType::Int64, shape, shape);
-    for of in QUERIES {
-        for condition in &CONDITIONS[..4] {
-            let sql = query(of, condition);
+    for condition in &CONDITIONS[..4] {
+        let of_both = OF_BOTH_SIDES.map(|of| of.replace("{}", condition));
+        let grouped = QUERIES.map(|of| query(of, condition));
+        for sql in of_both.into_iter().chain(grouped) {
             let analyzed = analyzed(&ctx, &sql).await;
             assert!(analyzed.contains("candidate_pairs=0"), "{sql}\n{analyzed}");
+            assert!(analyzed.contains("folded_levels="), "{sql}\n{analyzed}");
+            assert!(analyzed.contains("counted_"), "{sql}\n{analyzed}");
         }
     }
 }

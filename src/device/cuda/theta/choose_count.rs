@@ -6,18 +6,9 @@ use crate::device::cuda::theta::published::brute_force;
 use crate::device::cuda::theta::wavelet_index::COSTS;
 use crate::device::cuda::theta::wavelet_tree;
 use crate::device::cuda::theta::zone_map::{self, on_gpu};
-use crate::device::data::buffer::Buffer;
 use crate::device::data::matches::{Matches, Test};
+use crate::device::data::results::{Counted, Counter};
 use crate::error::Result;
-
-/// An alternative to the walk over zone maps.
-#[derive(Debug, Clone, Copy)]
-enum Counter {
-    /// A wavelet tree over the ranks of the one tested column.
-    Wavelet,
-    /// A test of every pair.
-    Tiles,
-}
 
 /// The match count of each probe position under one test or more, without a compiled filter. If the walk over zone
 /// maps is expected to cost more than an alternative, the cheapest alternative counts. `check_cancelled` is called between
@@ -27,29 +18,29 @@ pub(crate) fn count_cheapest(
     matches: Matches<'_>,
     exists_only: bool,
     check_cancelled: &dyn Fn() -> Result<()>,
-) -> Result<Buffer<u32>> {
+) -> Result<Counted> {
     let built = |test: &Test<'_>| Ok(on_gpu(test.build)?.wavelet.get().is_some());
     let wavelet = COSTS.index(matches, exists_only, built)?;
     let tiles = brute_force::cost(matches, exists_only);
-    let mut counters: Vec<(f64, Counter)> = [(wavelet, Counter::Wavelet), (tiles, Counter::Tiles)]
-        .into_iter()
-        .filter_map(|(cost, counter)| Some((cost?, counter)))
-        .collect();
+    let mut counters: Vec<(f64, Counter)> =
+        [(wavelet, Counter::WaveletTree), (tiles, Counter::Tiles)]
+            .into_iter()
+            .filter_map(|(cost, counter)| Some((cost?, counter)))
+            .collect();
     counters.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     let leaf_tests = || zone_map::sampled_leaf_tests(&device.stream, matches);
     if let Some((cost, counter)) = counters.first()
         && COSTS.walk_exceeds(*cost, matches, leaf_tests)?
     {
         // An out-of-memory error is passed on: a smaller join tile costs less than a walk.
-        return match counter {
-            Counter::Wavelet => {
-                wavelet_tree::wavelet_count(&device.stream, matches, &matches.tests[0])
-            }
+        let counts = match counter {
             Counter::Tiles => brute_force::tiles_count(&device.stream, matches, check_cancelled),
+            _ => wavelet_tree::wavelet_count(&device.stream, matches, &matches.tests[0]),
         };
+        return Ok(counter.of(counts?));
     }
     match zone_map::zones_count(&device.stream, matches, exists_only, check_cancelled)? {
-        Some(counts) => Ok(counts),
+        Some(counts) => Ok(Counter::Walk.of(counts)),
         None => zone_map::count_on_host(device, matches, exists_only),
     }
 }

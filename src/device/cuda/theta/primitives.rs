@@ -21,6 +21,7 @@ use crate::device::data::keys::Keys;
 use crate::device::data::matches::{Bound, Matches};
 use crate::device::data::opaque::Opaque;
 use crate::device::data::ranges::{OrderedRows, Pairs, Ranges};
+use crate::device::data::results::{Counted, Counter};
 use crate::device::data::structures::ZonedKeys;
 use crate::device::primitives::device::Device;
 use crate::device::primitives::folds::FoldPrimitives;
@@ -57,7 +58,7 @@ impl ThetaPrimitives for CudaDevice {
         partners::limit_ranges(&self.stream, build, probe, ranges, centre, limit)
     }
 
-    fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>> {
+    fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Counted> {
         self.check_cancelled()?;
         let check_cancelled = || self.check_cancelled();
         if let Some(program) = &matches.program {
@@ -69,12 +70,13 @@ impl ThetaPrimitives for CudaDevice {
                 &check_cancelled,
             )?;
             return match counted {
-                Some(counts) => Ok(counts),
+                Some(counts) => Ok(Counter::Program.of(counts)),
                 None => zone_map::count_on_host(self, matches, exists_only),
             };
         }
         if matches.tests.is_empty() {
-            return range::range_counts(&self.stream, matches.ranges, exists_only);
+            let counts = range::range_counts(&self.stream, matches.ranges, exists_only)?;
+            return Ok(Counter::Ranges.of(counts));
         }
         choose_count::count_cheapest(self, matches, exists_only, &check_cancelled)
     }

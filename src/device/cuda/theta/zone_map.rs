@@ -23,6 +23,7 @@ use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::matches::{BoundProgram, Matches, Test};
 use crate::device::data::ranges::{OrderedRows, Pairs};
+use crate::device::data::results::Counted;
 use crate::device::primitives::rows::RowPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
 use crate::error::Result;
@@ -356,11 +357,11 @@ pub(crate) fn count_on_host(
     device: &CudaDevice,
     matches: Matches<'_>,
     exists_only: bool,
-) -> Result<Buffer<u32>> {
-    let counts = tested_on_host(device, matches, |fallback, matches| {
+) -> Result<Counted> {
+    let Counted { counts, by } = tested_on_host(device, matches, |fallback, matches| {
         fallback.count_matches(matches, exists_only)
     })?;
-    to_host::words_from_host(device, &counts, "match counts")
+    Ok(by.of(to_host::words_from_host(device, &counts, "match counts")?))
 }
 
 /// [`ThetaPrimitives::expand`] by the host fallback.

@@ -1,4 +1,4 @@
-//! Chooses how matches are counted: with a wavelet tree or by a walk over zone maps.
+//! Chooses how matches are counted: by merging, with a wavelet tree, or by a walk over zone maps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +8,8 @@ use rayon::prelude::*;
 use crate::device::budget::Budget;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::matches::{Matches, Test};
+use crate::device::data::results::{Counted, Counter};
+use crate::device::host::theta::merged_fold::{MERGED_POINT, MERGED_QUERY, OneSided, Tested};
 use crate::device::host::theta::wavelet_tree::{TASK_ROWS, Wavelet};
 use crate::device::host::theta::zone_map::{HostMatches, ZonedKeys, sampled_leaf_tests};
 use crate::device::wavelet::Costs;
@@ -22,24 +24,57 @@ const HOST: Costs = Costs {
     count: 300.0,
 };
 
-/// The match counts by probe position from a wavelet tree, where it is estimated to be faster than a walk; `None` where
-/// it is not. Fails with out-of-memory if the tree does not fit.
+/// Nanoseconds of one core for each position of both sides that are merged, with 10^6 a side.
+const MERGED: f64 = 65.0;
+
+/// The match counts by probe position by merging or from a wavelet tree, where that is estimated to be faster than a walk; `None` where
+/// it is not. Fails with out-of-memory if it does not fit.
 pub(crate) fn count_matches(
     budget: &Arc<Budget>,
     matches: Matches<'_>,
     exists_only: bool,
     cancelled: &AtomicBool,
-) -> Result<Option<Buffer<u32>>> {
+) -> Result<Option<Counted>> {
     let built = |test: &Test<'_>| Ok(test.build.0.get::<ZonedKeys>()?.wavelet.get().is_some());
     let leaf_tests = || Ok(sampled_leaf_tests(&HostMatches::new(&matches)?));
     let Some(index) = HOST.index(matches, exists_only, built)? else {
         return Ok(None);
     };
-    if !HOST.walk_exceeds(index, matches, leaf_tests)? {
+    let merged = MERGED * (matches.build.len() + matches.ranges.rows()) as f64;
+    if !HOST.walk_exceeds(index.min(merged), matches, leaf_tests)? {
         return Ok(None);
     }
+    if merged < index
+        && let Some(counts) = count_by_merging(budget, matches, cancelled)?
+    {
+        return Ok(Some(Counter::Merge.of(counts)));
+    }
     // If the tree does not fit, an error, so that the caller retries with a smaller tile, which costs less than a walk.
-    count_by_index(budget, matches, cancelled).map(Some)
+    let counts = count_by_index(budget, matches, cancelled)?;
+    Ok(Some(Counter::WaveletTree.of(counts)))
+}
+
+/// `None` where ranges have two free ends.
+fn count_by_merging(
+    budget: &Arc<Budget>,
+    matches: Matches<'_>,
+    cancelled: &AtomicBool,
+) -> Result<Option<Buffer<u32>>> {
+    let (n, m) = (matches.build.len(), matches.ranges.rows());
+    let scratch = n * MERGED_POINT + m * MERGED_QUERY;
+    let _scratch = budget.lease(scratch as u64, "merged counts")?;
+    let lease = budget.lease(m as u64 * 4, "match counts")?;
+    let Some(one_sided) = OneSided::of_matches(matches)? else {
+        return Ok(None);
+    };
+    let ends = (
+        &matches.ranges.lo.on_host()?[..],
+        &matches.ranges.hi.on_host()?[..],
+    );
+    let tested = Tested::of(&matches.tests[0])?;
+    let add = |a: u32, b: u32| a + b;
+    let counts = one_sided.fold(tested, &vec![1; n], ends, (0, &add), cancelled)?;
+    Ok(Some(Buffer::host(counts, lease)))
 }
 
 fn count_by_index(

@@ -10,6 +10,7 @@ use crate::device::budget::Budget;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::matches::Matches;
 use crate::device::data::ranges::Pairs;
+use crate::device::data::results::{Counted, Counter};
 use crate::device::host::theta::pair_program;
 use crate::device::host::theta::zone_map::{HostMatches, LEAF, Span, bits_of, walk};
 use crate::error::{BowtieError, Result};
@@ -33,16 +34,16 @@ pub(crate) fn count_matches(
     matches: Matches<'_>,
     exists_only: bool,
     cancelled: &AtomicBool,
-) -> Result<Buffer<u32>> {
+) -> Result<Counted> {
     if matches.program.is_none()
-        && let Some(counts) = crate::device::host::theta::choose_count::count_matches(
+        && let Some(counted) = crate::device::host::theta::choose_count::count_matches(
             budget,
             matches,
             exists_only,
             cancelled,
         )?
     {
-        return Ok(counts);
+        return Ok(counted);
     }
     let lease = budget.lease(matches.ranges.rows() as u64 * 4, "match counts")?;
     let found = HostMatches::new(&matches)?;
@@ -53,7 +54,7 @@ pub(crate) fn count_matches(
             false => hi - lo,
         };
         let counts = lo.par_iter().zip(hi).with_min_len(1 << 14).map(count);
-        return Ok(Buffer::host(counts.collect(), lease));
+        return Ok(Counter::Ranges.of(Buffer::host(counts.collect(), lease)));
     }
     let program = matches.program.map(pair_program::Bound::new).transpose()?;
     // The program may run on every candidate, so tasks are short.
@@ -95,7 +96,11 @@ pub(crate) fn count_matches(
                 Ok(())
             },
         )?;
-    Ok(Buffer::host(counts, lease))
+    let by = match matches.program {
+        Some(_) => Counter::Program,
+        None => Counter::Walk,
+    };
+    Ok(by.of(Buffer::host(counts, lease)))
 }
 
 /// The bits of a group's rows that are in `rows`.

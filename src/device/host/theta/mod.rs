@@ -5,6 +5,7 @@ pub(crate) mod cover_fold;
 pub(crate) mod directory;
 pub(crate) mod expand;
 pub(crate) mod intervals;
+pub(crate) mod merged_fold;
 pub(crate) mod pair_program;
 pub(crate) mod partners;
 pub(crate) mod primitives;

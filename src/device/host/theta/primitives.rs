@@ -6,6 +6,7 @@ use crate::device::data::keys::Keys;
 use crate::device::data::matches::{Bound, Matches};
 use crate::device::data::opaque::Opaque;
 use crate::device::data::ranges::{OrderedRows, Pairs, Ranges};
+use crate::device::data::results::Counted;
 use crate::device::data::structures::ZonedKeys;
 use crate::device::host::columns::values;
 use crate::device::host::device::HostDevice;
@@ -49,7 +50,7 @@ impl ThetaPrimitives for HostDevice {
             .install(|| partners::limit_ranges(&self.budget, build, probe, ranges, centre, limit))
     }
 
-    fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>> {
+    fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Counted> {
         self.pool
             .install(|| expand::count_matches(&self.budget, matches, exists_only, &self.cancelled))
     }

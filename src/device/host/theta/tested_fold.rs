@@ -1,5 +1,5 @@
-//! Folds over ranges of which one inequality is tested, without the matches: level by level of a wavelet matrix (Claude, Navarro & Ordóñez
-//! 2015). In: ranges of build positions, keys of the test by position, and a column of the build side. Out: a column of folds, one for each
+//! Folds over ranges of which one inequality is tested, without the matches: by merging where ranges have one free end (`merged_fold.rs`), otherwise
+//! level by level of a wavelet matrix (Claude, Navarro & Ordóñez 2015). In: ranges of build positions, keys of the test by position, and a column of the build side. Out: a column of folds, one for each
 //! probe row.
 //!
 //! The keys are replaced by their ranks, so that a probe row matches the positions of its range with a rank below its *bound*. Positions are
@@ -19,6 +19,7 @@ use crate::device::budget::Budget;
 use crate::device::data::column::Column;
 use crate::device::data::matches::{Matches, Test};
 use crate::device::host::keys::order_keys::{HostKeys, order_keys, total, validity};
+use crate::device::host::theta::merged_fold::{OneSided, Tested};
 use crate::device::host::theta::range_fold::{
     FoldTree, in_order, placed, summable, summed_bytes, values_at,
 };
@@ -28,10 +29,11 @@ use crate::ir::comparison::Comparison;
 use crate::ir::fold::RangeFold;
 
 /// Bytes of a build and of a probe position beside the values.
-const BUILD_BYTES: usize = 24;
-const PROBE_BYTES: usize = 12;
-/// The most copies of a value of the build side at a time: two levels, parts of one, and its folds.
+const BUILD_BYTES: usize = 40;
+const PROBE_BYTES: usize = 48;
+/// The most copies of a value, with its count, of each side at a time: two levels, parts of one, and its folds; merged, all twice.
 const VALUES: usize = 5;
+const PROBE_VALUES: usize = 3;
 
 /// For each of `rows` probe rows, a fold of `values` over the matches of one inequality inside of its range.
 pub(crate) fn fold_tested(
@@ -48,16 +50,18 @@ pub(crate) fn fold_tested(
     let array = values.on_host()?;
     let (n, m) = (matches.build.len(), matches.ranges.rows());
     let value = summed_bytes(array.data_type());
-    let bytes = n * (BUILD_BYTES + VALUES * value) + m * (PROBE_BYTES + value);
+    let value_and_count = value + 8;
+    let bytes = n * (BUILD_BYTES + VALUES * value_and_count)
+        + m * (PROBE_BYTES + PROBE_VALUES * value_and_count);
     let _scratch = budget.lease(bytes as u64, "folds under a test")?;
     let lease = budget.lease((rows * (8 + value)) as u64, "folds under a test")?;
-    let levels = Levels::new(test, matches, cancelled)?;
+    let folding = Folding::new(test, matches, cancelled)?;
     let valid = validity(array);
     let build_rows = matches.build.rows.on_host()?;
     let is_there = |row: &u32| u32::from(valid.as_ref().is_none_or(|v| v.value(*row as usize)));
     let counts = || -> Result<Vec<u32>> {
         let counted = build_rows.iter().map(is_there).collect();
-        let counts = levels.fold(
+        let counts = folding.fold(
             counted,
             0,
             |a, b| a + b,
@@ -65,11 +69,10 @@ pub(crate) fn fold_tested(
         )?;
         placed(matches.probe, rows, 0, counts)
     };
-    let nulls = || -> Result<Option<NullBuffer>> {
-        let counts = counts()?;
-        Ok(Some(
-            BooleanBuffer::collect_bool(rows, |row| counts[row] > 0).into(),
-        ))
+    // A sum, and how many values it has: none is NULL.
+    let counted = build_rows.iter().map(is_there);
+    let nulls = |counts: &[u32]| -> Option<NullBuffer> {
+        Some(BooleanBuffer::collect_bool(rows, |row| counts[row] > 0).into())
     };
     let folded = match fold {
         RangeFold::Count => {
@@ -93,28 +96,35 @@ pub(crate) fn fold_tested(
             };
             let least = |a: (u64, u32), b: (u64, u32)| if b < a { b } else { a };
             let candidates = build_rows.iter().map(of_row).collect();
-            let extremes = levels.fold(candidates, nothing, least, trees(nothing, least))?;
+            let extremes = folding.fold(candidates, nothing, least, trees(nothing, least))?;
             let extremes = extremes.into_iter().map(|(_, row)| row);
             let extremes = placed(matches.probe, rows, u32::MAX, extremes)?;
             return values_at(budget, array, extremes);
         }
         RangeFold::Sum => {
             if let Some(floats) = array.as_primitive_opt::<Float64Type>() {
-                let add = |a: f64, b: f64| a + b;
-                let ordered = in_order(floats, matches.build)?;
-                let sums = levels.fold(ordered, 0.0, add, trees(0.0, add))?;
-                let sums = placed(matches.probe, rows, 0.0, sums)?;
-                let sums = PrimitiveArray::<Float64Type>::new(sums.into(), nulls()?);
+                let add = |a: (f64, u32), b: (f64, u32)| (a.0 + b.0, a.1 + b.1);
+                let ordered = in_order(floats, matches.build)?
+                    .into_iter()
+                    .zip(counted)
+                    .collect();
+                let sums = folding.fold(ordered, (0.0, 0), add, trees((0.0, 0), add))?;
+                let (sums, counts): (Vec<_>, Vec<_>) = placed(matches.probe, rows, (0.0, 0), sums)?
+                    .into_iter()
+                    .unzip();
+                let sums = PrimitiveArray::<Float64Type>::new(sums.into(), nulls(&counts));
                 return Ok(Column::host(Arc::new(sums), lease));
             }
             summable!(array.data_type(), T => {
                 type Native = <T as ArrowPrimitiveType>::Native;
-                let zero = Native::default();
-                let (add, sub) = (|a: Native, b: Native| a.add_wrapping(b), |a: Native, b| a.sub_wrapping(b));
-                let ordered = in_order(array.as_primitive::<T>(), matches.build)?;
-                let sums = levels.fold(ordered, zero, add, prefixes(zero, add, sub))?;
-                let sums = placed(matches.probe, rows, zero, sums)?;
-                let sums = PrimitiveArray::<T>::new(sums.into(), nulls()?)
+                type Counted = (Native, u32);
+                let zero: Counted = (Native::default(), 0);
+                let add = |a: Counted, b: Counted| (a.0.add_wrapping(b.0), a.1 + b.1);
+                let sub = |a: Counted, b: Counted| (a.0.sub_wrapping(b.0), a.1 - b.1);
+                let ordered = in_order(array.as_primitive::<T>(), matches.build)?.into_iter().zip(counted).collect();
+                let sums = folding.fold(ordered, zero, add, prefixes(zero, add, sub))?;
+                let (sums, counts): (Vec<_>, Vec<_>) = placed(matches.probe, rows, zero, sums)?.into_iter().unzip();
+                let sums = PrimitiveArray::<T>::new(sums.into(), nulls(&counts))
                     .with_data_type(array.data_type().clone());
                 Ok::<_, BowtieError>(Column::host(Arc::new(sums), lease))
             })?
@@ -152,6 +162,52 @@ fn trees<V: Copy + Send + Sync + 'static>(
     move |values| {
         let tree = FoldTree::new(values, zero, combine);
         Box::new(move |lo, hi| tree.fold(lo, hi))
+    }
+}
+
+/// How the matches of ranges are folded.
+enum Folding<'a> {
+    /// Ranges have one free end.
+    Merged {
+        one_sided: OneSided,
+        tested: Tested<'a>,
+        ends: (&'a [u32], &'a [u32]),
+        cancelled: &'a AtomicBool,
+    },
+    ByLevels(Levels<'a>),
+}
+
+impl<'a> Folding<'a> {
+    fn new(test: &Test<'a>, matches: Matches<'a>, cancelled: &'a AtomicBool) -> Result<Self> {
+        let (lo, hi) = (matches.ranges.lo.on_host()?, matches.ranges.hi.on_host()?);
+        Ok(match OneSided::of_matches(matches)? {
+            Some(one_sided) => Self::Merged {
+                one_sided,
+                tested: Tested::of(test)?,
+                ends: (lo, hi),
+                cancelled,
+            },
+            None => Self::ByLevels(Levels::new(test, matches, cancelled)?),
+        })
+    }
+
+    /// The fold of each probe position's matches. `ranges` makes a function of ranges of the values of a level.
+    fn fold<V: Copy + Send + Sync>(
+        &self,
+        values: Vec<V>,
+        zero: V,
+        combine: impl Fn(V, V) -> V + Sync,
+        ranges: impl Fn(Vec<V>) -> OfRange<V>,
+    ) -> Result<Vec<V>> {
+        match self {
+            Self::Merged {
+                one_sided,
+                tested,
+                ends,
+                cancelled,
+            } => one_sided.fold(*tested, &values, *ends, (zero, &combine), cancelled),
+            Self::ByLevels(levels) => levels.fold(values, zero, combine, ranges),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::device::batches::batch::DeviceBatch;
+use crate::device::data::results::Counter;
 use crate::error::{BowtieError, Result};
 use crate::exec::chunk::staged_chunk::Parts;
 use crate::exec::input::chunk::InputChunk;
@@ -208,6 +209,9 @@ impl Matrix {
         )?;
         if let Some(tally) = search.set_tally() {
             self.metrics.probed_sets(tally);
+        }
+        if let Some(counter) = search.counted_by.filter(|by| *by != Counter::Ranges) {
+            self.metrics.counted_by(counter);
         }
         Ok(ProbedTile {
             search,

@@ -367,8 +367,8 @@ fn programs_decide_as_the_hosts() {
         let exists = host.count_matches(matches, true).unwrap();
         let exists_on_gpu = gpu.count_matches(matches_on_gpu, true).unwrap();
         assert_eq!(
-            exists.on_host().unwrap(),
-            &down(&exists_on_gpu),
+            exists.counts.on_host().unwrap(),
+            &down(&exists_on_gpu.counts),
             "{what}: exists"
         );
         same_pairs(&host, &gpu, matches, matches_on_gpu, &mut random, &what);

@@ -160,8 +160,11 @@ fn ranges_counts_and_coverage_are_the_hosts() {
                             tests: &[],
                             program: None,
                         };
-                        let counts = host.count_matches(matches, exists_only).unwrap();
-                        let counts_on_gpu = gpu.count_matches(matches_on_gpu, exists_only).unwrap();
+                        let counts = host.count_matches(matches, exists_only).unwrap().counts;
+                        let counts_on_gpu = gpu
+                            .count_matches(matches_on_gpu, exists_only)
+                            .unwrap()
+                            .counts;
                         assert_eq!(
                             counts.on_host().unwrap(),
                             &down(&counts_on_gpu),
@@ -208,8 +211,8 @@ pub(crate) fn same_pairs(
     random: &mut Random,
     what: &str,
 ) {
-    let counts = host.count_matches(of_host, false).unwrap();
-    let counts_on_gpu = gpu.count_matches(of_gpu, false).unwrap();
+    let counts = host.count_matches(of_host, false).unwrap().counts;
+    let counts_on_gpu = gpu.count_matches(of_gpu, false).unwrap().counts;
     assert_eq!(
         counts.on_host().unwrap(),
         &down(&counts_on_gpu),
@@ -361,8 +364,8 @@ fn tested_matches_are_the_hosts() {
                     tests: &of_gpu,
                     program: None,
                 };
-                let exists = host.count_matches(matches, true).unwrap();
-                let exists_on_gpu = gpu.count_matches(matches_on_gpu, true).unwrap();
+                let exists = host.count_matches(matches, true).unwrap().counts;
+                let exists_on_gpu = gpu.count_matches(matches_on_gpu, true).unwrap().counts;
                 assert_eq!(
                     exists.on_host().unwrap(),
                     &down(&exists_on_gpu),

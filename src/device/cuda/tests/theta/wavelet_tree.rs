@@ -143,7 +143,8 @@ fn counts_of_two_inequalities_are_the_hosts() {
                 let tests = [test(&searched.host, op)];
                 let of_host = host
                     .count_matches(matches(&searched.host, &tests), false)
-                    .unwrap();
+                    .unwrap()
+                    .counts;
                 let tests = [test(&searched.gpu, op)];
                 let of_gpu = matches(&searched.gpu, &tests);
                 let by_tree = wavelet_tree::wavelet_count(&gpu.stream, of_gpu, &tests[0]).unwrap();
@@ -153,7 +154,7 @@ fn counts_of_two_inequalities_are_the_hosts() {
                     &down(&by_tree),
                     "{what}: by the tree"
                 );
-                let chosen = gpu.count_matches(of_gpu, false).unwrap();
+                let chosen = gpu.count_matches(of_gpu, false).unwrap().counts;
                 assert_eq!(
                     of_host.on_host().unwrap(),
                     &down(&chosen),
@@ -161,8 +162,9 @@ fn counts_of_two_inequalities_are_the_hosts() {
                 );
                 let exists = host
                     .count_matches(matches(&searched.host, &[test(&searched.host, op)]), true)
-                    .unwrap();
-                let exists_on_gpu = gpu.count_matches(of_gpu, true).unwrap();
+                    .unwrap()
+                    .counts;
+                let exists_on_gpu = gpu.count_matches(of_gpu, true).unwrap().counts;
                 assert_eq!(
                     exists.on_host().unwrap(),
                     &down(&exists_on_gpu),
@@ -236,7 +238,8 @@ fn the_tree_is_made_where_zones_decide_nothing_and_there_is_room() {
     let tests = [test(&apart.gpu, Comparison::Gt)];
     let counts = gpu
         .count_matches(matches(&apart.gpu, &tests), false)
-        .unwrap();
+        .unwrap()
+        .counts;
     assert!(has_tree(&apart));
 
     let rising: Vec<u64> = (0..n as u64).map(|i| i << 20).collect();
@@ -244,7 +247,8 @@ fn the_tree_is_made_where_zones_decide_nothing_and_there_is_room() {
     let close = Searched::of(&host, &gpu, rising.clone(), rising, prefixes);
     let tests = [test(&close.gpu, Comparison::Gt)];
     gpu.count_matches(matches(&close.gpu, &tests), false)
-        .unwrap();
+        .unwrap()
+        .counts;
     assert!(!has_tree(&close));
 
     // If the tree does not fit, an error asks for a smaller tile.
@@ -257,7 +261,7 @@ fn the_tree_is_made_where_zones_decide_nothing_and_there_is_room() {
     assert!(error.is_divisible());
     drop(held);
     assert!(!has_tree(&refused));
-    let counts_again = gpu.count_matches(of_gpu, false).unwrap();
+    let counts_again = gpu.count_matches(of_gpu, false).unwrap().counts;
     assert!(has_tree(&refused));
     assert_eq!(down(&counts_again), down(&counts));
 }

@@ -2,6 +2,7 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::keys::Keys;
 use crate::device::data::matches::{Matches, Test};
 use crate::device::data::ranges::{OrderedRows, Ranges};
+use crate::device::data::results::Counter;
 use crate::device::data::structures::ZonedKeys;
 use crate::device::host::device::HostDevice;
 use crate::device::host::theta::wavelet_tree::*;
@@ -87,7 +88,7 @@ fn counts_are_those_of_a_scan() {
     }
 }
 
-/// Prefixes of keys in a given order, searched for words in a given order.
+/// Ranges of keys in a given order, each with two free ends, searched for words in a given order.
 struct Side {
     build: OrderedRows,
     ranges: Ranges,
@@ -104,7 +105,9 @@ impl Side {
             keys: None,
             segments: None,
         };
-        let hi = (0..words.len()).map(|i| (i * n / words.len()) as u32);
+        let end = |i: usize| (i * n / words.len()) as u32;
+        let hi = (0..words.len()).map(end);
+        let lo = (0..words.len()).map(|i| end(i) / 2);
         let zoned = |words: Vec<u64>| {
             let build = in_order(words.len());
             let values = Buffer::host(words, lease());
@@ -116,7 +119,7 @@ impl Side {
         };
         Self {
             ranges: Ranges {
-                lo: Buffer::host(vec![0; words.len()], lease()),
+                lo: Buffer::host(lo.collect(), lease()),
                 hi: Buffer::host(hi.collect(), lease()),
             },
             build: in_order(n),
@@ -143,6 +146,17 @@ impl Side {
         }
     }
 
+    /// With prefixes as ranges.
+    fn with_one_free_end(self, device: &HostDevice) -> Self {
+        let lo = vec![0; self.ranges.rows()];
+        let lease = device.budget().lease(0, "test").unwrap();
+        let ranges = Ranges {
+            lo: Buffer::host(lo, lease),
+            ..self.ranges
+        };
+        Self { ranges, ..self }
+    }
+
     fn has_index(&self) -> bool {
         self.keys
             .0
@@ -166,14 +180,27 @@ fn the_index_is_made_where_zones_decide_nothing_and_there_is_room() {
     let apart = Side::of(&device, a.clone(), b.clone());
     let close = Side::of(&device, rising.clone(), rising.clone());
     let tests = [apart.test(), close.test()];
-    device
-        .count_matches(apart.matches(&tests[..1]), false)
-        .unwrap();
+    let of_apart = device.count_matches(apart.matches(&tests[..1]), false);
+    assert_eq!(of_apart.unwrap().by, Counter::WaveletTree);
     assert!(apart.has_index());
-    device
-        .count_matches(close.matches(&tests[1..]), false)
-        .unwrap();
+    let of_close = device.count_matches(close.matches(&tests[1..]), false);
+    assert_eq!(of_close.unwrap().by, Counter::Walk);
     assert!(!close.has_index());
+
+    // Both sides are merged where ranges have one free end.
+    let prefixes = Side::of(&device, a.clone(), b.clone()).with_one_free_end(&device);
+    let tests = [prefixes.test()];
+    let merged = device
+        .count_matches(prefixes.matches(&tests), false)
+        .unwrap();
+    assert_eq!(merged.by, Counter::Merge);
+    assert!(!prefixes.has_index());
+    let wavelet = Wavelet::build(device.budget(), &a, &AtomicBool::new(false)).unwrap();
+    let mut counts = vec![0; n];
+    let (lo, hi) = (&prefixes.ranges.lo, &prefixes.ranges.hi);
+    let (lo, hi) = (lo.on_host().unwrap(), hi.on_host().unwrap());
+    wavelet.count(Comparison::Gt, &b, lo, hi, &mut counts);
+    assert_eq!(merged.counts.on_host().unwrap()[..], counts[..]);
 
     // Existence, two tests, and `<>` are walks.
     let others = Side::of(&device, a.clone(), b.clone());
