@@ -15,6 +15,21 @@ use crate::device::data::results::{Counter, SetTally};
 use crate::exec::chunk::DeviceChunk;
 use crate::ir::strategies::{GroupStrategy, Materialization};
 
+/// How aggregates of a tile of a join are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum AggregatedBy {
+    /// Values of rows weighted by the numbers of their matches.
+    Weights,
+    /// Folds over the ranges of probe rows.
+    Ranges,
+    /// Folds over the ranges that cover build rows.
+    Covers,
+    /// Folds over ranges under a tested inequality.
+    Levels,
+    /// From enumerated matches.
+    Pairs,
+}
+
 /// Metrics of one execution of a device node. Clones share their values.
 #[derive(Debug, Clone)]
 pub(crate) struct DeviceMetrics {
@@ -77,9 +92,16 @@ impl DeviceMetrics {
         self.count(format!("counted_{counter}"), 1);
     }
 
-    /// Counts a tile of a fused aggregation, some of whose aggregates were computed by `method`.
-    pub(crate) fn aggregated_by(&self, method: &'static str) {
-        self.count(method.into(), 1);
+    /// Counts a tile of a fused aggregation, some of whose aggregates were computed so.
+    pub(crate) fn aggregated_by(&self, way: AggregatedBy) {
+        let name = match way {
+            AggregatedBy::Weights => "weighed",
+            AggregatedBy::Ranges => "folded_ranges",
+            AggregatedBy::Covers => "folded_covers",
+            AggregatedBy::Levels => "folded_levels",
+            AggregatedBy::Pairs => "by_pairs",
+        };
+        self.count(name.into(), 1);
     }
 
     /// Counts a tile whose matches left as slices of the sorted side.

@@ -171,6 +171,9 @@ fn own_metrics() -> BTreeSet<String> {
         let strategies = match kind {
             "indexed_" => indexed.clone(),
             "by_" => values_of("group_strategy"),
+            "counted_" => ["walk", "merge", "wavelet_tree", "tiles", "filter"]
+                .map(String::from)
+                .to_vec(),
             "on_" => vec!["host".into(), "cuda_N".into()],
             "materialized_" => values_of("materialization"),
             _ => panic!("{literal} has the names of unknown strategies"),

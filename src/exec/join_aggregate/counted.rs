@@ -13,6 +13,7 @@ use crate::exec::join_aggregate::group_sink::AggregateRun;
 use crate::exec::join_aggregate::intervals::{PlacedTile, RowCounts, counted_side};
 use crate::exec::join_aggregate::states::SideStates;
 use crate::exec::memory::step::Step;
+use crate::exec::metrics::AggregatedBy;
 use crate::ir::side::Side;
 use crate::spec::join_aggregate::GroupSide;
 
@@ -27,6 +28,7 @@ impl AggregateRun {
             Ok(states) => states,
             Err(error) => return self.matrix.put_back(step, &placed.tile, error),
         };
+        self.metrics.aggregated_by(AggregatedBy::Weights);
         // After a failure some counts are added and others are not, so it cannot be retried.
         self.state = State::Done;
         let device = self.device.as_ref();

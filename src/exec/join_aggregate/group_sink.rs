@@ -1,13 +1,13 @@
 //! [`GroupSink`]: makes partial states of the matches of each tile, and merges them into DataFusion's own accumulators.
 //! These finish the groups, so overflow, NULLs and result types are DataFusion's. An aggregate of a tile is computed in
-//! one of four ways:
+//! one of these ways:
 //!
 //! | argument on | how | cost of a tile |
 //! |---|---|---|
 //! | the grouped side (or nothing is grouped by), or a count of any, over overlapping intervals | weighted by counts of two searches (`intervals.rs`) | O(n + m) |
 //! | the grouped side (or nothing is grouped by), whose matches are counted | weighted: each value times the number of its row's matches | O(n + m) |
 //! | the other side, if nothing is tested | folded over ranges, or over those in which a row is | O((n + m) log n) |
-//! | the build side, if the probe side is grouped or nothing is, and one inequality is tested | folded over ranges of levels by that test | O((n + m) log n) |
+//! | the build side, if the probe side is grouped or nothing is, and one inequality is tested | folded by merging both sides, or over ranges of levels by that test | O((n + m) log n) |
 //! | any side | by matches: matches are expanded, and only the arguments are gathered | O(matches) |
 //!
 //! If one aggregate needs expanded matches, all aggregates of the tile use them.
@@ -33,6 +33,7 @@ use crate::exec::join_aggregate::left_groups::LeftGroups;
 use crate::exec::join_aggregate::method::FoldMethod;
 use crate::exec::join_aggregate::states::SideStates;
 use crate::exec::memory::step::Step;
+use crate::exec::metrics::AggregatedBy;
 use crate::ir::side::Side;
 use crate::spec::join_aggregate::{GroupSide, JoinAggregateSpec};
 
@@ -145,7 +146,6 @@ impl AggregateRun {
             || flagged.is_some_and(|side| !tile.search.counts_side(side))
             // Without aggregates it must still be known which rows have a match.
             || matches!(self.sink.spec.group_side, GroupSide::Side(side) if !tile.search.counts_side(side));
-        self.count_methods(&tile, &methods, by_pairs);
         let begun = match by_pairs {
             true => self.begin_pairs(&tile).map(TileResult::Pairs),
             false => self
@@ -154,6 +154,7 @@ impl AggregateRun {
         };
         match begun {
             Ok(TileResult::States(states)) => {
+                self.count_methods(&tile, &methods, by_pairs);
                 // After a failure some states are merged and others are not, so it cannot be retried.
                 self.state = State::Done;
                 self.merge_states(&tile, states)?;
@@ -161,6 +162,7 @@ impl AggregateRun {
                 Ok(())
             }
             Ok(TileResult::Pairs(Some((offsets, total, lease)))) => {
+                self.count_methods(&tile, &methods, by_pairs);
                 let rows = self.grouped_rows(&tile);
                 self.state = State::Pairs(Box::new(PairsOfTile {
                     tile,
@@ -179,20 +181,19 @@ impl AggregateRun {
 
     /// Counts the tile by how its aggregates are computed.
     fn count_methods(&self, tile: &ProbedTile, methods: &[FoldMethod], by_pairs: bool) {
-        let names = methods.iter().map(|method| match method {
-            FoldMethod::Weighed(_) => "weighed",
-            FoldMethod::Folded(side) if *side == tile.search.build_side => "folded_covers",
-            FoldMethod::Folded(_) if tile.search.is_untested() => "folded_ranges",
-            FoldMethod::Folded(_) => "folded_levels",
-            FoldMethod::Pairs => "by_pairs",
+        let ways = methods.iter().map(|method| match method {
+            FoldMethod::Weighed(_) => AggregatedBy::Weights,
+            FoldMethod::Folded(side) if *side == tile.search.build_side => AggregatedBy::Covers,
+            FoldMethod::Folded(_) if tile.search.is_untested() => AggregatedBy::Ranges,
+            FoldMethod::Folded(_) => AggregatedBy::Levels,
+            FoldMethod::Pairs => AggregatedBy::Pairs,
         });
-        let names: BTreeSet<&str> = match by_pairs {
-            true => ["by_pairs"].into(),
-            false => names.collect(),
+        let ways: BTreeSet<AggregatedBy> = match by_pairs {
+            true => [AggregatedBy::Pairs].into(),
+            false => ways.collect(),
         };
-        names
-            .into_iter()
-            .for_each(|name| self.metrics.aggregated_by(name));
+        ways.into_iter()
+            .for_each(|way| self.metrics.aggregated_by(way));
     }
 
     /// Merges the states of a tile's rows into the table.

@@ -18,7 +18,7 @@ use crate::plan::compile::float_bits::FloatBits;
 use crate::plan::compile::text;
 use crate::plan::compile::text::keeps_text;
 
-/// Whether `expr` has a value on every row: no division of integers but by a constant, no narrowing cast, no function but text
+/// Whether `expr` has a value on every row: no division of integers but by a constant that is neither 0 nor -1, no narrowing cast, no function but text
 /// predicates and substrings.
 pub(crate) fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
     if text::operand(expr, schema).is_some() || text::test(expr, schema).is_some() {

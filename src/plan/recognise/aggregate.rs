@@ -154,7 +154,7 @@ fn spec_of(
     })
 }
 
-/// The strategy of the options, or what stands in for it on the CPU backend, which has two.
+/// The strategy of the options, or what stands in for it on the CPU backend, which has three.
 fn strategy(options: &BowtieOptions, on_gpu: bool) -> Option<GroupStrategy> {
     use GroupStrategy::{HashGlobal, HashShared, Partition, Runs, Sort, SortDictionary};
     options.group_strategy.0.map(|wanted| match wanted {

@@ -124,10 +124,12 @@ pub(crate) fn join_aggregate_spec(
     {
         aggregates.push(source.aggregate(&mut join, aggregate, filter.as_ref())?);
     }
-    // Counts are cheapest on the probe side, folds on the build side, and rows that an outer join keeps must be counted.
+    // Counts are cheapest on the probe side, and folds on the build side. Under a test only matches of the probe side's rows are counted, and those that
+    // an outer join keeps must be.
+    let tested = !join.theta.comparisons.is_empty() || !join.residual.is_empty();
     let probe = match group_side {
         GroupSide::Side(side) => Some(side),
-        GroupSide::Nothing => preserved.or_else(|| {
+        GroupSide::Nothing => preserved.filter(|_| tested).or_else(|| {
             let mut arguments = aggregates.iter().filter_map(|a| a.argument);
             arguments.next().map(|(side, _)| side)
         }),

@@ -18,7 +18,7 @@ use crate::support::tuning::{GROUP_STRATEGIES, Tuning};
 /// The strategy that a plan shows for one of the option: the CPU backend has two.
 fn in_plan(strategy: &'static str) -> &'static str {
     match strategy {
-        "auto" | "partition" => strategy,
+        "auto" | "partition" | "runs" => strategy,
         _ if device() == "host" => "hash_global",
         _ => strategy,
     }

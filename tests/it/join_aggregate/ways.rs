@@ -55,7 +55,7 @@ const FEW_ROWS: [(&str, &[&str], &[&str]); 8] = [
 async fn few_rows() {
     let ctx = session();
     let shape = Shape {
-        rows: 500,
+        rows: 3000,
         nulls: 0.0,
         ..Shape::PLAIN
     };

@@ -138,6 +138,9 @@ fn heads(device: &CudaDevice, keys: &[&Column], rows: usize) -> Result<Option<Me
                     let Some(bytes) = source.bytes() else {
                         return Ok(None);
                     };
+                    if columns.len() + *words > MOST_KEYS {
+                        return Ok(None);
+                    }
                     for word in 0..*words {
                         let out = stream.alloc(rows * 8, "key words")?;
                         key_column::text_word(

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::concat;
+use arrow::datatypes::DataType;
 use rayon::prelude::*;
 
 use crate::device::budget::Budget;
@@ -123,14 +124,21 @@ fn by_runs(
     let rows = arrays[0].len();
     // Of the ids that parts are given, and of the first rows.
     let _ids = budget.lease(rows as u64 * 4, "group ids")?;
-    let first_rows = budget.lease(rows as u64 * 4, "groups")?;
+    let first_rows = budget.lease(rows as u64 * 12, "groups")?;
     let Some(heads) = RowOrder::any(&arrays, Zeros::Equal)?.and_then(|order| order.runs(rows))
     else {
         return Ok(None);
     };
     drop(first_rows);
     let lease = budget.lease(heads.len() as u64 * 4, "groups")?;
-    let parts = parts_of(&heads, rows);
+    let parts = match folds
+        .iter()
+        .any(|(_, values)| values.is_some_and(shares_text))
+    {
+        // Extremes of several parts would have the text of all of them, each.
+        true => vec![(0..heads.len(), 0..rows)],
+        false => parts_of(&heads, rows),
+    };
     let states = parts
         .par_iter()
         .map(|(groups, rows)| {
@@ -181,6 +189,17 @@ fn parts_of(heads: &[u32], rows: usize) -> Vec<(Range<usize>, Range<usize>)> {
         .windows(2)
         .map(|cuts| (cuts[0]..cuts[1], row(cuts[0])..row(cuts[1])));
     parts.collect()
+}
+
+/// Whether some rows of a column keep all of its text.
+fn shares_text(column: &Column) -> bool {
+    let array = column.on_host();
+    array.is_ok_and(|array| {
+        matches!(
+            array.data_type(),
+            DataType::Utf8View | DataType::BinaryView | DataType::Dictionary(..)
+        )
+    })
 }
 
 /// Some rows of a column, which holds them.

@@ -14,9 +14,7 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type};
 use rayon::prelude::*;
 
-use crate::device::host::keys::order_keys::{
-    float_word, float16_word, float32_word, plain_values, validity,
-};
+use crate::device::host::keys::order_keys::{float_word, float16_word, float32_word, validity};
 use crate::error::Result;
 
 /// Whether 0.0 and −0.0 are one value: to GROUP BY they are, to ORDER BY they are not.
@@ -87,7 +85,8 @@ impl KeyColumn {
 }
 
 impl RowOrder {
-    /// Of any order of the columns; `None` where rows of some column are not compared: it is nested.
+    /// Of any order of the columns; `None` where rows of some column are not compared: it is nested, or a
+    /// dictionary of floats whose zeros are equal.
     pub(crate) fn any(keys: &[ArrayRef], zeros: Zeros) -> Result<Option<Self>> {
         let all = ASCENDS | DESCENDS | NULL_BEFORE | NULL_AFTER;
         Self::of(keys.iter().map(|key| (key, all)), zeros)
@@ -118,14 +117,21 @@ impl RowOrder {
     ) -> Result<Option<Self>> {
         let mut columns = vec![];
         for (key, allowed) in keys {
-            let key = plain_values(key)?;
-            if key.data_type().is_nested() || matches!(key.data_type(), DataType::RunEndEncoded(..))
+            // Values of a dictionary are compared where they are.
+            let values = match key.data_type() {
+                DataType::Dictionary(_, values) => values.as_ref(),
+                data_type => data_type,
+            };
+            let is_encoded_float = values != key.data_type() && values.is_floating();
+            if values.is_nested()
+                || matches!(values, DataType::RunEndEncoded(..))
+                || (is_encoded_float && zeros == Zeros::Equal)
             {
                 return Ok(None);
             }
             columns.push(KeyColumn {
-                compare: compare(&key, zeros)?,
-                valid: validity(&key),
+                compare: compare(key, zeros)?,
+                valid: validity(key),
                 allowed,
             });
         }

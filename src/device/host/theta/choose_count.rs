@@ -40,14 +40,17 @@ pub(crate) fn count_matches(
     let Some(index) = HOST.index(matches, exists_only, built)? else {
         return Ok(None);
     };
-    let merged = MERGED * (matches.build.len() + matches.ranges.rows()) as f64;
-    if !HOST.walk_exceeds(index.min(merged), matches, leaf_tests)? {
-        return Ok(None);
-    }
-    if merged < index
+    let (n, m) = (matches.build.len(), matches.ranges.rows());
+    let merged = MERGED * (n + m) as f64;
+    // A tree that is built serves further probe rows: without it, merging must cost less than its counts alone.
+    if merged < HOST.count * m as f64
+        && HOST.walk_exceeds(merged, matches, leaf_tests)?
         && let Some(counts) = count_by_merging(budget, matches, cancelled)?
     {
         return Ok(Some(Counter::Merge.of(counts)));
+    }
+    if !HOST.walk_exceeds(index, matches, leaf_tests)? {
+        return Ok(None);
     }
     // If the tree does not fit, an error, so that the caller retries with a smaller tile, which costs less than a walk.
     let counts = count_by_index(budget, matches, cancelled)?;
@@ -61,12 +64,12 @@ fn count_by_merging(
     cancelled: &AtomicBool,
 ) -> Result<Option<Buffer<u32>>> {
     let (n, m) = (matches.build.len(), matches.ranges.rows());
-    let scratch = n * MERGED_POINT + m * MERGED_QUERY;
-    let _scratch = budget.lease(scratch as u64, "merged counts")?;
-    let lease = budget.lease(m as u64 * 4, "match counts")?;
     let Some(one_sided) = OneSided::of_matches(matches)? else {
         return Ok(None);
     };
+    let scratch = n * MERGED_POINT + m * MERGED_QUERY + one_sided.segment_bytes();
+    let _scratch = budget.lease(scratch as u64, "merged counts")?;
+    let lease = budget.lease(m as u64 * 4, "match counts")?;
     let ends = (
         &matches.ranges.lo.on_host()?[..],
         &matches.ranges.hi.on_host()?[..],

@@ -34,6 +34,9 @@ struct Query<V> {
 pub(super) const MERGED_POINT: usize = 40;
 pub(super) const MERGED_QUERY: usize = 64;
 
+/// Bytes of a segment: its ends, and its task.
+pub(super) const SEGMENT_BYTES: usize = 128;
+
 /// The most points of a leaf, in which each query tests each.
 const LEAF: usize = 32;
 
@@ -78,6 +81,10 @@ pub(super) struct OneSided {
 }
 
 impl OneSided {
+    pub(super) fn segment_bytes(&self) -> usize {
+        self.segments.len() * SEGMENT_BYTES
+    }
+
     /// Of the ranges of these matches; `None` if some range has two free ends.
     pub(super) fn of_matches(matches: Matches<'_>) -> Result<Option<Self>> {
         let (lo, hi) = (matches.ranges.lo.on_host()?, matches.ranges.hi.on_host()?);
@@ -101,7 +108,11 @@ impl OneSided {
                 let after = segments.partition_point(|first| first <= lo);
                 match sided {
                     Sided::From => segments.get(after) == Some(hi),
-                    Sided::UpTo => after > 0 && segments[after - 1] == *lo,
+                    Sided::UpTo => {
+                        after > 0
+                            && segments[after - 1] == *lo
+                            && segments.get(after).is_some_and(|end| hi <= end)
+                    }
                 }
             })
         };
@@ -283,6 +294,9 @@ impl<V: Copy + Send + Sync, F: Fn(V, V) -> V + Sync> Work<'_, V, F> {
         if size >= TASK && self.cancelled.load(Ordering::Relaxed) {
             return;
         }
+        if node.queries.is_empty() && !wanted.points {
+            return;
+        }
         if node.points.len() <= LEAF {
             return self.leaf(node, wanted);
         }
@@ -311,7 +325,6 @@ impl<V: Copy + Send + Sync, F: Fn(V, V) -> V + Sync> Work<'_, V, F> {
                 spare_queries: right_spare_queries,
                 cuts: &node.cuts[of_left..],
             };
-            // Nothing is to be done in a half without queries, but to sort its points.
             let of_left = Wanted {
                 points: wanted.points,
                 queries: true,
@@ -355,13 +368,24 @@ impl<V: Copy + Send + Sync, F: Fn(V, V) -> V + Sync> Work<'_, V, F> {
     }
 
     fn leaf(&self, node: Node<'_, V>, wanted: Wanted) {
-        for (query, cut) in node.queries.iter_mut().zip(node.cuts) {
-            for point in &node.points[*cut as usize - node.first..] {
+        let (points, first) = (&*node.points, node.first);
+        let fold = |(query, cut): (&mut Query<V>, &u32)| {
+            for point in &points[*cut as usize - first..] {
                 if self.matches(point.key, query.word) {
                     query.folded = (self.combine)(query.folded, point.value);
                 }
             }
-        }
+        };
+        // A segment of few points may have any number of queries.
+        let queries = node
+            .queries
+            .par_chunks_mut(TASK)
+            .zip(node.cuts.par_chunks(TASK));
+        queries.for_each(|(queries, cuts)| {
+            if !self.cancelled.load(Ordering::Relaxed) {
+                queries.iter_mut().zip(cuts).for_each(fold);
+            }
+        });
         if wanted.points {
             node.points.sort_unstable_by_key(|point| point.key);
         }

@@ -19,7 +19,7 @@ use crate::device::budget::Budget;
 use crate::device::data::column::Column;
 use crate::device::data::matches::{Matches, Test};
 use crate::device::host::keys::order_keys::{HostKeys, order_keys, total, validity};
-use crate::device::host::theta::merged_fold::{OneSided, Tested};
+use crate::device::host::theta::merged_fold::{OneSided, SEGMENT_BYTES, Tested};
 use crate::device::host::theta::range_fold::{
     FoldTree, in_order, placed, summable, summed_bytes, values_at,
 };
@@ -33,7 +33,7 @@ const BUILD_BYTES: usize = 40;
 const PROBE_BYTES: usize = 48;
 /// The most copies of a value, with its count, of each side at a time: two levels, parts of one, and its folds; merged, all twice.
 const VALUES: usize = 5;
-const PROBE_VALUES: usize = 3;
+const PROBE_VALUES: usize = 4;
 
 /// For each of `rows` probe rows, a fold of `values` over the matches of one inequality inside of its range.
 pub(crate) fn fold_tested(
@@ -51,7 +51,13 @@ pub(crate) fn fold_tested(
     let (n, m) = (matches.build.len(), matches.ranges.rows());
     let value = summed_bytes(array.data_type());
     let value_and_count = value + 8;
-    let bytes = n * (BUILD_BYTES + VALUES * value_and_count)
+    let segments = matches
+        .build
+        .segments
+        .as_ref()
+        .map_or(2, |segments| segments.len());
+    let bytes = segments * SEGMENT_BYTES
+        + n * (BUILD_BYTES + VALUES * value_and_count)
         + m * (PROBE_BYTES + PROBE_VALUES * value_and_count);
     let _scratch = budget.lease(bytes as u64, "folds under a test")?;
     let lease = budget.lease((rows * (8 + value)) as u64, "folds under a test")?;
