@@ -21,16 +21,16 @@ const FEW_ROWS: [(&str, &[&str], &[&str]); 8] = [
     ),
     (
         "SELECT count(*), sum(r.v) FROM r JOIN s ON r.lo < s.lo AND r.v < s.v",
-        &["weighed=", "counted_walk="],
+        &["weighed=", "counted_"],
         &["folded_levels=", "by_pairs="],
     ),
     (
         "SELECT r.id, min(s.v) FROM r JOIN s ON r.lo < s.lo AND r.v < s.v GROUP BY r.id",
-        &["folded_levels=", "counted_walk="],
+        &["folded_levels=", "counted_"],
         &["weighed=", "by_pairs="],
     ),
     (
-        "SELECT r.id, sum(s.v), count(*) FROM r JOIN s ON r.lo < s.lo AND r.v < s.v AND r.w > s.w GROUP BY r.id",
+        "SELECT r.id, sum(s.v), count(*) FROM r JOIN s ON r.lo < s.lo AND r.v < s.v AND r.id > s.id GROUP BY r.id",
         &["by_pairs=", "counted_walk="],
         &["weighed=", "folded_levels="],
     ),
@@ -46,8 +46,8 @@ const FEW_ROWS: [(&str, &[&str], &[&str]); 8] = [
     ),
     (
         "SELECT r.id, s.id FROM r JOIN s ON r.lo = s.hi AND r.v < s.v",
-        &["counted_walk="],
-        &["sliced="],
+        &["strategy=range"],
+        &["counted_", "sliced="],
     ),
 ];
 
