@@ -210,7 +210,7 @@ fn structure_of(keys: &[RunKey<'_>]) -> RunKeys {
 }
 
 /// The values that the kernel reads in place.
-fn run_kind<'a>(key: &'a Column) -> Option<(&'a Values, Kind)> {
+fn run_kind(key: &Column) -> Option<(&Values, Kind)> {
     match key.stored()? {
         Storage::Fixed(values) => Some((values, kind_of(&values.data_type)?)),
         _ => None,

@@ -449,7 +449,7 @@ mod tests {
         let whole = [0, n as u32];
         let of = segments.unwrap_or(&whole);
         let mut positions = numbers(m, n as u32 + 1, 11);
-        if m % 2 == 0 {
+        if m.is_multiple_of(2) {
             positions.sort_unstable();
         }
         let (mut lo, mut hi) = (vec![], vec![]);

@@ -247,8 +247,7 @@ fn the_tree_is_made_where_zones_decide_nothing_and_there_is_room() {
     let close = Searched::of(&host, &gpu, rising.clone(), rising, prefixes);
     let tests = [test(&close.gpu, Comparison::Gt)];
     gpu.count_matches(matches(&close.gpu, &tests), false)
-        .unwrap()
-        .counts;
+        .unwrap();
     assert!(!has_tree(&close));
 
     // If the tree does not fit, an error asks for a smaller tile.
