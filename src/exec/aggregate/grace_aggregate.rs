@@ -29,6 +29,7 @@ use crate::exec::partition::partitioner::{
     LEAST_CHUNKS, Partitioner, TARGET_QUARTERS, can_partition,
 };
 use crate::exec::partition::peek::Peek;
+use crate::ir::strategies::GroupStrategy;
 use crate::options::BowtieOptions;
 use crate::spec::aggregate::GroupSpec;
 
@@ -168,10 +169,15 @@ struct SampledGroups {
     groups: usize,
     /// Groups of both chunks together.
     of_both: usize,
+    /// Whether all sampled rows are in an order of the keys: then chunks are grouped, and merged, by runs.
+    in_order: bool,
 }
 
 impl SampledGroups {
     fn are_many(&self) -> bool {
+        if self.in_order {
+            return false;
+        }
         // Groups that recur in each chunk are merged again for each.
         let grow = 2 * self.of_both > 3 * self.groups;
         match grow {
@@ -212,6 +218,7 @@ fn groups_of(
         rows: chunks[0].rows().min(SAMPLED_ROWS),
         groups: one.groups,
         of_both: both.groups,
+        in_order: both.strategy == Some(GroupStrategy::Runs),
     })
 }
 

@@ -1,11 +1,41 @@
 //! Aggregations of hash-partitioned inputs.
 
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+
 use crate::partition::check::{SHORT, check, run_partitioned};
 use crate::support::answer::{plan_of, shown, stock};
 use crate::support::compare::similar_rows;
-use crate::support::session::{session, set};
+use crate::support::session::{device, session, set};
 use crate::support::tables::{mixed_table, register};
 use crate::support::tuning::Tuning;
+
+/// On the host, where `auto` groups by runs, rows in order of their keys stay together.
+#[tokio::test]
+async fn keys_in_order_are_not_partitioned() {
+    let ctx = session();
+    let column = |of: fn(i64) -> i64| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values((0..900).map(of)))
+    };
+    let columns = [
+        ("k", column(|i| i / 3)),
+        ("d", column(|i| -i)),
+        ("v", column(|i| i * 7919 % 101)),
+    ];
+    ctx.register_batch("o", RecordBatch::try_from_iter(columns).unwrap())
+        .unwrap();
+    for (keys, in_order) in [("k", true), ("k, d", true), ("d", true), ("v, k", false)] {
+        let sql = format!("SELECT {keys}, count(*), sum(v), min(v), avg(d) FROM o GROUP BY {keys}");
+        let stock = stock(&ctx, &sql).await.unwrap();
+        SHORT.apply(&ctx);
+        let (given, parts) = run_partitioned(&ctx, &sql).await;
+        similar_rows(&stock, &given).unwrap();
+        if device() == "host" {
+            assert_eq!(parts == 0, in_order, "{sql}\n{}", given.plan);
+        }
+    }
+}
 
 #[tokio::test]
 async fn groups() {
