@@ -86,7 +86,17 @@ fn kinds_of_expressions() {
         ("a choice", case(one()), [true; 4]),
         (
             "a division",
+            binary(column(), Operator::Divide, column()),
+            [true, true, false, true],
+        ),
+        (
+            "a division by a constant",
             binary(column(), Operator::Divide, one()),
+            [true; 4],
+        ),
+        (
+            "a division that may overflow",
+            binary(column(), Operator::Modulo, lit(-1_i64)),
             [true, true, false, true],
         ),
         (
