@@ -174,7 +174,7 @@ async fn what_is_shown() {
         let taken = match (strategy, device().as_str()) {
             ("partition", _) => "by_partition=1",
             (_, "host") => "by_hash_global=1",
-            ("auto", _) => "by_",
+            ("auto" | "runs", _) => "by_",
             (other, _) => &format!("by_{other}=1"),
         };
         assert!(text.contains(taken), "{strategy}: {text}");

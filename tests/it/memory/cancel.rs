@@ -181,9 +181,14 @@ async fn dropping_the_stream_while_matches_are_counted() {
     let (ctx, pool) = huge_tables(60_000);
     for (strategy, sql) in [
         (
-            // Two inequalities would be counted by merging, which is soon done.
             "dominance",
-            "SELECT r.id, s.id AS j FROM r JOIN s ON r.a > s.a AND r.b < s.b AND r.id <> s.id",
+            match device() == "host" {
+                // Two inequalities are counted by merging there, which is soon done.
+                true => {
+                    "SELECT r.id, s.id AS j FROM r JOIN s ON r.a > s.a AND r.b < s.b AND r.id <> s.id"
+                }
+                false => "SELECT r.id, s.id AS j FROM r JOIN s ON r.a > s.a AND r.b < s.b",
+            },
         ),
         (
             "tiles",
