@@ -15,7 +15,7 @@ use crate::support::snapshot::run;
 use crate::support::tables::{keyed_table, mixed_table, register};
 use crate::support::tuning::{GROUP_STRATEGIES, Tuning};
 
-/// The strategy that a plan shows for one of the option: the CPU backend has two.
+/// The strategy that a plan shows for one of the option: the CPU backend has three.
 fn in_plan(strategy: &'static str) -> &'static str {
     match strategy {
         "auto" | "partition" | "runs" => strategy,
@@ -170,7 +170,7 @@ async fn what_is_shown() {
         assert_eq!(rows[0].column(0).as_string::<i32>().value(0), planned);
         let analyzed = run(&ctx, &format!("EXPLAIN ANALYZE {sql}")).await.unwrap();
         let text = analyzed[0].column(1).as_string::<i32>().value(0);
-        // The host has two strategies.
+        // The host has three strategies, of which runs need rows in order.
         let taken = match (strategy, device().as_str()) {
             ("partition", _) => "by_partition=1",
             (_, "host") => "by_hash_global=1",

@@ -2,5 +2,7 @@
 
 pub(crate) mod fold;
 pub(crate) mod group_program;
+pub(crate) mod grouped;
 pub(crate) mod primitives;
+pub(crate) mod runs;
 pub(crate) mod strategies;

@@ -85,7 +85,7 @@ impl KeyColumn {
 }
 
 impl RowOrder {
-    /// Of any order of the columns; `None` where rows of some column are not compared: it is nested, or a
+    /// Of any order of the columns; `None` where rows of some column are not compared: it is nested, has no comparator, or is a
     /// dictionary of floats whose zeros are equal.
     pub(crate) fn any(keys: &[ArrayRef], zeros: Zeros) -> Result<Option<Self>> {
         let all = ASCENDS | DESCENDS | NULL_BEFORE | NULL_AFTER;
@@ -129,8 +129,11 @@ impl RowOrder {
             {
                 return Ok(None);
             }
+            let Ok(compare) = compare(key, zeros) else {
+                return Ok(None);
+            };
             columns.push(KeyColumn {
-                compare: compare(key, zeros)?,
+                compare,
                 valid: validity(key),
                 allowed,
             });
