@@ -6,7 +6,6 @@ use crate::device::cuda::columns::scan;
 use crate::device::cuda::columns::to_host;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::fallback;
-use crate::device::cuda::keys::order_keys;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::theta::choose_count;
 use crate::device::cuda::theta::cover_fold;
@@ -14,6 +13,7 @@ use crate::device::cuda::theta::pair_program;
 use crate::device::cuda::theta::partners;
 use crate::device::cuda::theta::range;
 use crate::device::cuda::theta::range_fold;
+use crate::device::cuda::theta::tested_fold;
 use crate::device::cuda::theta::zone_map;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
@@ -25,7 +25,6 @@ use crate::device::data::results::{Counted, Counter};
 use crate::device::data::structures::ZonedKeys;
 use crate::device::primitives::device::Device;
 use crate::device::primitives::folds::FoldPrimitives;
-use crate::device::primitives::keys::KeyPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
 use crate::error::Result;
 use crate::ir::comparison::Comparison;
@@ -227,7 +226,6 @@ impl FoldPrimitives for CudaDevice {
         }
     }
 
-    /// By the host: there is no kernel yet.
     fn fold_tested(
         &self,
         fold: RangeFold,
@@ -235,6 +233,9 @@ impl FoldPrimitives for CudaDevice {
         matches: Matches<'_>,
         rows: usize,
     ) -> Result<Column> {
+        if let Some(folded) = tested_fold::fold_tested(self, fold, values, matches, rows)? {
+            return Ok(folded);
+        }
         let values = to_host::column_to_host(self, values)?;
         let folded = zone_map::tested_on_host(self, matches, |fallback, matches| {
             fallback.fold_tested(fold, &values, matches, rows)
@@ -242,7 +243,6 @@ impl FoldPrimitives for CudaDevice {
         to_host::column_from_host(self, &folded)
     }
 
-    /// Extremes and sums of floats by the host: there is no kernel yet.
     fn fold_covers(
         &self,
         fold: RangeFold,
@@ -252,8 +252,9 @@ impl FoldPrimitives for CudaDevice {
     ) -> Result<Column> {
         let folded = match fold {
             RangeFold::Count => cover_fold::cover_count(&self.stream, values, matches, rows)?,
-            RangeFold::Sum => cover_fold::cover_sum(&self.stream, values, matches, rows)?,
-            RangeFold::Min | RangeFold::Max => None,
+            RangeFold::Sum => cover_fold::cover_sum(self, values, matches, rows)?,
+            RangeFold::Min => cover_fold::cover_extreme(self, values, matches, rows, false)?,
+            RangeFold::Max => cover_fold::cover_extreme(self, values, matches, rows, true)?,
         };
         match folded {
             Some(folded) => Ok(folded),
@@ -275,10 +276,7 @@ fn range_extreme(
     let Some(column) = values.on_cuda().filter(|_| values.rows() > 0) else {
         return Ok(None);
     };
-    let keys = match order_keys::total_keys(&device.stream, column, values.rows())? {
-        Some(floats) => floats,
-        None => device.order_keys(values)?.0,
-    };
+    let keys = tested_fold::extreme_keys(device, values, column)?;
     let extremes = range_fold::range_extreme(&device.stream, column, &keys, matches, rows, max);
     extremes.map(Some)
 }

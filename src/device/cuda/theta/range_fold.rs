@@ -356,6 +356,16 @@ pub(crate) fn range_extreme(
         // SAFETY: the tables hold the address of every level; probe row ids are below `rows`.
         unsafe { stream.launch(kernels::FOLD_TREE_RANGE_EXTREME, Shape::each(m), &args)? };
     }
+    values_of_rows(stream, values, found, rows)
+}
+
+/// The values of `rows` row ids, each of a row that is valid; NULL where `found` says no row.
+pub(crate) fn values_of_rows(
+    stream: &Arc<Stream>,
+    values: &Values,
+    found: Memory,
+    rows: usize,
+) -> Result<Column> {
     let some = rows::bits_of_groups(stream, &found, rows)?;
     let found = Buffer::cuda(found, rows);
     let extremes = rows::gather(stream, values, &found)?;

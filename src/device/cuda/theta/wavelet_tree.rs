@@ -128,7 +128,7 @@ fn placed(
 }
 
 /// For each of `m` > 0 words, the number of the `n` sorted keys that are less; with `through`, less or equal.
-fn bounds(
+pub(crate) fn bounds(
     stream: &Arc<Stream>,
     keys: &Memory,
     n: usize,

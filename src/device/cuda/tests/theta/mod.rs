@@ -7,4 +7,5 @@ pub(crate) mod pair_program;
 pub(crate) mod partners;
 pub(crate) mod range;
 pub(crate) mod range_fold;
+pub(crate) mod tested_fold;
 pub(crate) mod wavelet_tree;

@@ -105,12 +105,12 @@ pub(crate) fn same_folds(
             if fold == RangeFold::Sum && !is_summed {
                 continue;
             }
-            same(
-                host.fold_covers(fold, &probe_column, of_host, sides.rows)
-                    .unwrap(),
-                gpu.fold_covers(fold, &probe_on_gpu, of_gpu, sides.rows)
-                    .unwrap(),
-                &format!("{fold:?} of covers"),
+            let of_host = host.fold_covers(fold, &probe_column, of_host, sides.rows);
+            let of_gpu = gpu.fold_covers(fold, &probe_on_gpu, of_gpu, sides.rows);
+            same_sums(
+                of_host.unwrap().on_host().unwrap(),
+                &gpu.download(&of_gpu.unwrap()).unwrap(),
+                &format!("{what}: {fold:?} of covers"),
             );
         }
         same(
@@ -122,7 +122,7 @@ pub(crate) fn same_folds(
         if is_summed {
             let sum = host.sum(&column).unwrap();
             let sum_on_gpu = gpu.download(&gpu.sum(&column_on_gpu).unwrap()).unwrap();
-            same_sum(sum.on_host().unwrap(), &sum_on_gpu, &what);
+            same_sums(sum.on_host().unwrap(), &sum_on_gpu, &what);
             same(
                 host.weigh(&column, &weights).unwrap(),
                 gpu.weigh(&column_on_gpu, &weights_on_gpu).unwrap(),
@@ -164,13 +164,18 @@ pub(crate) fn close_floats(words: &[u64]) -> Vec<ArrayRef> {
 }
 
 /// Equal up to the rounding of floats, which are added in another order.
-fn same_sum(of_host: &ArrayRef, of_gpu: &ArrayRef, what: &str) {
+fn same_sums(of_host: &ArrayRef, of_gpu: &ArrayRef, what: &str) {
     let floats = of_host.as_primitive_opt::<Float64Type>();
     match (floats, of_gpu.as_primitive_opt::<Float64Type>()) {
-        (Some(of_host), Some(of_gpu)) if of_host.is_valid(0) && of_gpu.is_valid(0) => {
-            let (of_host, of_gpu) = (of_host.value(0), of_gpu.value(0));
-            let close = (of_host - of_gpu).abs() <= 1e-9 * of_host.abs().max(1.0);
-            assert!(close, "{what}: sum {of_gpu} for {of_host}");
+        (Some(of_host), Some(of_gpu)) => {
+            assert_eq!(of_host.len(), of_gpu.len(), "{what}");
+            for (row, (of_host, of_gpu)) in of_host.iter().zip(of_gpu).enumerate() {
+                let close = match (of_host, of_gpu) {
+                    (Some(a), Some(b)) => (a - b).abs() <= 1e-9 * a.abs().max(1.0),
+                    (a, b) => a == b,
+                };
+                assert!(close, "{what}: {of_gpu:?} for {of_host:?} in row {row}");
+            }
         }
         _ => assert_eq!(of_host, of_gpu, "{what}: sum"),
     }

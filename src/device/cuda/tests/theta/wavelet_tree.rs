@@ -4,12 +4,9 @@ use crate::device::cuda::tests::*;
 use crate::device::cuda::theta::wavelet_tree;
 use crate::device::cuda::theta::zone_map::{self, on_gpu as on_zoned};
 use crate::device::data::ranges::Ranges;
-use crate::device::primitives::folds::FoldPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
-use crate::device::primitives::transfer::TransferPrimitives;
-use crate::ir::fold::RangeFold;
 
-const INEQUALITIES: [Comparison; 4] = [
+pub(super) const INEQUALITIES: [Comparison; 4] = [
     Comparison::Lt,
     Comparison::LtEq,
     Comparison::Gt,
@@ -17,7 +14,12 @@ const INEQUALITIES: [Comparison; 4] = [
 ];
 
 /// Ranges of `n` build positions for `m` probe positions: empty, whole, prefixes, suffixes, narrow, within groups.
-fn ranges_like(random: &mut Random, kind: usize, n: usize, m: usize) -> (Vec<u32>, Vec<u32>) {
+pub(super) fn ranges_like(
+    random: &mut Random,
+    kind: usize,
+    n: usize,
+    m: usize,
+) -> (Vec<u32>, Vec<u32>) {
     let (n, m) = (n as u64, m as u64);
     let group = n / 12 + 1;
     (0..m)
@@ -43,13 +45,13 @@ fn ranges_like(random: &mut Random, kind: usize, n: usize, m: usize) -> (Vec<u32
 }
 
 /// The ranges of both sides, and their keys of one column, in order already.
-struct Searched {
-    host: (OrderedRows, OrderedRows, Ranges, ZonedKeys, ZonedKeys),
-    gpu: (OrderedRows, OrderedRows, Ranges, ZonedKeys, ZonedKeys),
+pub(super) struct Searched {
+    pub(super) host: (OrderedRows, OrderedRows, Ranges, ZonedKeys, ZonedKeys),
+    pub(super) gpu: (OrderedRows, OrderedRows, Ranges, ZonedKeys, ZonedKeys),
 }
 
 impl Searched {
-    fn of(
+    pub(super) fn of(
         host: &HostDevice,
         gpu: &CudaDevice,
         keys: Vec<u64>,
@@ -94,7 +96,7 @@ impl Searched {
     }
 }
 
-fn matches<'a>(
+pub(super) fn matches<'a>(
     (build, probe, ranges, _, _): &'a (OrderedRows, OrderedRows, Ranges, ZonedKeys, ZonedKeys),
     tests: &'a [Test<'a>],
 ) -> Matches<'a> {
@@ -107,7 +109,7 @@ fn matches<'a>(
     }
 }
 
-fn test(
+pub(super) fn test(
     (_, _, _, build, probe): &(OrderedRows, OrderedRows, Ranges, ZonedKeys, ZonedKeys),
     op: Comparison,
 ) -> Test<'_> {
@@ -169,50 +171,6 @@ fn counts_of_two_inequalities_are_the_hosts() {
                     exists.on_host().unwrap(),
                     &down(&exists_on_gpu),
                     "{what}: exists"
-                );
-            }
-        }
-    }
-}
-
-/// Folds under each inequality, of values with NULLs.
-#[test]
-fn folds_under_a_test_are_the_hosts() {
-    let Some((host, gpu)) = reference_and_gpu() else {
-        return;
-    };
-    let mut random = Random(13);
-    for (i, n) in [1, 16, 17, 1000, 4097].into_iter().enumerate() {
-        let m = [1, 31, 257, 900][i % 4];
-        let (keys, words) = (random.words(n, i % 6), random.words(m, i % 6));
-        let ranges = ranges_like(&mut random, i % 6, n, m);
-        let searched = Searched::of(&host, &gpu, keys, words, ranges);
-        let drawn = random.words(n, 0);
-        let values = drawn
-            .iter()
-            .map(|word| (word % 5 > 0).then_some((word % 1000) as i64));
-        let values: ArrayRef = Arc::new(Int64Array::from_iter(values));
-        let column = host.upload(from_ref(&values)).unwrap();
-        let column_on_gpu = gpu.upload(from_ref(&values)).unwrap();
-        for op in INEQUALITIES {
-            for fold in [
-                RangeFold::Count,
-                RangeFold::Sum,
-                RangeFold::Min,
-                RangeFold::Max,
-            ] {
-                let tests = [test(&searched.host, op)];
-                let of_host = host
-                    .fold_tested(fold, &column, matches(&searched.host, &tests), m)
-                    .unwrap();
-                let tests = [test(&searched.gpu, op)];
-                let of_gpu = gpu
-                    .fold_tested(fold, &column_on_gpu, matches(&searched.gpu, &tests), m)
-                    .unwrap();
-                assert_eq!(
-                    of_host.on_host().unwrap(),
-                    &gpu.download(&of_gpu).unwrap(),
-                    "{n} x {m}, {op}, {fold:?}"
                 );
             }
         }
