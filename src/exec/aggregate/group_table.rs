@@ -84,15 +84,20 @@ impl GroupTable {
         self
     }
 
+    /// Whether it has no group yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        match &self.groups {
+            GroupStates::One(_) => false,
+            GroupStates::Many { values, .. } => values.is_empty() && self.first.is_none(),
+        }
+    }
+
     /// Merges partial states of distinct groups.
     pub(crate) fn merge_distinct(&mut self, partial: Partial) -> Result<()> {
         if partial.rows == 0 {
             return Ok(());
         }
-        if let GroupStates::Many { values, .. } = &self.groups
-            && values.is_empty()
-            && self.first.is_none()
-        {
+        if self.is_empty() {
             self.first = Some(partial);
             return Ok(());
         }

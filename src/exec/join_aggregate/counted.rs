@@ -10,6 +10,7 @@ use crate::exec::aggregate::distinct_rows::are_distinct;
 use crate::exec::aggregate::group_values::Partial;
 use crate::exec::join::walk::State;
 use crate::exec::join_aggregate::group_sink::AggregateRun;
+use crate::exec::join_aggregate::grouped::ChunkRows;
 use crate::exec::join_aggregate::intervals::{PlacedTile, RowCounts, counted_side};
 use crate::exec::join_aggregate::states::SideStates;
 use crate::exec::memory::step::Step;
@@ -20,8 +21,13 @@ use crate::spec::join_aggregate::GroupSide;
 impl AggregateRun {
     /// Merges what the counts of a tile's right rows make, and adds its right rows to the counts of the left ones.
     pub(crate) fn merge_placed(&mut self, step: &Step<'_>, placed: &PlacedTile) -> Result<()> {
+        let of = ChunkRows {
+            side: Side::Right,
+            left_chunk: placed.tile.left_chunk,
+            rows: placed.tile.right.clone(),
+        };
         let states = match &placed.counts {
-            Some(counts) => self.counted_states(Side::Right, counts, || Ok(placed.right.clone())),
+            Some(counts) => self.counted_states(&of, counts, || Ok(placed.right.clone())),
             None => Ok(None),
         };
         let states = match states {
@@ -39,21 +45,21 @@ impl AggregateRun {
             intervals.add(device, placed)?;
         }
         if let Some(states) = states {
-            self.merge_side(placed.tile.left_chunk, placed.tile.right.clone(), states)?;
+            self.merge_states(of, states)?;
         }
         self.state = State::Tiles;
         Ok(())
     }
 
-    /// The states of the aggregates that weigh the rows of `side`, whose columns are in `batch`; `None` if no aggregate does, and these
+    /// The states of the aggregates that weigh the rows `of` a side, whose columns are in `batch`; `None` if no aggregate does, and these
     /// rows are no groups.
     fn counted_states(
         &self,
-        side: Side,
+        of: &ChunkRows,
         counts: &RowCounts,
         batch: impl Fn() -> Result<DeviceBatch>,
     ) -> Result<Option<SideStates>> {
-        let spec = &self.sink.spec;
+        let (spec, side) = (&self.sink.spec, of.side);
         let aggregates = spec.aggregates.iter().enumerate();
         let of_side = aggregates.filter(|(_, a)| counted_side(spec, a) == Some(side));
         let wanted: Vec<usize> = of_side.map(|(i, _)| i).collect();
@@ -67,21 +73,18 @@ impl AggregateRun {
             None => batch().map(|batch| known.get_or_init(|| batch)),
         };
         let states =
-            self.states_of_side(
-                side,
-                wanted,
-                &counts.weights,
-                &|_, aggregate| match aggregate.argument {
-                    Some((other, column)) if other != side => {
-                        let values = counts.of_column(column).ok_or_else(|| {
-                            BowtieError::Internal("values that were not counted".into())
-                        })?;
-                        Ok(vec![Arc::new(device.weigh_count(None, values)?)])
-                    }
-                    Some(_) => self.weighed(aggregate, Some(batch()?), &counts.weights),
-                    None => self.weighed(aggregate, None, &counts.weights),
-                },
-            );
+            self.states_of_side(of, wanted, &counts.weights, &|_, aggregate| match aggregate
+                .argument
+            {
+                Some((other, column)) if other != side => {
+                    let values = counts.of_column(column).ok_or_else(|| {
+                        BowtieError::Internal("values that were not counted".into())
+                    })?;
+                    Ok(vec![Arc::new(device.weigh_count(None, values)?)])
+                }
+                Some(_) => self.weighed(aggregate, Some(batch()?), &counts.weights),
+                None => self.weighed(aggregate, None, &counts.weights),
+            });
         states.map(Some)
     }
 
@@ -97,7 +100,12 @@ impl AggregateRun {
         };
         let is_complete = intervals.are_complete();
         let batch = || self.matrix.left_batch(left_chunk);
-        let states = self.counted_states(Side::Left, &counts, batch)?;
+        let of = ChunkRows {
+            side: Side::Left,
+            left_chunk,
+            rows: 0..self.matrix.left()[left_chunk].rows(),
+        };
+        let states = self.counted_states(&of, &counts, batch)?;
         // After a failure some states are merged and others are not, so it cannot be retried.
         let state = std::mem::replace(&mut self.state, State::Done);
         if let Some(flags) = self.left_flags.get(left_chunk) {
@@ -107,7 +115,7 @@ impl AggregateRun {
             intervals.merged(left_chunk);
         }
         if let Some(states) = states {
-            self.merge_left_states(left_chunk, states, is_complete)?;
+            self.merge_left_states(of, states, is_complete)?;
         }
         self.state = state;
         Ok(())
@@ -116,22 +124,24 @@ impl AggregateRun {
     /// Merges states of left rows. If they are complete, rows with distinct keys are the groups.
     fn merge_left_states(
         &mut self,
-        left_chunk: usize,
+        of: ChunkRows,
         states: SideStates,
         are_complete: bool,
     ) -> Result<()> {
-        let of_chunk = 0..self.matrix.left()[left_chunk].rows();
-        if are_complete && self.sink.spec.group_side == GroupSide::Side(Side::Left) {
-            let rows = &states.matched;
-            let keys = self.group_columns_of(Side::Left, left_chunk, of_chunk.clone(), rows)?;
+        if let SideStates::ByRow(of_rows) = &states
+            && are_complete
+            && self.sink.spec.group_side == GroupSide::Side(Side::Left)
+        {
+            let rows = &of_rows.matched;
+            let keys = self.group_columns_of(Side::Left, of.left_chunk, of.rows.clone(), rows)?;
             if are_distinct(&keys)? {
                 return self.sink.table.merge_distinct(Partial {
                     rows: rows.len(),
                     keys,
-                    states: states.states.into_iter().map(|(_, of)| of).collect(),
+                    states: of_rows.states.iter().map(|(_, of)| of.clone()).collect(),
                 });
             }
         }
-        self.merge_side(left_chunk, of_chunk, states)
+        self.merge_states(of, states)
     }
 }

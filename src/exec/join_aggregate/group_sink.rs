@@ -28,10 +28,11 @@ use crate::exec::aggregate::output::{Finished, FinishedRun};
 use crate::exec::chunk::DeviceChunk;
 use crate::exec::join::tiles::probed_tile::{ProbedTile, TileStep};
 use crate::exec::join::walk::{JoinWalk, MatchSink, State, WalkInputs};
+use crate::exec::join_aggregate::grouped::ChunkRows;
 use crate::exec::join_aggregate::intervals::{IntervalCounts, PlacedTile};
 use crate::exec::join_aggregate::left_groups::LeftGroups;
 use crate::exec::join_aggregate::method::FoldMethod;
-use crate::exec::join_aggregate::states::SideStates;
+use crate::exec::join_aggregate::states::{RowStates, SideStates};
 use crate::exec::memory::step::Step;
 use crate::exec::metrics::AggregatedBy;
 use crate::ir::side::Side;
@@ -157,7 +158,9 @@ impl AggregateRun {
                 self.count_methods(&tile, &methods, by_pairs);
                 // After a failure some states are merged and others are not, so it cannot be retried.
                 self.state = State::Done;
-                self.merge_states(&tile, states)?;
+                for (of, states) in states {
+                    self.merge_states(of, states)?;
+                }
                 self.state = State::Tiles;
                 Ok(())
             }
@@ -196,32 +199,18 @@ impl AggregateRun {
             .for_each(|way| self.metrics.aggregated_by(way));
     }
 
-    /// Merges the states of a tile's rows into the table.
-    fn merge_states(&mut self, tile: &ProbedTile, sides: Vec<SideStates>) -> Result<()> {
-        for states in sides {
-            let first = tile.first(states.side);
-            let of_chunk = first..first + tile.of(states.side).rows();
-            self.merge_side(tile.left_chunk, of_chunk, states)?;
+    /// Merges states of rows into the table.
+    pub(crate) fn merge_states(&mut self, of: ChunkRows, states: SideStates) -> Result<()> {
+        match states {
+            SideStates::ByGroup(groups) => self.sink.table.merge_distinct(groups),
+            SideStates::ByRow(RowStates { matched, states }) => {
+                let groups = self.groups_of_rows(of, &matched)?;
+                for (i, states) in states {
+                    self.sink.table.merge(i, &states, &groups)?;
+                }
+                Ok(())
+            }
         }
-        Ok(())
-    }
-
-    /// Merges states of rows that are counted from the first of `of_chunk` on, of a left chunk or of the current right chunk.
-    pub(crate) fn merge_side(
-        &mut self,
-        left_chunk: usize,
-        of_chunk: Range<usize>,
-        SideStates {
-            side,
-            matched,
-            states,
-        }: SideStates,
-    ) -> Result<()> {
-        let groups = self.groups_of_rows(side, left_chunk, of_chunk, &matched)?;
-        for (i, states) in states {
-            self.sink.table.merge(i, &states, &groups)?;
-        }
-        Ok(())
     }
 
     /// Whether the rows of a left chunk have counts of overlaps that are not merged yet.
@@ -238,18 +227,21 @@ impl AggregateRun {
         rows: &UInt32Array,
     ) -> Result<Vec<usize>> {
         let first = tile.first(side);
-        let of_chunk = first..first + tile.of(side).rows();
-        self.groups_of_rows(side, tile.left_chunk, of_chunk, rows)
+        let of = ChunkRows {
+            side,
+            left_chunk: tile.left_chunk,
+            rows: first..first + tile.of(side).rows(),
+        };
+        self.groups_of_rows(of, rows)
     }
 
-    /// The groups of `rows`, which are counted from the first of `of_chunk` on, of a left chunk or of the current right chunk.
-    fn groups_of_rows(
-        &mut self,
-        side: Side,
-        left_chunk: usize,
-        of_chunk: Range<usize>,
-        rows: &UInt32Array,
-    ) -> Result<Vec<usize>> {
+    /// The groups of `rows`, which are counted from the first of those `of` a chunk.
+    fn groups_of_rows(&mut self, of: ChunkRows, rows: &UInt32Array) -> Result<Vec<usize>> {
+        let ChunkRows {
+            side,
+            left_chunk,
+            rows: of_chunk,
+        } = of;
         if self.sink.spec.group_side != GroupSide::Side(side) {
             return Ok(vec![0; rows.len()]);
         }
@@ -438,7 +430,7 @@ enum NextTile {
 
 /// What the first step of a tile made.
 enum TileResult {
-    States(Vec<SideStates>),
+    States(Vec<(ChunkRows, SideStates)>),
     /// The offsets, the number and the reservation of its candidates; `None` if it has none.
     Pairs(Option<(Buffer<u64>, u64, Lease)>),
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod counted;
 pub(crate) mod group_sink;
+pub(crate) mod grouped;
 pub(crate) mod intervals;
 pub(crate) mod left_groups;
 mod method;

@@ -9,15 +9,21 @@ use arrow::compute::take;
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
+use crate::exec::aggregate::group_values::Partial;
 use crate::exec::aggregate::states::mergeable_states;
 use crate::exec::join::tiles::probed_tile::ProbedTile;
-use crate::ir::side::Side;
 use crate::ops::probe::RowPairs;
 use crate::spec::join_aggregate::{AggregateSpec, JoinAggregateSpec};
 
-/// Partial states of the rows of one side that have a match, by aggregate.
-pub(crate) struct SideStates {
-    pub side: Side,
+/// Partial states of the rows of one side that have a match.
+pub(crate) enum SideStates {
+    ByRow(RowStates),
+    /// Of the grouped side.
+    ByGroup(Partial),
+}
+
+/// Partial states of rows, by aggregate.
+pub(crate) struct RowStates {
     /// The rows with a match.
     pub matched: UInt32Array,
     /// The number of an aggregate, and its states for these rows.

@@ -10,8 +10,9 @@ use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
 use crate::exec::join::tiles::probed_tile::ProbedTile;
 use crate::exec::join_aggregate::group_sink::AggregateRun;
+use crate::exec::join_aggregate::grouped::ChunkRows;
 use crate::exec::join_aggregate::method::FoldMethod;
-use crate::exec::join_aggregate::states::{SideStates, aggregate_states};
+use crate::exec::join_aggregate::states::{RowStates, SideStates, aggregate_states};
 use crate::ir::fold::RangeFold;
 use crate::ir::side::Side;
 use crate::ops::probe::ProbeResult;
@@ -92,7 +93,7 @@ impl AggregateRun {
         tile: &ProbedTile,
         methods: &[FoldMethod],
         flagged: Option<Side>,
-    ) -> Result<Vec<SideStates>> {
+    ) -> Result<Vec<(ChunkRows, SideStates)>> {
         let timer = self.metrics.output_time.clone();
         let _timer = timer.timer();
         let device = self.device.as_ref();
@@ -112,28 +113,39 @@ impl AggregateRun {
                 continue;
             }
             let weights = tile.search.weights(device, side)?;
-            sides.push(self.states_of_side(
+            let first = tile.first(side);
+            let of = ChunkRows {
                 side,
-                wanted,
-                &weights,
-                &|i, aggregate| match methods[i] {
+                left_chunk: tile.left_chunk,
+                rows: first..first + tile.of(side).rows(),
+            };
+            sides.push((
+                of.clone(),
+                self.states_of_side(&of, wanted, &weights, &|i, aggregate| match methods[i] {
                     FoldMethod::Folded(_) => self.folded(aggregate, tile),
                     _ => self.weighed(aggregate, Some(tile.of(side)), &weights),
-                },
-            )?);
+                })?,
+            ));
         }
         Ok(sides)
     }
 
-    /// The states of the `wanted` aggregates, for the rows of `side` that have a match by their `weights`.
+    /// The states of the `wanted` aggregates, for the rows `of` a side that have a match by their `weights`.
     pub(crate) fn states_of_side(
         &self,
-        side: Side,
+        of: &ChunkRows,
         wanted: Vec<usize>,
         weights: &Buffer<u32>,
         states_of: StatesOf<'_>,
     ) -> Result<SideStates> {
         let device = self.device.as_ref();
+        let aggregates = &self.sink.spec.aggregates;
+        if self.groups_on_device(of, &wanted) {
+            let states = wanted.into_iter();
+            let states = states.map(|i| Ok((i, states_of(i, &aggregates[i])?)));
+            let states = states.collect::<Result<_>>()?;
+            return self.grouped(of, weights, states).map(SideStates::ByGroup);
+        }
         let in_one_row = self.adds_to_one_row(&wanted);
         let matched: UInt32Array = match in_one_row {
             true => vec![0].into(),
@@ -146,7 +158,7 @@ impl AggregateRun {
         let states = wanted
             .into_iter()
             .map(|i| {
-                let aggregate = &self.sink.spec.aggregates[i];
+                let aggregate = &aggregates[i];
                 let mut states = states_of(i, aggregate)?;
                 if in_one_row {
                     for state in &mut states {
@@ -156,11 +168,7 @@ impl AggregateRun {
                 Ok((i, aggregate_states(device, aggregate, states, &matched)?))
             })
             .collect::<Result<_>>()?;
-        Ok(SideStates {
-            side,
-            matched,
-            states,
-        })
+        Ok(SideStates::ByRow(RowStates { matched, states }))
     }
 
     /// Whether the device adds up the states of all rows: without groups, and if all aggregates are sums.
