@@ -4,52 +4,13 @@
 #include <cub/block/block_load.cuh>
 #include <cub/block/block_store.cuh>
 
-#include "shared/common.cuh"
-#include "shared/tile.cuh"
+#include "theta/folds.cuh"
 
 // Consecutive values of a thread, and of a block.
 constexpr u32 EACH = 8;
 constexpr u32 NODE_TILE_BITS = 11;
 constexpr u32 NODE_TILE = BLOCK * EACH;
 static_assert(NODE_TILE == 1u << NODE_TILE_BITS, "the host counts tiles");
-
-// Sums that wrap, or of floats in an order that depends on the positions alone.
-template <typename T>
-struct Sums {
-    typedef T Value;
-    static __device__ __forceinline__ T zero() { return T(0); }
-    static __device__ __forceinline__ T combine(T a, T b) { return a + b; }
-};
-
-// An order key and its row; "no row" orders last.
-struct __align__(16) KeyedRow {
-    u64 key;
-    u32 row;
-    u32 unused;
-};
-
-// The least (key, row).
-struct Extremes {
-    typedef KeyedRow Value;
-    static __device__ __forceinline__ KeyedRow zero() { return {~0ull, ~0u, 0}; }
-    static __device__ __forceinline__ KeyedRow combine(KeyedRow a, KeyedRow b) {
-        return b.key < a.key || (b.key == a.key && b.row < a.row) ? b : a;
-    }
-};
-
-template <typename T>
-__device__ __forceinline__ T shuffled_up(T value, u32 lanes) {
-    static_assert(sizeof(T) % 4 == 0, "whole words");
-    union {
-        T value;
-        u32 words[sizeof(T) / 4];
-    } of = {value};
-#pragma unroll
-    for (u32 w = 0; w < sizeof(T) / 4; w++) {
-        of.words[w] = __shfl_up_sync(ALL_LANES, of.words[w], lanes);
-    }
-    return of.value;
-}
 
 // Replaces each of a block's values, `EACH` consecutive ones a thread, by the fold of its node, or of the part of it in the tile, up to the value.
 template <typename Fold>

@@ -47,22 +47,6 @@ zones_up(const u64* __restrict__ below_min, const u64* __restrict__ below_max, u
     max_out[block] = greatest;
 }
 
-// Warps of a block. They share nothing; a block of one warp would do, but a multiprocessor holds only 32 blocks.
-constexpr u32 WALKERS = 2;
-
-// Restricts each lane's range to slice `blockIdx.y` of the warp: `gridDim.y` equal parts of the span of its ranges.
-__device__ __forceinline__ void cut_to_slice(u32& next, u32& end) {
-    if (gridDim.y == 1) {
-        return;
-    }
-    const u32 from = warp_min(next < end ? next : NOWHERE) / LEAF * LEAF;
-    const u32 to = max(warp_max(next < end ? end : 0), from);
-    const u32 slice = ((to - from + gridDim.y - 1) / gridDim.y + LEAF - 1) / LEAF * LEAF;
-    const u32 begin = from + blockIdx.y * slice;
-    next = max(next, begin);
-    end = min(end, begin + slice);
-}
-
 // The number of candidates of positions `first .. first + positions` that satisfy all tests (`exists_only`: 1 or 0),
 // `counts[i]` for position `first + i`. The build side may be cut into `gridDim.y` slices, which are walked in parallel
 // if positions are few: their counts are added up (zero them first), or with `by_slice` written separately, slice `s`

@@ -62,6 +62,22 @@ __device__ __forceinline__ u32 warp_max(u32 value) {
     return ~warp_min(~value);
 }
 
+// Warps of a block. They share nothing; a block of one warp would do, but a multiprocessor holds only 32 blocks.
+constexpr u32 WALKERS = 2;
+
+// Restricts each lane's range to slice `blockIdx.y` of the warp: `gridDim.y` equal parts of the span of its ranges.
+__device__ __forceinline__ void cut_to_slice(u32& next, u32& end) {
+    if (gridDim.y == 1) {
+        return;
+    }
+    const u32 from = warp_min(next < end ? next : NOWHERE) / LEAF * LEAF;
+    const u32 to = max(warp_max(next < end ? end : 0), from);
+    const u32 slice = ((to - from + gridDim.y - 1) / gridDim.y + LEAF - 1) / LEAF * LEAF;
+    const u32 begin = from + blockIdx.y * slice;
+    next = max(next, begin);
+    end = min(end, begin + slice);
+}
+
 // Loads the keys of probe position `position` into shared memory, one for each test; lanes without a position pass
 // `none`.
 __device__ __forceinline__ void load_words(const ZoneTests& zones, u32 position, bool none, Words& words) {

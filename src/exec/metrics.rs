@@ -26,6 +26,8 @@ pub(crate) enum AggregatedBy {
     Covers,
     /// Folds over ranges under a tested inequality.
     Levels,
+    /// Folds of matches as a walk finds them.
+    Walk,
     /// From enumerated matches.
     Pairs,
 }
@@ -99,6 +101,7 @@ impl DeviceMetrics {
             AggregatedBy::Ranges => "folded_ranges",
             AggregatedBy::Covers => "folded_covers",
             AggregatedBy::Levels => "folded_levels",
+            AggregatedBy::Walk => "folded_walk",
             AggregatedBy::Pairs => "by_pairs",
         };
         self.count(name.into(), 1);

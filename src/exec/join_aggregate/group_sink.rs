@@ -8,9 +8,10 @@
 //! | the grouped side (or nothing is grouped by), whose matches are counted | weighted: each value times the number of its row's matches | O(n + m) |
 //! | the other side, if nothing is tested | folded over ranges, or over those in which a row is | O((n + m) log n) |
 //! | the build side, if the probe side is grouped or nothing is, and one inequality is tested | folded by merging both sides, or over ranges of levels by that test | O((n + m) log n) |
+//! | the same under other tests, or a compiled filter | folded as the walk finds the matches, which are not written | that of counting them, once more |
 //! | any side | by matches: matches are expanded, and only the arguments are gathered | O(matches) |
 //!
-//! If one aggregate needs expanded matches, all aggregates of the tile use them.
+//! Rows of the grouped side are grouped on the device (`grouped.rs`), so that only groups come down. If one aggregate needs expanded matches, all aggregates of the tile use them.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -188,7 +189,8 @@ impl AggregateRun {
             FoldMethod::Weighed(_) => AggregatedBy::Weights,
             FoldMethod::Folded(side) if *side == tile.search.build_side => AggregatedBy::Covers,
             FoldMethod::Folded(_) if tile.search.is_untested() => AggregatedBy::Ranges,
-            FoldMethod::Folded(_) => AggregatedBy::Levels,
+            FoldMethod::Folded(_) if tile.search.folds_by_levels() => AggregatedBy::Levels,
+            FoldMethod::Folded(_) => AggregatedBy::Walk,
             FoldMethod::Pairs => AggregatedBy::Pairs,
         });
         let ways: BTreeSet<AggregatedBy> = match by_pairs {

@@ -7,7 +7,7 @@ use crate::support::intervals::{Shape, tables};
 use crate::support::session::session;
 
 /// A query, what ran, and what did not.
-const FEW_ROWS: [(&str, &[&str], &[&str]); 8] = [
+const FEW_ROWS: [(&str, &[&str], &[&str]); 9] = [
     (
         "SELECT r.id, sum(s.v) FROM r JOIN s ON r.lo < s.lo GROUP BY r.id",
         &["folded_ranges="],
@@ -31,8 +31,13 @@ const FEW_ROWS: [(&str, &[&str], &[&str]); 8] = [
     ),
     (
         "SELECT r.id, sum(s.v), count(*) FROM r JOIN s ON r.lo < s.lo AND r.v < s.v AND r.id > s.id GROUP BY r.id",
-        &["by_pairs=", "counted_walk="],
-        &["weighed=", "folded_levels="],
+        &["folded_walk=", "weighed=", "counted_walk="],
+        &["by_pairs=", "folded_levels="],
+    ),
+    (
+        "SELECT r.id, max(s.v), count(*) FROM r JOIN s ON r.lo * s.v > 200 GROUP BY r.id",
+        &["folded_walk=", "counted_filter="],
+        &["by_pairs="],
     ),
     (
         "SELECT r.id, s.id FROM r JOIN s ON r.lo * s.v > 200 AND r.w <> s.w",

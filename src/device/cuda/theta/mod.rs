@@ -16,6 +16,7 @@ pub(crate) mod range_tree;
 pub(crate) mod sum_kernels;
 pub(crate) mod tested_fold;
 pub(crate) mod testers;
+pub(crate) mod walked_fold;
 pub(crate) mod wavelet_index;
 pub(crate) mod wavelet_tree;
 pub(crate) mod zone_map;

@@ -39,7 +39,7 @@ const POSITIONS_OF_A_MATCH: usize = 1024;
 /// Candidates of the first launch: some ten milliseconds.
 const FIRST_CANDIDATES: usize = 1 << 32;
 /// Launches take a multiple of this number of probe positions: whole blocks for each number of threads.
-const TOGETHER: usize = 128;
+pub(crate) const TOGETHER: usize = 128;
 /// Build positions of a slice, at least.
 const SLICE: usize = 2048;
 
@@ -80,7 +80,7 @@ impl Tester for Filter<'_> {
 }
 
 /// The launch shape for `positions` probe positions; few of them are spread over slices of the build side.
-fn runners(stream: &Stream, program: &ProgramArg, positions: usize) -> Shape {
+pub(crate) fn runners(stream: &Stream, program: &ProgramArg, positions: usize) -> Shape {
     let warps = positions.div_ceil(32).max(1);
     let wanted = (128 * stream.gpu.multiprocessors as usize).div_ceil(warps);
     let slices = wanted.min(program.build_len as usize / SLICE);

@@ -12,6 +12,7 @@ use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::theta::sum_kernels::Sum;
+use crate::device::cuda::theta::walked_fold::ZonesFold;
 use crate::device::data::buffer::Buffer;
 use crate::error::Result;
 
@@ -43,6 +44,10 @@ pub(crate) struct TreeFold {
     descend: Descend,
     /// Folds, rows of their positions, folds by row, and the number of positions.
     place: Kernel<(U64, U64, U64, U32)>,
+    /// The same fold of matches that a walk finds.
+    pub(crate) walk: ZonesFold,
+    /// `AnyFold::Kind` of `kernels/theta/match_folds.cuh`.
+    pub(crate) kind: u32,
 }
 
 /// Wrapping sums of 32 bits.
@@ -54,6 +59,8 @@ pub(crate) const SUMS_U32: TreeFold = TreeFold {
     tiles: kernels::RANGE_TREE_TILES_U32,
     descend: kernels::RANGE_TREE_DESCEND_U32,
     place: kernels::RANGE_TREE_PLACE32,
+    walk: kernels::ZONES_FOLD_U32,
+    kind: 0,
 };
 pub(crate) const SUMS_U64: TreeFold = TreeFold {
     bytes: 8,
@@ -63,6 +70,8 @@ pub(crate) const SUMS_U64: TreeFold = TreeFold {
     tiles: kernels::RANGE_TREE_TILES_U64,
     descend: kernels::RANGE_TREE_DESCEND_U64,
     place: kernels::RANGE_TREE_PLACE64,
+    walk: kernels::ZONES_FOLD_U64,
+    kind: 1,
 };
 pub(crate) const SUMS_U128: TreeFold = TreeFold {
     bytes: 16,
@@ -72,12 +81,16 @@ pub(crate) const SUMS_U128: TreeFold = TreeFold {
     tiles: kernels::RANGE_TREE_TILES_U128,
     descend: kernels::RANGE_TREE_DESCEND_U128,
     place: kernels::RANGE_TREE_PLACE128,
+    walk: kernels::ZONES_FOLD_U128,
+    kind: 2,
 };
 /// Sums of floats, in an order that depends on positions and keys alone.
 pub(crate) const SUMS_F64: TreeFold = TreeFold {
     prefixes: kernels::RANGE_TREE_PREFIXES_F64,
     tiles: kernels::RANGE_TREE_TILES_F64,
     descend: kernels::RANGE_TREE_DESCEND_F64,
+    walk: kernels::ZONES_FOLD_F64,
+    kind: 3,
     ..SUMS_U64
 };
 /// The least of order keys with rows, of which the row is placed.
@@ -89,6 +102,8 @@ pub(crate) const EXTREMES: TreeFold = TreeFold {
     tiles: kernels::RANGE_TREE_TILES_EXTREME,
     descend: kernels::RANGE_TREE_DESCEND_EXTREME,
     place: kernels::RANGE_TREE_PLACE_EXTREME,
+    walk: kernels::ZONES_FOLD_EXTREME,
+    kind: 4,
 };
 
 impl TreeFold {

@@ -1,4 +1,4 @@
-//! Folds over ranges of which one inequality is tested, without the matches. Ranges, tested keys and a column of the build side enter; a column of
+//! Folds over the tested matches of ranges, without the matches: of one inequality by a range tree, otherwise as a walk finds them. Ranges, tested keys and a column of the build side enter; a column of
 //! folds by probe row leaves. The host fallback is `device/host/theta/tested_fold.rs`.
 //!
 //! A function returns `None` for a type that has no kernel; the caller uses the host fallback then.
@@ -21,6 +21,7 @@ use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::theta::range_fold::{made, values_of_rows};
 use crate::device::cuda::theta::range_tree::{self, EXTREMES, Points, Queries, SUMS_U32, TreeFold};
 use crate::device::cuda::theta::sum_kernels::sum_of;
+use crate::device::cuda::theta::walked_fold::walked_fold;
 use crate::device::cuda::theta::wavelet_tree;
 use crate::device::cuda::theta::zone_map::on_gpu;
 use crate::device::data::buffer::Buffer;
@@ -31,13 +32,13 @@ use crate::device::data::results::Counted;
 use crate::device::primitives::device::Device;
 use crate::device::primitives::keys::KeyPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
-use crate::error::{BowtieError, Result};
+use crate::error::Result;
 use crate::ir::comparison::Comparison;
 use crate::ir::fold::RangeFold;
 
 const WHAT: &str = "folds under a test";
 
-/// For each of `rows` probe rows, a fold of `values` over the matches of one inequality inside of its range.
+/// For each of `rows` probe rows, a fold of `values` over the matches in its range.
 pub(crate) fn fold_tested(
     device: &CudaDevice,
     fold: RangeFold,
@@ -45,20 +46,19 @@ pub(crate) fn fold_tested(
     matches: Matches<'_>,
     rows: usize,
 ) -> Result<Option<Column>> {
-    let [test] = matches.tests else {
-        return Err(BowtieError::Internal("folds of several tests".into()));
-    };
     let Some(column) = values.on_cuda() else {
         return Ok(None);
     };
     let stream = &device.stream;
     let n = matches.build.len();
-    let is_empty = n == 0 || matches.ranges.rows() == 0;
+    let folding = match n == 0 || matches.ranges.rows() == 0 {
+        true => Folding::OfNothing,
+        false => Folding::of(stream, matches)?,
+    };
     match fold {
         RangeFold::Count => {
-            let counts = match is_empty {
-                true => stream.zeroed(rows * 8, WHAT)?,
-                false => counts(device, column, matches, None, rows)?.0,
+            let Some((counts, _)) = folding.counts(device, column, matches, rows)? else {
+                return Ok(None);
             };
             Ok(Some(made(DataType::Int64, counts, None, rows)))
         }
@@ -67,11 +67,6 @@ pub(crate) fn fold_tested(
                 return Ok(None);
             };
             let out = stream.zeroed(rows * sum.bytes, WHAT)?;
-            if is_empty {
-                let some = stream.zeroed(bitmap_bytes(rows), WHAT)?;
-                return Ok(Some(made(column.data_type.clone(), out, Some(some), rows)));
-            }
-            let searched = Searched::of(stream, matches, test)?;
             let ordered = stream.alloc(n * sum.bytes, WHAT)?;
             let args = (
                 (&column.values).into(),
@@ -80,28 +75,113 @@ pub(crate) fn fold_tested(
                 (&ordered).into(),
                 (n as u32).into(),
             );
-            // SAFETY: row ids are below the column's rows; `ordered` holds n values.
-            unsafe { stream.launch(sum.in_order, Shape::rows(n), &args)? };
-            let folds = searched.fold(device, TreeFold::sums_of(&sum), &ordered)?;
-            folds.place(stream, memory(&matches.probe.rows)?, &out)?;
-            let some = match column.valid {
-                None => bits_of(stream, &folds.some, matches, rows)?.1,
-                Some(_) => counts(device, column, matches, Some(&searched), rows)?.1,
+            if n > 0 {
+                // SAFETY: row ids are below the column's rows; `ordered` holds n values.
+                unsafe { stream.launch(sum.in_order, Shape::rows(n), &args)? };
+            }
+            let fold = TreeFold::sums_of(&sum);
+            let Some(some) = folding.fold(device, fold, &ordered, matches, &out)? else {
+                return Ok(None);
             };
-            Ok(Some(made(column.data_type.clone(), out, Some(some), rows)))
+            let some = match column.valid {
+                None => Some(bits_of(stream, &some, matches, rows)?),
+                Some(_) => folding.counts(device, column, matches, rows)?,
+            };
+            Ok(some.map(|(_, some)| made(column.data_type.clone(), out, Some(some), rows)))
         }
         RangeFold::Min | RangeFold::Max => {
             let found = stream.filled(rows * 4, 0xFF, WHAT)?;
-            if !is_empty {
-                let keys = extreme_keys(device, values, column)?;
-                let of_rows = memory(&matches.build.rows)?;
-                let max = fold == RangeFold::Max;
-                let candidates = candidates(stream, &keys, of_rows, n, max)?;
-                let searched = Searched::of(stream, matches, test)?;
-                let folds = searched.fold(device, EXTREMES, &candidates)?;
-                folds.place(stream, memory(&matches.probe.rows)?, &found)?;
+            let keys = extreme_keys(device, values, column)?;
+            let of_rows = memory(&matches.build.rows)?;
+            let candidates = candidates(stream, &keys, of_rows, n, fold == RangeFold::Max)?;
+            match folding.fold(device, EXTREMES, &candidates, matches, &found)? {
+                Some(_) => values_of_rows(stream, column, found, rows).map(Some),
+                None => Ok(None),
             }
-            values_of_rows(stream, column, found, rows).map(Some)
+        }
+    }
+}
+
+/// How the matches of ranges are folded.
+enum Folding<'a> {
+    OfNothing,
+    /// Under one inequality: by a range tree.
+    Tree(Searched<'a>),
+    /// As a walk finds them.
+    Walk,
+}
+
+impl<'a> Folding<'a> {
+    /// There are build rows and ranges.
+    fn of(stream: &Arc<Stream>, matches: Matches<'a>) -> Result<Self> {
+        match (matches.tests, &matches.program) {
+            ([test], None) if test.op.is_inequality() => {
+                Searched::of(stream, matches, test).map(Self::Tree)
+            }
+            _ => Ok(Self::Walk),
+        }
+    }
+
+    /// Stores the folds of `values`, by build position, at the rows of their probe positions. Returns a word for each position, 0 where nothing matches;
+    /// `None` if no kernel takes the tests or the program.
+    fn fold(
+        &self,
+        device: &CudaDevice,
+        fold: TreeFold,
+        values: &Memory,
+        matches: Matches<'_>,
+        out: &Memory,
+    ) -> Result<Option<Memory>> {
+        match self {
+            Self::OfNothing => {
+                let none = device.stream.zeroed(matches.ranges.rows() * 4, WHAT)?;
+                Ok(Some(none))
+            }
+            Self::Tree(searched) => {
+                let folds = searched.fold(device, fold, values)?;
+                folds.place(&device.stream, memory(&matches.probe.rows)?, out)?;
+                Ok(Some(folds.some))
+            }
+            Self::Walk => walked_fold(device, fold, values, matches, out),
+        }
+    }
+
+    /// The matches whose value is not NULL by probe row, and a bit for each probe row that has some; `None` as above.
+    fn counts(
+        &self,
+        device: &CudaDevice,
+        values: &Values,
+        matches: Matches<'_>,
+        rows: usize,
+    ) -> Result<Option<(Memory, Memory)>> {
+        let stream = &device.stream;
+        let n = matches.build.len();
+        let Some(valid) = values.valid.as_ref().filter(|_| n > 0) else {
+            let Counted { counts, .. } = device.count_matches(matches, false)?;
+            return bits_of(stream, memory(&counts)?, matches, rows).map(Some);
+        };
+        let marks = stream.alloc(n * 4, WHAT)?;
+        let args = (
+            valid.into(),
+            memory(&matches.build.rows)?.into(),
+            (&marks).into(),
+            (n as u32).into(),
+        );
+        // SAFETY: row ids are below the validity's bits; `marks` holds n words.
+        unsafe { stream.launch(kernels::FOLD_VALID_IN_ORDER, Shape::rows(n), &args)? };
+        let counts = stream.zeroed(rows * 4, WHAT)?;
+        match self.fold(device, SUMS_U32, &marks, matches, &counts)? {
+            Some(_) => {
+                let by_position = rows::gather_values(
+                    stream,
+                    &counts,
+                    memory(&matches.probe.rows)?,
+                    matches.ranges.rows(),
+                    4,
+                )?;
+                bits_of(stream, &by_position, matches, rows).map(Some)
+            }
+            None => Ok(None),
         }
     }
 }
@@ -134,41 +214,6 @@ pub(crate) fn candidates(
     // SAFETY: row ids are below the keys' rows; `candidates` holds n keys with rows.
     unsafe { stream.launch(kernels::RANGE_TREE_CANDIDATES, Shape::rows(n), &args)? };
     Ok(candidates)
-}
-
-/// The matches that are not NULL by probe row, and a bit for each probe row that has some. There are build rows and ranges.
-fn counts(
-    device: &CudaDevice,
-    values: &Values,
-    matches: Matches<'_>,
-    searched: Option<&Searched<'_>>,
-    rows: usize,
-) -> Result<(Memory, Memory)> {
-    let stream = &device.stream;
-    let Some(valid) = &values.valid else {
-        let Counted { counts, .. } = device.count_matches(matches, false)?;
-        return bits_of(stream, memory(&counts)?, matches, rows);
-    };
-    let n = matches.build.len();
-    let marks = stream.alloc(n * 4, WHAT)?;
-    let args = (
-        valid.into(),
-        memory(&matches.build.rows)?.into(),
-        (&marks).into(),
-        (n as u32).into(),
-    );
-    // SAFETY: row ids are below the validity's bits; `marks` holds n words.
-    unsafe { stream.launch(kernels::FOLD_VALID_IN_ORDER, Shape::rows(n), &args)? };
-    let made;
-    let searched = match searched {
-        Some(searched) => searched,
-        None => {
-            made = Searched::of(stream, matches, &matches.tests[0])?;
-            &made
-        }
-    };
-    let folds = searched.fold(device, SUMS_U32, &marks)?;
-    bits_of(stream, &folds.values, matches, rows)
 }
 
 /// The counts of probe positions by row, and a bit for each row whose count is not 0.

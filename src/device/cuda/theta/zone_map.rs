@@ -36,7 +36,7 @@ const FAN_OUT: usize = 8;
 const MAX_LEVELS: usize = 12;
 const MAX_TESTS: usize = 8;
 /// Probe positions of a block.
-const WALKED: usize = 64;
+pub(crate) const WALKED: usize = 64;
 /// Probe positions that are sampled, and sampled leaves of the range of each.
 const SAMPLED_POSITIONS: usize = 1 << 14;
 const SAMPLED_LEAVES: usize = 16;
@@ -118,7 +118,7 @@ pub(crate) fn zone_keys(
 /// `ZoneTests` of `kernels/theta/zones_walk.cuh`: all tests, and the numbers of levels and of build positions.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
-struct ZoneTests {
+pub(crate) struct ZoneTests {
     tests: [ZoneTest; MAX_TESTS],
     count: u32,
     levels: u32,
@@ -142,7 +142,7 @@ unsafe impl DeviceRepr for ZoneTests {}
 
 impl ZoneTests {
     /// The tests as a kernel argument; `None` if there are more tests or levels than a kernel takes.
-    fn of(matches: Matches<'_>) -> Result<Option<Self>> {
+    pub(crate) fn of(matches: Matches<'_>) -> Result<Option<Self>> {
         let mut all = Self {
             count: matches.tests.len() as u32,
             n: matches.build.len() as u32,
@@ -212,7 +212,7 @@ fn slices(stream: &Stream, positions: usize, build: usize) -> u32 {
 }
 
 /// The launch shape of a walk for `positions` probe positions.
-fn walkers(stream: &Stream, positions: usize, build: usize) -> Shape {
+pub(crate) fn walkers(stream: &Stream, positions: usize, build: usize) -> Shape {
     Shape {
         slices: slices(stream, positions, build),
         ..Shape::blocks_of(positions, WALKED, 64)

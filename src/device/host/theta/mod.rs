@@ -12,5 +12,6 @@ pub(crate) mod primitives;
 pub(crate) mod range;
 pub(crate) mod range_fold;
 pub(crate) mod tested_fold;
+pub(crate) mod walked_fold;
 pub(crate) mod wavelet_tree;
 pub(crate) mod zone_map;

@@ -1,4 +1,4 @@
-//! Folds over ranges of which one inequality is tested, without the matches: by merging where ranges have one free end (`merged_fold.rs`), otherwise
+//! Folds over the tested matches of ranges, without writing them: under any tests and by a pair program as a walk finds them (`walked_fold.rs`); under one inequality by merging where ranges have one free end (`merged_fold.rs`), otherwise
 //! level by level of a wavelet matrix (Claude, Navarro & Ordóñez 2015). In: ranges of build positions, keys of the test by position, and a column of the build side. Out: a column of folds, one for each
 //! probe row.
 //!
@@ -23,6 +23,7 @@ use crate::device::host::theta::merged_fold::{OneSided, SEGMENT_BYTES, Tested};
 use crate::device::host::theta::range_fold::{
     FoldTree, in_order, placed, summable, summed_bytes, values_at,
 };
+use crate::device::host::theta::walked_fold::WalkedFold;
 use crate::device::host::theta::zone_map::ZonedKeys;
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
@@ -35,7 +36,7 @@ const PROBE_BYTES: usize = 48;
 const VALUES: usize = 5;
 const PROBE_VALUES: usize = 4;
 
-/// For each of `rows` probe rows, a fold of `values` over the matches of one inequality inside of its range.
+/// For each of `rows` probe rows, a fold of `values` over the matches in its range.
 pub(crate) fn fold_tested(
     budget: &Arc<Budget>,
     fold: RangeFold,
@@ -44,9 +45,6 @@ pub(crate) fn fold_tested(
     rows: usize,
     cancelled: &AtomicBool,
 ) -> Result<Column> {
-    let [test] = matches.tests else {
-        return Err(BowtieError::Internal("folds of several tests".into()));
-    };
     let array = values.on_host()?;
     let (n, m) = (matches.build.len(), matches.ranges.rows());
     let value = summed_bytes(array.data_type());
@@ -61,7 +59,7 @@ pub(crate) fn fold_tested(
         + m * (PROBE_BYTES + PROBE_VALUES * value_and_count);
     let _scratch = budget.lease(bytes as u64, "folds under a test")?;
     let lease = budget.lease((rows * (8 + value)) as u64, "folds under a test")?;
-    let folding = Folding::new(test, matches, cancelled)?;
+    let folding = Folding::new(matches, cancelled)?;
     let valid = validity(array);
     let build_rows = matches.build.rows.on_host()?;
     let is_there = |row: &u32| u32::from(valid.as_ref().is_none_or(|v| v.value(*row as usize)));
@@ -181,10 +179,15 @@ enum Folding<'a> {
         cancelled: &'a AtomicBool,
     },
     ByLevels(Levels<'a>),
+    Walked(WalkedFold<'a>),
 }
 
 impl<'a> Folding<'a> {
-    fn new(test: &Test<'a>, matches: Matches<'a>, cancelled: &'a AtomicBool) -> Result<Self> {
+    fn new(matches: Matches<'a>, cancelled: &'a AtomicBool) -> Result<Self> {
+        let test = match (matches.tests, &matches.program) {
+            ([test], None) if test.op.is_inequality() => test,
+            _ => return Ok(Self::Walked(WalkedFold::new(matches, cancelled)?)),
+        };
         let (lo, hi) = (matches.ranges.lo.on_host()?, matches.ranges.hi.on_host()?);
         Ok(match OneSided::of_matches(matches)? {
             Some(one_sided) => Self::Merged {
@@ -213,6 +216,7 @@ impl<'a> Folding<'a> {
                 cancelled,
             } => one_sided.fold(*tested, &values, *ends, (zero, &combine), cancelled),
             Self::ByLevels(levels) => levels.fold(values, zero, combine, ranges),
+            Self::Walked(walked) => walked.fold(&values, zero, &combine),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Random pair programs: on ranges alone, and after tests.
 
 use crate::device::cuda::tests::theta::range::{same_pairs, sides};
+use crate::device::cuda::tests::theta::tested_fold::same_folds_of_some;
 use crate::device::cuda::tests::*;
 use crate::device::data::matches::BoundProgram;
 use crate::device::primitives::rows::RowPrimitives;
@@ -372,6 +373,16 @@ fn programs_decide_as_the_hosts() {
             "{what}: exists"
         );
         same_pairs(&host, &gpu, matches, matches_on_gpu, &mut random, &what);
+        if turn % 7 == 0 {
+            same_folds_of_some(
+                (&host, &gpu),
+                (matches, matches_on_gpu),
+                &mut random,
+                (sides.rows, sides.probe_rows),
+                turn,
+                &what,
+            );
+        }
     }
     assert!(decided > 100, "{decided} programs decided");
 }

@@ -1,6 +1,7 @@
 //! Range searches: bounds, match counts, coverage and expanded matches, with and without tests of further columns.
 
 use crate::device::cuda::tests::theta::range_fold::same_folds;
+use crate::device::cuda::tests::theta::tested_fold::same_folds_of_some;
 use crate::device::cuda::tests::*;
 use crate::device::primitives::keys::KeyPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
@@ -266,6 +267,7 @@ fn tested_matches_are_the_hosts() {
         return;
     };
     let mut random = Random(6);
+    let mut turn = 0;
     for sizes in [
         (1, 1),
         (63, 33),
@@ -372,6 +374,17 @@ fn tested_matches_are_the_hosts() {
                     "{what}: exists"
                 );
                 same_pairs(&host, &gpu, matches, matches_on_gpu, &mut random, &what);
+                turn += 1;
+                if turn % 7 == 0 {
+                    same_folds_of_some(
+                        (&host, &gpu),
+                        (matches, matches_on_gpu),
+                        &mut random,
+                        (sides.rows, sides.probe_rows),
+                        turn,
+                        &what,
+                    );
+                }
             }
         }
     }

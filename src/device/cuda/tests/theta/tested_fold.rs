@@ -65,7 +65,7 @@ fn is_summed(array: &ArrayRef) -> bool {
     !matches!(array.data_type(), DataType::Utf8 | DataType::Int16)
 }
 
-/// Folds under each inequality. Floats are multiples of a quarter, so that any order of additions gives the same sum.
+/// Compares folds under each inequality. Floats are multiples of a quarter, so that any order of additions gives the same sum.
 fn folds_are_the_hosts(
     (host, gpu): (&HostDevice, &CudaDevice),
     random: &mut Random,
@@ -79,31 +79,55 @@ fn folds_are_the_hosts(
     }
     let ranges = ranges_like(random, of_ranges, n, m);
     let searched = Searched::of(host, gpu, keys, words, ranges);
+    for op in INEQUALITIES {
+        let (of_host, of_gpu) = ([test(&searched.host, op)], [test(&searched.gpu, op)]);
+        let of_host = matches(&searched.host, &of_host);
+        let of_gpu = matches(&searched.gpu, &of_gpu);
+        let what = format!("{n} x {m}, kind {kind}, ranges {of_ranges}, {op}");
+        same_folds_of_matches((host, gpu), (of_host, of_gpu), (columns, &FOLDS), m, &what);
+    }
+}
+
+/// Compares all folds of these columns of the build side over the same matches, of `m` probe rows.
+fn same_folds_of_matches(
+    (host, gpu): (&HostDevice, &CudaDevice),
+    (of_host, of_gpu): (Matches<'_>, Matches<'_>),
+    (columns, folds): (&[ArrayRef], &[RangeFold]),
+    m: usize,
+    what: &str,
+) {
     for array in columns {
         let column = host.upload(from_ref(array)).unwrap();
         let column_on_gpu = gpu.upload(from_ref(array)).unwrap();
-        for op in INEQUALITIES {
-            for fold in FOLDS {
-                if fold == RangeFold::Sum && !is_summed(array) {
-                    continue;
-                }
-                let tests = [test(&searched.host, op)];
-                let of_host = host
-                    .fold_tested(fold, &column, matches(&searched.host, &tests), m)
-                    .unwrap();
-                let tests = [test(&searched.gpu, op)];
-                let of_gpu = gpu
-                    .fold_tested(fold, &column_on_gpu, matches(&searched.gpu, &tests), m)
-                    .unwrap();
-                assert_eq!(
-                    of_host.on_host().unwrap(),
-                    &gpu.download(&of_gpu).unwrap(),
-                    "{n} x {m}, kind {kind}, ranges {of_ranges}, {op}, {fold:?} of {}",
-                    array.data_type()
-                );
+        for fold in folds.iter().copied() {
+            if fold == RangeFold::Sum && !is_summed(array) {
+                continue;
             }
+            let of_host = host.fold_tested(fold, &column, of_host, m).unwrap();
+            let of_gpu = gpu.fold_tested(fold, &column_on_gpu, of_gpu, m).unwrap();
+            assert_eq!(
+                of_host.on_host().unwrap(),
+                &gpu.download(&of_gpu).unwrap(),
+                "{what}: {fold:?} of {}",
+                array.data_type()
+            );
         }
     }
+}
+
+/// Compares a fold of a column of a type, both as `turn` says.
+pub(crate) fn same_folds_of_some(
+    (host, gpu): (&HostDevice, &CudaDevice),
+    (of_host, of_gpu): (Matches<'_>, Matches<'_>),
+    random: &mut Random,
+    (n, m): (usize, usize),
+    turn: usize,
+    what: &str,
+) {
+    let columns = columns(random, n);
+    let column = &columns[turn % columns.len()..][..1];
+    let folds = &FOLDS[turn / 7 % 4..][..1];
+    same_folds_of_matches((host, gpu), (of_host, of_gpu), (column, folds), m, what);
 }
 
 #[test]
