@@ -12,7 +12,7 @@ struct Words {
     __device__ __forceinline__ u64 hash(u32 i, u32 seed) const {
         u64 hash = (u64)seed << 32 | width;
         for (u32 j = 0; j < width; j++) {
-            hash = mix(hash ^ __ldg(words + (u64)j * rows + i)) + 0x9E3779B97F4A7C15ull;
+            hash = mixed64(hash ^ __ldg(words + (u64)j * rows + i)) + 0x9E3779B97F4A7C15ull;
         }
         return hash;
     }

@@ -12,7 +12,7 @@ __device__ __forceinline__ u32 hash_of(u32 key) {
     return key ^ key >> 16;
 }
 
-__device__ __forceinline__ u64 mix(u64 key) {
+__device__ __forceinline__ u64 mixed64(u64 key) {
     key ^= key >> 33;
     key *= 0xFF51AFD7ED558CCDull;
     key ^= key >> 33;
@@ -21,7 +21,7 @@ __device__ __forceinline__ u64 mix(u64 key) {
 }
 
 __device__ __forceinline__ u32 hash_of(u64 key) {
-    return (u32)mix(key);
+    return (u32)mixed64(key);
 }
 
 // The same with a seed, so that keys that were prepared have not one home.

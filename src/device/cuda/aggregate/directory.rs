@@ -87,7 +87,7 @@ const GROWTH: usize = 16;
 
 /// The words of a table's state; the index of the number of groups; the index of the flag for more groups than the
 /// table's capacity.
-const STATE_WORDS: usize = 96;
+pub(crate) const STATE_WORDS: usize = 96;
 const GROUPS: usize = 0;
 const FULL: usize = 32;
 
@@ -142,14 +142,19 @@ impl Directory {
 
     /// The number of groups; `None` when there are more than the limit. Waits for the kernel.
     pub(crate) fn groups(&self, stream: &Stream) -> Result<Option<usize>> {
-        let mut bytes = [0; (FULL + 1) * 4];
-        stream.read_few(&mut bytes, &self.state, 0)?;
-        let word = |at: usize| {
-            let word = bytes[at * 4..][..4].try_into();
-            u32::from_le_bytes(word.unwrap_or_default())
-        };
-        Ok((word(FULL) == 0).then(|| word(GROUPS) as usize))
+        groups_of_state(stream, &self.state)
     }
+}
+
+/// The number of groups of a table's state; `None` when there are more than the limit. Waits for the kernel.
+pub(crate) fn groups_of_state(stream: &Stream, state: &Memory) -> Result<Option<usize>> {
+    let mut bytes = [0; (FULL + 1) * 4];
+    stream.read_few(&mut bytes, state, 0)?;
+    let word = |at: usize| {
+        let word = bytes[at * 4..][..4].try_into();
+        u32::from_le_bytes(word.unwrap_or_default())
+    };
+    Ok((word(FULL) == 0).then(|| word(GROUPS) as usize))
 }
 
 /// Retries `attempt` with larger and larger capacities, from `limit` up to `rows` groups, until one is sufficient.

@@ -12,6 +12,7 @@ pub(crate) mod direct_keys;
 pub(crate) mod directory;
 pub(crate) mod fold;
 pub(crate) mod ids_by_hashing;
+pub(crate) mod part_tables;
 pub(crate) mod partition;
 pub(crate) mod primitives;
 pub(crate) mod results;

@@ -43,6 +43,8 @@ enum Movement<'a> {
     /// Columns were moved by `group_spread`. A partition is the bits of an id from this bit on; rows of a partition are
     /// in any order.
     Spread(u32),
+    /// All columns were moved.
+    Moved,
     /// By a gather of row ids.
     Gathered,
     /// By partitioning the keys again together with the column, for columns of 4 and 8 bytes. Others are gathered.
@@ -81,6 +83,21 @@ const PARTITION_BITS: u32 = PARTITIONS.ilog2();
 const FIRST_HASH_BIT: u32 = u32::BITS - PARTITION_BITS;
 
 impl Order<'_> {
+    /// An order in which all columns are, each with the address of its original.
+    pub(crate) fn of_moved(moved_columns: Vec<(u64, Memory)>, n: usize) -> Self {
+        Self {
+            rows: None,
+            moved_columns,
+            movement: Movement::Moved,
+            n,
+        }
+    }
+
+    /// An order of row ids, by which columns are gathered.
+    pub(crate) fn of_rows(rows: Buffer<u32>, n: usize) -> Self {
+        order_of_rows(Some(rows), n)
+    }
+
     /// The bit from which on ids give the partition, where rows of a partition are in any order; `None` in all other
     /// orders.
     pub(crate) fn spread_bit(&self) -> Option<u32> {
@@ -103,7 +120,7 @@ impl Order<'_> {
         if matches!(self.movement, Movement::None) || all.is_empty() {
             return fold(all, outs);
         }
-        if let Movement::Spread(_) = self.movement {
+        if let Movement::Spread(_) | Movement::Moved = self.movement {
             return fold(&self.with_moved_columns(&self.moved_columns, all), outs);
         }
         let outs = outs.chunks(MOST_ACCUMULATORS);
@@ -193,7 +210,7 @@ fn are_movable(all: &[Accumulator<'_>]) -> bool {
 }
 
 /// The columns of all accumulators without repeats, each with the bytes of a value.
-fn columns_of<'a>(all: &[Accumulator<'a>]) -> Vec<(&'a Memory, usize)> {
+pub(crate) fn columns_of<'a>(all: &[Accumulator<'a>]) -> Vec<(&'a Memory, usize)> {
     let mut columns: Vec<(&Memory, usize)> = vec![];
     for (column, width) in all.iter().flat_map(reads) {
         if columns

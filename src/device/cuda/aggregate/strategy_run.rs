@@ -179,9 +179,10 @@ impl StrategyRun<'_> {
                 let slots = Slots::global(widths, self.shared_bytes());
                 self.by_table(keys, word, profile.limit, &slots)
             }
-            (GroupStrategy::Partition, Some(word)) => {
-                self.by_partitioned_keys(keys, word, profile.limit)
-            }
+            (GroupStrategy::Partition, Some(word)) => match self.by_part_tables(word, profile)? {
+                Some(folded) => Ok(folded),
+                None => self.by_partitioned_keys(keys, word, profile.limit),
+            },
             _ => {
                 let (ids, groups, words) =
                     directory::hashed_groups(self.stream, keys, self.rows, profile.limit)?;

@@ -121,7 +121,7 @@ fn takes_most_shared_memory(family: Family) -> bool {
     use Family::*;
     matches!(
         family,
-        GroupCluster | GroupDense | GroupPresent | GroupSpread | GroupTable | Equi
+        GroupCluster | GroupDense | GroupPartTable | GroupPresent | GroupSpread | GroupTable | Equi
     )
 }
 

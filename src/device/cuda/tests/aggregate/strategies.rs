@@ -264,7 +264,7 @@ fn forced_strategies_run() {
     }
 }
 
-/// `mix` of `kernels/aggregate/block/group_hash.cuh`.
+/// `mixed64` of `kernels/aggregate/block/group_hash.cuh`.
 fn mixed(mut key: u64) -> u64 {
     for factor in FACTORS {
         key = (key ^ key >> 33).wrapping_mul(factor);

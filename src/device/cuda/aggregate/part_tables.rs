@@ -1,0 +1,245 @@
+//! Grouped aggregation of rows that are partitioned by the hashes of their keys, each partition with a table in shared memory: PGB (\[W\] 4.3), by
+//! `kernels/aggregate/group_part_table.cu`. In: keys of one word. Out: results by group, and each group's key.
+//!
+//! ```text
+//! keys, columns ─► partitions, in up to two passes ─► start of each ─► groups of each, numbered by one atomic ─► results
+//! ```
+//!
+//! Columns of 4, 8 and 16 bytes move with the keys (PGB-TR); if there are others, or if `bowtie.materialization` says late, rows ids move, and columns
+//! are gathered (PGB-UR).
+
+use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, shared_words};
+use crate::device::cuda::aggregate::accumulate::added::{self, structure};
+use crate::device::cuda::aggregate::choose::SKEWED;
+use crate::device::cuda::aggregate::directory::{STATE_WORDS, groups_of_state, with_capacity};
+use crate::device::cuda::aggregate::partition::{Order, columns_of};
+use crate::device::cuda::aggregate::results::Folded;
+use crate::device::cuda::aggregate::sample::Profile;
+use crate::device::cuda::aggregate::strategy_run::StrategyRun;
+use crate::device::cuda::equi::partition::{self, Depth, MOST_BITS, PayloadColumn};
+use crate::device::cuda::keys::key_width::Width;
+use crate::device::cuda::runtime::arguments::{Structure, U64};
+use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::launch::Shape;
+use crate::device::cuda::runtime::memory::{Memory, Part};
+use crate::device::data::buffer::Buffer;
+use crate::error::Result;
+use crate::ir::strategies::GroupStrategy;
+
+/// Rows of a partition that the number of partitions aims at.
+const PARTITION_ROWS: usize = 8192;
+/// Groups of a partition, on average, at most: their table leaves room for a second block.
+const PARTITION_GROUPS: usize = 2048;
+/// With fewer groups some partitions are long, and each is the work of one block: [W] 4.3 sends them to another strategy.
+const FEW_GROUPS: usize = 128;
+/// Threads of a block, blocks of a multiprocessor at most, and what a block has of shared memory besides.
+const THREADS: u32 = 512;
+const BLOCKS: usize = 2;
+const STATIC_BYTES: usize = 2048;
+/// Slots of a table: its group numbers have 16 bits.
+const SLOTS: std::ops::RangeInclusive<usize> = 1024..=1 << 15;
+
+/// The sizes of partitions and of their tables.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Sizes {
+    /// Of a partition's number.
+    bits: u32,
+    /// Of a table: a power of two.
+    slots: usize,
+    /// Accumulators in shared memory: a multiple of 32.
+    plain: usize,
+    /// Of a multiprocessor.
+    blocks: usize,
+}
+
+/// Bits of a partition's number, for these rows and about so many groups.
+fn partition_bits(rows: usize, groups: usize) -> u32 {
+    let by_rows = rows.div_ceil(PARTITION_ROWS);
+    let by_groups = groups.div_ceil(PARTITION_GROUPS);
+    let bits = by_rows.max(by_groups).next_power_of_two().trailing_zeros();
+    // More partitions than groups would be empty.
+    bits.min(groups.max(2).ilog2()).clamp(1, MOST_BITS)
+}
+
+impl Sizes {
+    /// Tables for about so many groups, with keys of `key` bytes and accumulators of `words` words; `None` if shared memory is too small.
+    fn of(bits: u32, groups: usize, (key, words): (usize, usize), shared: usize) -> Option<Self> {
+        let average = groups.div_ceil(1 << bits);
+        // Far more than a partition deviates from the average.
+        let slots = (average + average / 2 + 128).next_power_of_two();
+        let slots = slots.max(*SLOTS.start());
+        let with_blocks = |blocks: usize| {
+            let of_slots = slots * (key + 2) + STATIC_BYTES;
+            let places = (shared / blocks).checked_sub(of_slots)? / (4 * words.max(1));
+            let plain = places.checked_sub(LANES)?.min(slots) / LANES * LANES;
+            (plain >= LANES).then_some(Self {
+                bits,
+                slots,
+                plain,
+                blocks,
+            })
+        };
+        let fits = slots <= *SLOTS.end();
+        let mut sizes = (1..=BLOCKS).rev().filter_map(with_blocks);
+        sizes.next().filter(|_| fits)
+    }
+
+    fn shared_bytes(&self, key: usize, words: usize) -> usize {
+        4 * words * (self.plain + LANES) + self.slots * (key + 2)
+    }
+}
+
+const LANES: usize = 32;
+
+impl StrategyRun<'_> {
+    /// By tables of partitions; `None` where groups are so few or so uneven that partitions would be long, where an accumulator needs row ids in their
+    /// order, or where tables do not fit.
+    pub(crate) fn by_part_tables(
+        &self,
+        word: (Part<'_>, Width),
+        profile: &Profile,
+    ) -> Result<Option<Folded>> {
+        let needs_order = self.all.iter().any(|of| of.update.is_row());
+        if needs_order || profile.largest >= SKEWED || profile.groups < FEW_GROUPS {
+            return Ok(None);
+        }
+        let (stream, rows) = (self.stream, self.rows);
+        let (key, words) = (word.1.bytes(), shared_words(self.all));
+        let bits = partition_bits(rows, profile.groups);
+        let shared = stream.gpu.shared_bytes as usize;
+        let sizes = |groups: usize| Sizes::of(bits, groups, (key, words), shared);
+        let Some(first) = sizes(profile.groups) else {
+            return Ok(None);
+        };
+        let (keys, order) = self.hash_partitions(word, bits)?;
+        let starts = partition::partition_starts(stream, &keys, word.1, rows, bits)?;
+        let folded = with_capacity(rows, profile.limit, |limit| {
+            let sizes = match limit <= profile.limit {
+                true => Some(first),
+                false => sizes(limit),
+            };
+            let Some(sizes) = sizes else {
+                return Ok(Some(None));
+            };
+            let outs = added::outs(stream, self.all, limit)?;
+            let members = stream.alloc(limit * key, "group table")?;
+            let state = stream.zeroed(STATE_WORDS * 4, "group table")?;
+            let parts = Structure([
+                U64::from(&starts),
+                U64::from(&members),
+                U64::from(&state),
+                U64::from((sizes.bits, limit as u32)),
+                U64::from((sizes.slots as u32, sizes.plain as u32)),
+            ]);
+            let mut launched = false;
+            order.fold(stream, limit, self.all, &outs, &mut |all, outs| {
+                launched = true;
+                self.add_parts(&keys, &parts, sizes, word.1, limit, all, outs)
+            })?;
+            if !launched {
+                self.add_parts(&keys, &parts, sizes, word.1, limit, &[], &[])?;
+            }
+            let Some(groups) = groups_of_state(stream, &state)? else {
+                // With room for all groups it is a table that is full.
+                return Ok((limit == rows).then_some(None));
+            };
+            let folded = Folded {
+                capacity: limit,
+                words: Some(members),
+                ..Folded::of(outs, groups)
+            };
+            Ok(Some(Some(folded.by(GroupStrategy::Partition))))
+        })?;
+        Ok(folded)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a launch's")]
+    fn add_parts(
+        &self,
+        keys: &Memory,
+        parts: &Structure<5>,
+        sizes: Sizes,
+        width: Width,
+        limit: usize,
+        all: &[Accumulator<'_>],
+        outs: &[Memory],
+    ) -> Result<()> {
+        let given = structure(all, outs, limit);
+        let args = (keys.into(), parts.into(), (&given).into());
+        let kernel = match width {
+            Width::Four => kernels::GROUP_PART_TABLE_U32,
+            Width::Eight => kernels::GROUP_PART_TABLE_U64,
+        };
+        let words = shared_words(all);
+        let shape = Shape {
+            blocks: (sizes.blocks as u32 * self.stream.gpu.multiprocessors).min(1 << sizes.bits),
+            slices: 1,
+            threads: THREADS,
+            shared: sizes.shared_bytes(width.bytes(), words) as u32,
+        };
+        // SAFETY: `keys` holds mixed keys of the kernel's width in the order of their partitions, which begin at `starts`, and every column of an
+        // accumulator a value and a bit for each; members and results have room for `limit` groups, and results hold their neutral elements; the state is
+        // clear, and the shared memory that of the sizes.
+        unsafe { self.stream.launch(kernel, shape, &args) }
+    }
+
+    /// The mixed keys in the order of their partitions, and the order for aggregation.
+    fn hash_partitions(
+        &self,
+        (keys, width): (Part<'_>, Width),
+        bits: u32,
+    ) -> Result<(Memory, Order<'static>)> {
+        let columns = columns_of(self.all);
+        let moves = columns.iter().all(|(_, width)| matches!(width, 4 | 8 | 16));
+        let payload: Vec<PayloadColumn<'_>> = match moves {
+            true => columns
+                .iter()
+                .map(|(column, bytes)| PayloadColumn {
+                    values: Some(Part::from(*column)),
+                    bytes: *bytes,
+                })
+                .collect(),
+            false => vec![PayloadColumn::ROWS],
+        };
+        let (stream, n) = (self.stream, self.rows);
+        let made = partition::partition(stream, keys, width, n, &payload, Depth::Bits(bits))?;
+        let mut moved = made.columns;
+        let order = match moves {
+            true => {
+                let originals = columns.iter().map(|(column, _)| column.pointer());
+                Order::of_moved(originals.zip(moved).collect(), n)
+            }
+            false => Order::of_rows(Buffer::cuda(moved.remove(0), n), n),
+        };
+        Ok((made.keys, order))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_bounded_and_tables_fit() {
+        const SHARED: usize = 232_448;
+        for (rows, groups, bits) in [
+            (1 << 28, 1 << 24, 15),
+            (1 << 28, 1 << 26, 15),
+            (1 << 28, 1 << 28, 16),
+            (1 << 28, 1 << 8, 8),
+            (1 << 22, 1 << 20, 9),
+            (1000, 500, 1),
+        ] {
+            assert_eq!(
+                partition_bits(rows, groups),
+                bits,
+                "{rows} rows, {groups} groups"
+            );
+            let sizes = Sizes::of(bits, groups, (8, 2), SHARED).unwrap();
+            assert!(sizes.slots >= groups.div_ceil(1 << bits) * 3 / 2);
+            assert!(sizes.blocks * sizes.shared_bytes(8, 2) <= SHARED);
+        }
+        // No room for the keys.
+        assert_eq!(Sizes::of(1, 1 << 16, (8, 2), SHARED), None);
+    }
+}
