@@ -1,6 +1,6 @@
 //! Sweeps after [W] 5.2, a parameter at a time, of sums of 8 bytes where [W] has MAX of two columns of 4 bytes.
 
-use datafusion_bowtie::rates::{GroupCase, GroupRows};
+use datafusion_bowtie::rates::{GroupCase, GroupRows, KeysOf};
 
 use super::support::Result;
 use super::support::arguments::Arguments;
@@ -8,12 +8,13 @@ use super::support::quantity::short;
 use super::support::sweep::{AUTO, Measured, Sweeps};
 
 /// Strategies, as the option names them.
-const STRATEGIES: [&str; 5] = [
+const STRATEGIES: [&str; 6] = [
     "hash_shared",
     "hash_global",
     "partition",
     "sort",
     "sort_dict",
+    "runs",
 ];
 
 /// A sweep: its name, the properties of all its points, its parameter's name, and the points.
@@ -31,18 +32,22 @@ fn sweeps(large: bool) -> Vec<Sweep> {
         key_bytes: 4,
         sums: 1,
         zipf: 0.0,
-        dense: false,
+        keys: KeysOf::Scattered,
     };
     let logs: &[u32] = match large {
         true => &[0, 2, 4, 8, 12, 14, 16, 18, 20, 22, 24, 26],
         false => &[4, 8, 12, 16, 18],
     };
-    let of_groups = |dense: bool| {
+    let wide_logs: &[u32] = match large {
+        true => &[4, 12, 16, 20, 24],
+        false => &[4, 12, 16],
+    };
+    let of_groups = |keys: KeysOf| {
         logs.iter()
             .map(|log| {
                 let case = GroupCase {
                     groups: 1 << log,
-                    dense,
+                    keys,
                     ..base
                 };
                 (format!("2^{log}"), f64::from(1u32 << log), case)
@@ -58,13 +63,19 @@ fn sweeps(large: bool) -> Vec<Sweep> {
             "dense",
             "keys of 4 bytes are 0, 1, …; one SUM of 8 bytes",
             "groups",
-            of_groups(true),
+            of_groups(KeysOf::Dense),
         ),
         (
             "scattered",
             "keys of 4 bytes lie anywhere; one SUM of 8 bytes",
             "groups",
-            of_groups(false),
+            of_groups(KeysOf::Scattered),
+        ),
+        (
+            "ordered",
+            "keys of 4 bytes are 0, 1, …, ascending; one SUM of 8 bytes",
+            "groups",
+            of_groups(KeysOf::Ordered),
         ),
         (
             "zipf",
@@ -84,18 +95,19 @@ fn sweeps(large: bool) -> Vec<Sweep> {
         ),
         (
             "wide",
-            "keys of 8 bytes that lie anywhere, a quarter of the rows; one SUM of 8 bytes",
+            "keys of 8 bytes that lie anywhere; one SUM of 8 bytes",
             "groups",
-            [4, 12, 16, 20]
-                .map(|log: u32| {
+            wide_logs
+                .iter()
+                .map(|log| {
                     let case = GroupCase {
                         key_bytes: 8,
                         groups: 1 << log,
-                        ..fewer
+                        ..base
                     };
                     (format!("2^{log}"), f64::from(1u32 << log), case)
                 })
-                .to_vec(),
+                .collect(),
         ),
     ]
 }

@@ -9,6 +9,17 @@ use crate::ir::fold::Fold;
 use crate::options::GroupStrategy;
 use crate::rates::{Rate, Zipf, numbers, open, permuted, scattered, timed};
 
+/// Where keys lie, and in which order they come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeysOf {
+    /// The numbers from 0 on, in no order.
+    Dense,
+    /// Anywhere, in no order.
+    Scattered,
+    /// The numbers from 0 on, ascending.
+    Ordered,
+}
+
 /// Sums by a key: sweeps after \[W\] 5.2, which has MAX of two columns.
 #[derive(Debug, Clone, Copy)]
 pub struct GroupCase {
@@ -22,21 +33,21 @@ pub struct GroupCase {
     pub sums: usize,
     /// The exponent of Zipf's distribution of the keys; 0: uniform.
     pub zipf: f64,
-    /// Whether keys are the numbers from 0 on, or have gaps.
-    pub dense: bool,
+    pub keys: KeysOf,
 }
 
 impl GroupCase {
     fn key(&self, i: u64) -> u64 {
         let groups = self.groups as u64;
-        let key = match self.zipf {
-            0.0 => scattered(i) % groups,
-            zipf => permuted(Zipf::new(groups, zipf).at(i), groups),
+        let key = match (self.keys, self.zipf) {
+            (KeysOf::Ordered, _) => (u128::from(i) * u128::from(groups) / self.rows as u128) as u64,
+            (_, 0.0) => scattered(i) % groups,
+            (_, zipf) => permuted(Zipf::new(groups, zipf).at(i), groups),
         };
-        match self.dense {
-            true => key,
+        match self.keys {
+            KeysOf::Dense | KeysOf::Ordered => key,
             // An odd factor is a permutation of the words.
-            false => key.wrapping_mul(0x9E37_79B9_7F4A_7C15),
+            KeysOf::Scattered => key.wrapping_mul(0x9E37_79B9_7F4A_7C15),
         }
     }
 
@@ -110,14 +121,19 @@ mod tests {
 
     #[test]
     fn every_strategy_makes_the_groups() {
-        for (zipf, dense) in [(0.0, true), (0.0, false), (1.5, false)] {
+        for (zipf, keys) in [
+            (0.0, KeysOf::Dense),
+            (0.0, KeysOf::Scattered),
+            (0.0, KeysOf::Ordered),
+            (1.5, KeysOf::Scattered),
+        ] {
             let case = GroupCase {
                 rows: 20_000,
                 groups: 64,
                 key_bytes: 8,
                 sums: 2,
                 zipf,
-                dense,
+                keys,
             };
             let rows = GroupRows::new("host", case).unwrap();
             let strategies = crate::ir::strategies::GroupStrategy::ALL.map(|s| s.name());

@@ -21,7 +21,7 @@ use crate::runtime::session_devices::SessionDevices;
 pub use crate::rates::algebra::{AlgebraRows, Operator};
 pub use crate::rates::border::{BorderRows, Transfer};
 pub use crate::rates::equi::{BY_RANGES, EquiCase, EquiSides};
-pub use crate::rates::group::{GroupCase, GroupRows};
+pub use crate::rates::group::{GroupCase, GroupRows, KeysOf};
 pub use crate::rates::sets::{SetCase, SetQuery, SetSides};
 
 /// A measurement.

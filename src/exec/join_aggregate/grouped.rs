@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BooleanArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt32Array};
 use arrow::compute::{filter, prep_null_mask_filter};
 use arrow::datatypes::{DataType, Int64Type};
 
@@ -109,7 +109,11 @@ impl AggregateRun {
 fn matched(matches: &ArrayRef) -> Option<BooleanArray> {
     let matches = matches.as_primitive::<Int64Type>();
     let has_some = BooleanArray::from_unary(matches, |matches| matches > 0);
-    let has_some = prep_null_mask_filter(&has_some);
+    // A sum of nothing but NULLs.
+    let has_some = match has_some.null_count() {
+        0 => has_some,
+        _ => prep_null_mask_filter(&has_some),
+    };
     (has_some.true_count() < matches.len()).then_some(has_some)
 }
 

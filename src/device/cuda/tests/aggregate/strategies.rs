@@ -259,7 +259,11 @@ fn forced_strategies_run() {
                 .aggregate(100_000, &keys, &all, Some(strategy))
                 .unwrap()
                 .strategy;
-            assert_eq!(taken, Some(strategy), "keys {kind}");
+            match strategy {
+                // These keys are in no order.
+                GroupStrategy::Runs => assert_ne!(taken, Some(strategy), "keys {kind}"),
+                _ => assert_eq!(taken, Some(strategy), "keys {kind}"),
+            }
         }
     }
 }

@@ -171,14 +171,24 @@ fn folds_over_very_long_ranges_are_the_hosts() {
         return;
     };
     let mut random = Random(15);
-    let (n, m) = (9_000_001, 100_000);
-    let values: Vec<i64> = random.words(n, 0).into_iter().map(|w| w as i64).collect();
-    let floats = values.iter().map(|v| (v % 1000) as f64 / 4.0);
-    let columns: [ArrayRef; 2] = [
-        Arc::new(Float64Array::from_iter_values(floats)),
-        Arc::new(Int64Array::from(values)),
-    ];
-    folds_are_the_hosts((&host, &gpu), &mut random, (n, m), (0, 5), &columns);
+    let (n, m) = (9_000_001, 20_000);
+    let values = random.words(n, 0).into_iter().map(|w| w as i64);
+    let column: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
+    let (keys, words) = (random.words(n, 0), random.words(m, 0));
+    let ranges = ranges_like(&mut random, 5, n, m);
+    let searched = Searched::of(&host, &gpu, keys, words, ranges);
+    let op = Comparison::GtEq;
+    let (of_host, of_gpu) = ([test(&searched.host, op)], [test(&searched.gpu, op)]);
+    let of_host = matches(&searched.host, &of_host);
+    let of_gpu = matches(&searched.gpu, &of_gpu);
+    let (columns, folds) = (&[column][..], &[RangeFold::Sum, RangeFold::Max][..]);
+    same_folds_of_matches(
+        (&host, &gpu),
+        (of_host, of_gpu),
+        (columns, folds),
+        m,
+        "long",
+    );
 }
 
 /// Floats and extremes over covers are folds under a test.
