@@ -1,5 +1,6 @@
-// How a warp aggregates its share of rows that are in the order of their groups: by a segmented scan of 32 rows at a
-// time, whose last lane carries over to the next 32. A State is the partial aggregate of some rows of a group.
+// How a warp aggregates its share of rows that are in the order of their groups: 128 rows at a time, four neighbours a
+// lane, whose last groups are folded by a segmented scan. The last lane carries over to the next 128. A State is the
+// partial aggregate of some rows of a group.
 #pragma once
 
 #include "aggregate/block/group_flush.cuh"
@@ -26,6 +27,24 @@ struct WordFold {
         }
         const u64 word = value_at(of.values, of.kind, i);
         return UPDATE == SUM_F64 ? (u64)__double_as_longlong(real(of.kind, word)) : word;
+    }
+
+    // The words of neighbours from a multiple of four on, if they are read as they are. False: read one by one.
+    __device__ __forceinline__ bool read_all(u32 first, State (&state)[ROWS]) const {
+        if (UPDATE == COUNT || UPDATE == FIRST_ROW || (of.kind != U64 && of.kind != I64 && of.kind != F64)) {
+            return false;
+        }
+        if (UPDATE == SUM_F64 && of.kind != F64) {
+            return false;
+        }
+        const ulonglong2* const pairs = reinterpret_cast<const ulonglong2*>(static_cast<const u64*>(of.values) + first);
+#pragma unroll
+        for (u32 k = 0; k < ROWS; k += 2) {
+            const ulonglong2 pair = __ldcs(pairs + k / 2);
+            state[k] = pair.x;
+            state[k + 1] = pair.y;
+        }
+        return true;
     }
 
     static __device__ __forceinline__ State from_below(State state, u32 lanes) {
@@ -68,6 +87,8 @@ struct WideFold {
         }
         return state;
     }
+
+    __device__ __forceinline__ bool read_all(u32, State (&)[ROWS]) const { return false; }
 
     static __device__ __forceinline__ State from_below(State state, u32 lanes) {
 #pragma unroll
@@ -123,6 +144,8 @@ struct ExtremeFold {
 
     __device__ __forceinline__ State read(u32 i) const { return {order_key(of.kind, value_at(of.values, of.kind, i)), i}; }
 
+    __device__ __forceinline__ bool read_all(u32, State (&)[ROWS]) const { return false; }
+
     static __device__ __forceinline__ State from_below(State state, u32 lanes) {
         return {__shfl_up_sync(ALL_LANES, state.key, lanes), __shfl_up_sync(ALL_LANES, state.row, lanes)};
     }
@@ -156,6 +179,8 @@ struct WideExtremeFold {
 
     __device__ __forceinline__ State read(u32 i) const { return i; }
 
+    __device__ __forceinline__ bool read_all(u32, State (&)[ROWS]) const { return false; }
+
     static __device__ __forceinline__ State from_below(State state, u32 lanes) {
         return __shfl_up_sync(ALL_LANES, state, lanes);
     }
@@ -184,12 +209,20 @@ struct GivenIds {
 
     __device__ __forceinline__ u32 first(u32 begin) const { return __ldg(ids + begin); }
 
-    // The next rows of a warp, each lane's at a distance of 32; NO_GROUP from `end` on.
+    // Four neighbours for each lane, from `base`, a multiple of 128, on; NO_GROUP from `end` on.
     __device__ __forceinline__ void read(u32 base, u32 end, u32 (&id)[ROWS]) {
+        const u32 first = base + threadIdx.x % WARP * ROWS;
+        if (first + ROWS <= end) {
+            const uint4 four = __ldcs(reinterpret_cast<const uint4*>(ids + first));
+            id[0] = four.x;
+            id[1] = four.y;
+            id[2] = four.z;
+            id[3] = four.w;
+            return;
+        }
 #pragma unroll
         for (u32 k = 0; k < ROWS; k++) {
-            const u32 i = base + k * WARP + threadIdx.x % WARP;
-            id[k] = i < end ? __ldg(ids + i) : NO_GROUP;
+            id[k] = first + k < end ? __ldg(ids + first + k) : NO_GROUP;
         }
     }
 };
@@ -203,69 +236,104 @@ struct RunNumbers {
     __device__ __forceinline__ u32 first(u32 begin) const { return before + (__ldg(heads + begin / WARP) & 1) - 1; }
 
     __device__ __forceinline__ void read(u32 base, u32 end, u32 (&id)[ROWS]) {
-        const u32 up_to_lane = ALL_LANES >> (WARP - 1 - threadIdx.x % WARP);
+        const u32 lane = threadIdx.x % WARP;
+        const uint4 words = __ldg(reinterpret_cast<const uint4*>(heads + base / WARP));
+        const u32 of_words[4] = {words.x, words.y, words.z, words.w};
+        u32 mine = 0, lower = before;
+#pragma unroll
+        for (u32 w = 0; w < 4; w++) {
+            mine = lane / (WARP / ROWS) == w ? of_words[w] : mine;
+            lower += w < lane / (WARP / ROWS) ? __popc(of_words[w]) : 0;
+            before += __popc(of_words[w]);
+        }
+        const u32 shift = lane % (WARP / ROWS) * ROWS;
 #pragma unroll
         for (u32 k = 0; k < ROWS; k++) {
-            const u32 first = base + k * WARP;
-            const u32 word = first < end ? __ldg(heads + first / WARP) : 0;
-            id[k] = first + threadIdx.x % WARP < end ? before + __popc(word & up_to_lane) - 1 : NO_GROUP;
-            before += __popc(word);
+            const u32 up_to = ALL_LANES >> (WARP - 1 - (shift + k));
+            id[k] = base + lane * ROWS + k < end ? lower + __popc(mine & up_to) - 1 : NO_GROUP;
         }
     }
 };
 
-// Aggregates rows from `begin`, a multiple of 32, to `end`, with a whole warp. Only the first and the last group of the share may have
+static_assert(ROWS == 4, "a lane reads four ids, and four words of bits are of 128 rows");
+
+// Aggregates rows from `begin`, a multiple of 128, to `end`, with a whole warp. Only the first and the last group of the share may have
 // rows elsewhere: they are merged by atomics. All other groups belong to this warp alone and are stored.
 template <typename Fold, typename Groups>
 __device__ __forceinline__ void fold_share(Fold fold, Groups groups, u32 begin, u32 end, u64 capacity) {
+    typedef typename Fold::State State;
     const u32 lane = threadIdx.x % WARP;
     const u32 first_group = groups.first(begin);
     u32 open_group = first_group;
-    typename Fold::State open = Fold::nothing();
-    const auto hand_over = [&](u32 group, const typename Fold::State& state) {
+    State open = Fold::nothing();
+    const auto hand_over = [&](u32 group, const State& state) {
         if (group == first_group) {
             fold.merge(group, state, capacity);
-        } else {
+        } else if (group != NO_GROUP) {
             fold.store(group, state, capacity);
         }
     };
+#pragma unroll 1
     for (u32 base = begin; base < end; base += WARP_ROWS) {
+        const u32 first = base + lane * ROWS;
         u32 id[ROWS];
-        typename Fold::State state[ROWS];
+        State state[ROWS];
         groups.read(base, end, id);
+        if (fold.of.valid != nullptr || first + ROWS > end || !fold.read_all(first, state)) {
 #pragma unroll
-        for (u32 k = 0; k < ROWS; k++) {
-            const u32 i = base + k * WARP + lane;
-            state[k] = i < end && bit_at(fold.of.valid, i) ? fold.read(i) : Fold::nothing();
+            for (u32 k = 0; k < ROWS; k++) {
+                state[k] = first + k < end && bit_at(fold.of.valid, first + k) ? fold.read(first + k) : Fold::nothing();
+            }
         }
-#pragma unroll
-        for (u32 k = 0; k < ROWS; k++) {
-            const u32 lowest = __shfl_sync(ALL_LANES, id[k], 0);
-            if (lane == 0) {
-                if (lowest == open_group) {
-                    state[k] = fold.fold(open, state[k]);
-                } else if (open_group != NO_GROUP) {
-                    hand_over(open_group, open);
-                }
+        // The first lane continues the open group.
+        u32 before = __shfl_up_sync(ALL_LANES, id[ROWS - 1], 1);
+        if (lane == 0) {
+            if (id[0] == open_group) {
+                state[0] = fold.fold(open, state[0]);
+            } else {
+                hand_over(open_group, open);
             }
-            const u32 before = __shfl_up_sync(ALL_LANES, id[k], 1);
-            const u32 heads = __ballot_sync(ALL_LANES, lane == 0 || before != id[k]);
-            // The lane at which this lane's group begins among the 32.
-            const u32 head = WARP - 1 - __clz(heads & (ALL_LANES >> (WARP - 1 - lane)));
-#pragma unroll
-            for (u32 lanes = 1; lanes < WARP; lanes *= 2) {
-                const typename Fold::State below = Fold::from_below(state[k], lanes);
-                if (lane >= head + lanes) {
-                    state[k] = fold.fold(below, state[k]);
-                }
-            }
-            // A group that ends before the last lane has no more rows in this share.
-            if (lane < WARP - 1 && (heads >> (lane + 1) & 1) != 0 && id[k] != NO_GROUP) {
-                hand_over(id[k], state[k]);
-            }
-            open_group = __shfl_sync(ALL_LANES, id[k], WARP - 1);
-            open = Fold::of_lane(state[k], WARP - 1);
+            before = NO_GROUP;
         }
+        const bool continues = id[0] == before && lane > 0;
+        // The lane's first group, if another one follows in the lane; and its last one.
+        State part = state[0], last = state[0];
+        bool is_one = true;
+#pragma unroll
+        for (u32 k = 1; k < ROWS; k++) {
+            if (id[k] == id[k - 1]) {
+                last = fold.fold(last, state[k]);
+            } else {
+                if (is_one) {
+                    part = last;
+                } else {
+                    hand_over(id[k - 1], last);
+                }
+                is_one = false;
+                last = state[k];
+            }
+        }
+        // A lane's last group has rows in the lanes below back to the one at which it begins.
+        const u32 heads = __ballot_sync(ALL_LANES, !continues || !is_one);
+        const u32 head = WARP - 1 - __clz(heads & (ALL_LANES >> (WARP - 1 - lane)));
+#pragma unroll
+        for (u32 lanes = 1; lanes < WARP; lanes *= 2) {
+            const State below = Fold::from_below(last, lanes);
+            if (lane >= head + lanes) {
+                last = fold.fold(below, last);
+            }
+        }
+        const State below = Fold::from_below(last, 1);
+        if (!is_one) {
+            hand_over(id[0], continues ? fold.fold(below, part) : part);
+        }
+        // A group that ends with a lane but the last one has no more rows in this share.
+        const u32 ends = __ballot_sync(ALL_LANES, !continues) >> 1;
+        if ((ends >> lane & 1) != 0) {
+            hand_over(id[ROWS - 1], last);
+        }
+        open_group = __shfl_sync(ALL_LANES, id[ROWS - 1], WARP - 1);
+        open = Fold::of_lane(last, WARP - 1);
     }
     if (lane == 0 && open_group != NO_GROUP) {
         fold.merge(open_group, open, capacity);

@@ -80,7 +80,9 @@ pub(crate) fn nearest(wanted: SetTechnique, test: SetTest, bits_fit: bool) -> Se
         // Only a set that contains another one must have its rarest element.
         SetTechnique::Rarest if !test.is_containment() => SetTechnique::Prefix,
         // A universe too large for one bit per element has hashed bits.
-        SetTechnique::Bitmap | SetTechnique::Matrix if !bits_fit => SetTechnique::Signature,
+        SetTechnique::Bitmap | SetTechnique::Matrix | SetTechnique::MmJoin if !bits_fit => {
+            SetTechnique::Signature
+        }
         wanted => wanted,
     }
 }

@@ -226,6 +226,8 @@ pub(crate) enum SetTechnique {
     Bitmap,
     /// The product of both sides' binary matrices, by blocks (MM; \[B\] 6.2.2).
     Matrix,
+    /// Overlaps in frequent elements as a matrix product, in rare ones from postings, or from the sets that are left (MMJoin; \[B\] 6.3.1).
+    MmJoin,
     /// Containment: candidates by the rarest element of the contained set, a signature, then verification. No technique
     /// of \[B\].
     Rarest,
@@ -234,12 +236,13 @@ pub(crate) enum SetTechnique {
 }
 
 impl SetTechnique {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Prefix,
         Self::InvertedIndex,
         Self::Signature,
         Self::Bitmap,
         Self::Matrix,
+        Self::MmJoin,
         Self::Rarest,
         Self::Intersect,
     ];
@@ -251,6 +254,7 @@ impl SetTechnique {
             Self::Signature => "signature",
             Self::Bitmap => "bitmap",
             Self::Matrix => "matrix",
+            Self::MmJoin => "mmjoin",
             Self::Rarest => "rarest",
             Self::Intersect => "intersect",
         }

@@ -140,7 +140,7 @@ impl fmt::Display for MaterializationChoice {
 /// `bowtie.set_strategy`: a technique of set joins, or automatic.
 ///
 /// In \[B\] (Bellas, *Advanced Joins on GPUs*) `prefix` is PPJoin, `inverted_index` sf-gSSJoin, `signature` the bitmap
-/// filter, `bitmap` BI (the naive one), `matrix` MM and `intersect` IP-OBS; `rarest` is none of its techniques. A
+/// filter, `bitmap` BI (the naive one), `matrix` MM, `mmjoin` MMJoin and `intersect` IP-OBS; `rarest` is none of its techniques. A
 /// technique that does not support a predicate or its sets is replaced by the nearest one. The metrics `indexed_…` of
 /// `EXPLAIN ANALYZE` show which technique ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,6 +159,8 @@ impl SetStrategy {
     pub const BITMAP: Self = Self(Some(SetTechnique::Bitmap));
     /// A product of binary matrices.
     pub const MATRIX: Self = Self(Some(SetTechnique::Matrix));
+    /// A product for frequent elements, the sets themselves for rare ones.
+    pub const MMJOIN: Self = Self(Some(SetTechnique::MmJoin));
     /// Candidates by the rarest element.
     pub const RAREST: Self = Self(Some(SetTechnique::Rarest));
     /// Pair by pair.
@@ -175,7 +177,7 @@ impl FromStr for SetStrategy {
             .find(|technique| technique.name() == name);
         match known {
             None if name != "auto" => config_err!(
-                "bowtie.set_strategy cannot be '{value}': use auto, prefix, inverted_index, signature, bitmap, matrix, rarest or intersect"
+                "bowtie.set_strategy cannot be '{value}': use auto, prefix, inverted_index, signature, bitmap, matrix, mmjoin, rarest or intersect"
             ),
             technique => Ok(Self(technique)),
         }

@@ -3,11 +3,11 @@
 // product (BI, naive, and MM: [B] 6.2).
 #include "sets/set_tile.cuh"
 
-// ORs the sets' elements into `rows` of `words` words each, which are zeroed first: element e is bit e & mask, so a
-// mask below the universe folds rows.
+// ORs the sets' elements from `least` on into `rows` of `words` words each, which are zeroed first: element e is bit
+// (e - least) & mask, so a mask below the universe folds rows.
 // Bound: 4 bytes an element and a random atomic. Launch: 256 threads, a block for each 32 sets, 8 threads a set.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-set_bitmap_build(const __grid_constant__ Sets sets, u32 words, u32 mask, u32* rows) {
+set_bitmap_build(const __grid_constant__ Sets sets, u32 words, u32 mask, u32 least, u32* rows) {
     constexpr u32 TEAM = 8;
     const u32 set = (blockIdx.x * BLOCK + threadIdx.x) / TEAM;
     if (set >= sets.n) {
@@ -15,7 +15,10 @@ set_bitmap_build(const __grid_constant__ Sets sets, u32 words, u32 mask, u32* ro
     }
     const u32 end = sets.offsets[set + 1];
     for (u32 i = sets.offsets[set] + threadIdx.x % TEAM; i < end; i += TEAM) {
-        const u32 element = sets.elements[i] & mask;
+        if (sets.elements[i] < least) {
+            continue;
+        }
+        const u32 element = (sets.elements[i] - least) & mask;
         atomicOr(&rows[u64(set) * words + element / 32], 1u << element % 32);
     }
 }

@@ -15,13 +15,14 @@ use crate::support::key_types::domain;
 use crate::support::tables::batch_of;
 
 /// All values of `bowtie.set_strategy`.
-pub(crate) const TECHNIQUES: [&str; 8] = [
+pub(crate) const TECHNIQUES: [&str; 9] = [
     "auto",
     "prefix",
     "inverted_index",
     "signature",
     "bitmap",
     "matrix",
+    "mmjoin",
     "rarest",
     "intersect",
 ];

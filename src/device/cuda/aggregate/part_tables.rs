@@ -30,7 +30,7 @@ use crate::ir::strategies::GroupStrategy;
 const PARTITION_ROWS: usize = 8192;
 /// Groups of a partition, on average, at most: their table leaves room for a second block.
 const PARTITION_GROUPS: usize = 2048;
-/// With fewer groups some partitions are long, and each is the work of one block: [W] 4.3 sends them to another strategy.
+/// With fewer groups partitions are long, and each is the work of one block: \[W\] 4.3 sends them to another strategy.
 const FEW_GROUPS: usize = 128;
 /// Threads of a block, blocks of a multiprocessor at most, and what a block has of shared memory besides.
 const THREADS: u32 = 512;
@@ -92,15 +92,18 @@ impl Sizes {
 const LANES: usize = 32;
 
 impl StrategyRun<'_> {
-    /// By tables of partitions; `None` where groups are so few or so uneven that partitions would be long, where an accumulator needs row ids in their
-    /// order, or where tables do not fit.
+    /// Whether partitions would be bounded: there are enough groups, and none has too many rows.
+    pub(crate) fn has_even_partitions(profile: &Profile) -> bool {
+        profile.largest < SKEWED && profile.groups >= FEW_GROUPS
+    }
+
+    /// By tables of partitions, which are even; `None` where an accumulator needs row ids in their order, or where tables do not fit.
     pub(crate) fn by_part_tables(
         &self,
         word: (Part<'_>, Width),
         profile: &Profile,
     ) -> Result<Option<Folded>> {
-        let needs_order = self.all.iter().any(|of| of.update.is_row());
-        if needs_order || profile.largest >= SKEWED || profile.groups < FEW_GROUPS {
+        if self.all.iter().any(|of| of.update.is_row()) {
             return Ok(None);
         }
         let (stream, rows) = (self.stream, self.rows);

@@ -163,6 +163,16 @@ impl StrategyRun<'_> {
         profile: &Profile,
         strategy: GroupStrategy,
     ) -> Result<Folded> {
+        let strategy = match strategy {
+            // Long partitions are for another strategy ([W] 4.3).
+            GroupStrategy::Partition if !Self::has_even_partitions(profile) => {
+                match choose(&self.choice_input(keys, profile, None)).strategy {
+                    GroupStrategy::Partition => GroupStrategy::HashGlobal,
+                    other => other,
+                }
+            }
+            given => given,
+        };
         match (strategy, self.word(keys)) {
             (GroupStrategy::HashShared, Some(word)) if self.fits_mostly(word, profile) => {
                 let skewed = profile.largest >= SKEWED;

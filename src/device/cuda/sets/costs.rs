@@ -6,6 +6,7 @@
 //! | | probe sets, for the verification of pairs that signatures let through | 1.6 ns for each pair of elements that need not be common |
 //! | `inverted_index` | list items in windows, `Σ f(e)²` by the number `f(e)` of sets with element `e` | 3 ps, and 0.8 ps per pair in a window to read its counter |
 //! | `matrix` | pairs in windows | 2.2 ps, and 0.4 ps for each 1000 elements of the universe |
+//! | `mmjoin` | the same, of the heavy elements | and 30 ps for each pair that heavy elements let through, by a sample (`techniques/mmjoin.rs`) |
 //!
 //! Fitted on an H100 to self joins of 10⁵ to 1.6 · 10⁶ sets of clones of DBLP, TWITTER, BMS-POS and KOSARAK at Jaccard 0.5 to
 //! 0.9 (`docs/performance/log-sets.md`), where the cheapest technique by the model took at most 1.5 times as long as the
@@ -22,8 +23,10 @@ const SURVIVOR: f64 = 18.0;
 const VERIFIED_PAIR: f64 = 1.57e3;
 const ITEM: f64 = 3.0;
 const COUNTER: f64 = 0.8;
-const PRODUCT: f64 = 2.2;
-const PRODUCT_ELEMENT: f64 = 4.0e-4;
+pub(crate) const PRODUCT: f64 = 2.2;
+pub(crate) const PRODUCT_ELEMENT: f64 = 4.0e-4;
+/// Picoseconds of a pair whose light elements are looked at.
+pub(crate) const HEAVY_PAIR: f64 = 30.0;
 
 /// The estimated work of a set join.
 #[derive(Debug, Clone, Copy)]
@@ -40,11 +43,13 @@ pub(crate) struct Work {
     pub mean: f64,
     pub share: f64,
     pub universe: f64,
+    /// Picoseconds of `mmjoin`.
+    pub split: f64,
 }
 
 impl Work {
     /// Picoseconds of each technique.
-    fn costs(&self) -> [(SetTechnique, f64); 3] {
+    fn costs(&self) -> [(SetTechnique, f64); 4] {
         let may_differ = 1.0 - self.share;
         let verified = self.sets * (self.mean * may_differ).powi(2) * VERIFIED_PAIR;
         let in_windows = self.pairs / self.all_pairs.max(1.0);
@@ -61,6 +66,7 @@ impl Work {
                 SetTechnique::Matrix,
                 self.pairs * (PRODUCT + PRODUCT_ELEMENT * self.universe),
             ),
+            (SetTechnique::MmJoin, self.split),
         ]
     }
 
@@ -163,6 +169,7 @@ mod tests {
             mean,
             share,
             universe,
+            split: f64::INFINITY,
         }
     }
 
@@ -182,7 +189,8 @@ mod tests {
                 work.costs()
             );
             // The transfer of the lists to the GPU and their encoding are not measured.
-            for (technique, cost) in work.costs() {
+            // Nor was `mmjoin`.
+            for (technique, cost) in work.costs().into_iter().take(3) {
                 let measured = ms[place(technique)];
                 assert!(
                     cost / 1e9 < 2.0 * measured,

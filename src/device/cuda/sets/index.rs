@@ -11,7 +11,7 @@
 //!    equal_sets.rs             equal sets once
 //!    empty_sets.rs             the matches of empty sets
 //!  choose.rs, costs.rs         the technique, by rule or by cost
-//!  techniques/*.rs             a technique per file: rarest, prefix, inverted, signature, bit_rows, intersect
+//!  techniques/*.rs             a technique per file: rarest, prefix, inverted, signature, bit_rows, mmjoin, intersect
 //!  search.rs, predicate.rs     both sides, the predicate, and the launches that test candidates
 //!  match_lists.rs              lists of matches, and counts
 //! ```
@@ -41,6 +41,7 @@ use crate::device::cuda::sets::search::{PreparedProbe, Search};
 use crate::device::cuda::sets::techniques::bit_rows::Bits;
 use crate::device::cuda::sets::techniques::intersect;
 use crate::device::cuda::sets::techniques::inverted::InvertedIndex;
+use crate::device::cuda::sets::techniques::mmjoin::{MmJoin, Split};
 use crate::device::cuda::sets::techniques::prefix::Prefix;
 use crate::device::cuda::sets::techniques::published::signature::Signature;
 use crate::device::cuda::sets::techniques::rarest::Rarest;
@@ -76,6 +77,7 @@ enum Finder {
     InvertedIndex(InvertedIndex),
     Signature(Signature),
     Bits(Bits),
+    MmJoin(MmJoin),
     Rarest(Rarest),
     Intersect,
 }
@@ -101,6 +103,13 @@ impl Finder {
             SetTechnique::Signature => Self::Signature(Signature::new(stream, sets, test)?),
             SetTechnique::Bitmap => Self::Bits(Bits::new(stream, sets, universe, false)?),
             SetTechnique::Matrix => Self::Bits(Bits::new(stream, sets, universe, true)?),
+            SetTechnique::MmJoin => {
+                let search = Search::of_one_side(stream, &|| Ok(()), measure, sets);
+                let windows = search.windows()?;
+                let (offsets, pairs) = search.pairs_in(&windows)?;
+                let split = Split::of(search, &windows, (&offsets, pairs), universe)?;
+                Self::MmJoin(MmJoin::new(stream, sets, universe, split.heavy)?)
+            }
             SetTechnique::Rarest => Self::Rarest(Rarest::new(stream, sets, universe)?),
             SetTechnique::Intersect => Self::Intersect,
         })
@@ -113,6 +122,7 @@ impl Finder {
             Self::InvertedIndex(index) => index.prepare(search),
             Self::Signature(signature) => signature.prepare(search),
             Self::Bits(bits) => bits.prepare(search),
+            Self::MmJoin(join) => join.prepare(search),
             Self::Rarest(rarest) => rarest.prepare(search),
             Self::Intersect => intersect::prepare(search),
         }
@@ -203,15 +213,11 @@ fn cheapest(
 ) -> Result<(SetTechnique, Finder)> {
     let (stream, universe) = (&device.stream, domain.universe());
     let prefix = Prefix::new(stream, sets, universe, measure)?;
-    let search = Search {
-        stream,
-        check_cancelled: &|| device.check_cancelled(),
-        measure,
-        probe: sets,
-        indexed: sets,
-        half: None,
-    };
-    let (_, pairs) = search.pairs_in(&search.windows()?)?;
+    let check_cancelled = || device.check_cancelled();
+    let search = Search::of_one_side(stream, &check_cancelled, measure, sets);
+    let windows = search.windows()?;
+    let (offsets, pairs) = search.pairs_in(&windows)?;
+    let split = Split::of(search, &windows, (&offsets, pairs), universe)?;
     let longer = profile.sets.probe as f64 / sets.len.max(1) as f64;
     let all_pairs = match &sets.by_group {
         Some(groups) => {
@@ -228,10 +234,15 @@ fn cheapest(
         mean: profile.sets.mean() as f64,
         share: profile.sets.minimum_share(test),
         universe: universe as f64,
+        split: split.cost * longer,
     };
     let technique = work.cheapest(profile.bits_fit());
     let finder = match technique {
         SetTechnique::Prefix => Finder::Prefix(prefix),
+        SetTechnique::MmJoin => {
+            drop(prefix);
+            Finder::MmJoin(MmJoin::new(stream, sets, universe, split.heavy)?)
+        }
         other => {
             drop(prefix);
             Finder::new(stream, other, sets, universe, (test, measure))?

@@ -58,6 +58,23 @@ const FIRST_TESTS: u64 = 1 << 34;
 const MOST_CANDIDATES: usize = 1 << 30;
 
 impl<'a> Search<'a> {
+    /// Of all pairs of sets of one side.
+    pub(crate) fn of_one_side(
+        stream: &'a Arc<Stream>,
+        check_cancelled: &'a dyn Fn() -> Result<()>,
+        measure: &'a Measure,
+        sets: &'a Sets,
+    ) -> Self {
+        Self {
+            stream,
+            check_cancelled,
+            measure,
+            probe: sets,
+            indexed: sets,
+            half: None,
+        }
+    }
+
     /// The `Join` of the kernels for launches that begin at probe set `first`.
     pub(crate) fn join(&self, first: usize, to: &Target<'_>) -> Join {
         let by = (self.measure, self.half);

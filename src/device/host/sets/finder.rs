@@ -11,6 +11,7 @@ use crate::device::host::sets::techniques::binary_matrix::BinaryMatrix;
 use crate::device::host::sets::techniques::bitmap::Bitmap;
 use crate::device::host::sets::techniques::intersect::Intersect;
 use crate::device::host::sets::techniques::inverted::InvertedIndex;
+use crate::device::host::sets::techniques::mmjoin::MmJoin;
 use crate::device::host::sets::techniques::prefix::Prefix;
 use crate::device::host::sets::techniques::published::matrix::Matrix;
 use crate::device::host::sets::techniques::rarest::Rarest;
@@ -41,6 +42,7 @@ pub(crate) enum Finder {
     Signature(Signature),
     Bitmap(Bitmap),
     Matrix(Matrix),
+    MmJoin(MmJoin),
     Rarest(Rarest),
     Intersect(Intersect),
 }
@@ -63,6 +65,7 @@ impl Finder {
             SetTechnique::Signature => Self::Signature(Signature::new(sets, check_cancelled)?),
             SetTechnique::Bitmap => Self::Bitmap(Bitmap::new(sets, universe, check_cancelled)?),
             SetTechnique::Matrix => Self::Matrix(Matrix::new(sets, universe, check_cancelled)?),
+            SetTechnique::MmJoin => Self::MmJoin(MmJoin::new(sets, universe, check_cancelled)?),
             SetTechnique::Rarest => {
                 let contains = test.indexed_contains();
                 Self::Rarest(Rarest::new(sets, universe, contains, check_cancelled)?)
@@ -78,6 +81,7 @@ impl Finder {
             SetTechnique::InvertedIndex => InvertedIndex::bytes(sets, universe),
             SetTechnique::Signature => Signature::bytes(sets),
             SetTechnique::Bitmap | SetTechnique::Matrix => BinaryMatrix::bytes(sets, universe),
+            SetTechnique::MmJoin => MmJoin::bytes(sets, universe),
             SetTechnique::Rarest => Rarest::bytes(sets, universe),
             SetTechnique::Intersect => 0,
         }
@@ -90,6 +94,7 @@ impl Finder {
             Self::Signature(_) => SetTechnique::Signature,
             Self::Bitmap(_) => SetTechnique::Bitmap,
             Self::Matrix(_) => SetTechnique::Matrix,
+            Self::MmJoin(_) => SetTechnique::MmJoin,
             Self::Rarest(_) => SetTechnique::Rarest,
             Self::Intersect(_) => SetTechnique::Intersect,
         }

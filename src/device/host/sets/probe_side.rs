@@ -109,6 +109,7 @@ impl<'a> ProbeSide<'a> {
             Finder::Signature(technique) => self.run_by(technique, blocks, half, sink, finish),
             Finder::Bitmap(technique) => self.run_by(technique, blocks, half, sink, finish),
             Finder::Matrix(technique) => self.run_by(technique, blocks, half, sink, finish),
+            Finder::MmJoin(technique) => self.run_by(technique, blocks, half, sink, finish),
             Finder::Rarest(technique) => self.run_by(technique, blocks, half, sink, finish),
             Finder::Intersect(technique) => self.run_by(technique, blocks, half, sink, finish),
         }

@@ -24,19 +24,25 @@ pub(crate) struct Bits {
 }
 
 /// Sets of each side that a block compares.
-const SIDE: usize = 128;
+pub(crate) const SIDE: usize = 128;
 
 /// Words of 32 bits of a row, a multiple of four for vector loads.
 pub(crate) fn words_for(universe: usize) -> usize {
     universe.div_ceil(32).next_multiple_of(4).max(4)
 }
 
-/// A row of `words` words per set, in which element `e` is bit `e & mask`.
+/// Whether the GPU multiplies bits. Later ones emulate that by many products of bytes.
+pub(crate) fn has_products_of_bits(stream: &Stream) -> bool {
+    ((8, 0)..(10, 0)).contains(&stream.gpu.capability)
+}
+
+/// A row of `words` words per set, in which element `e`, from `least` on, is bit `(e - least) & mask`.
 pub(crate) fn bit_rows(
     stream: &Arc<Stream>,
     sets: &Sets,
     words: usize,
     mask: u32,
+    least: usize,
 ) -> Result<Memory> {
     let rows = stream.zeroed(sets.len * words * 4, "bits of sets")?;
     let structure = sets.structure();
@@ -44,6 +50,7 @@ pub(crate) fn bit_rows(
         (&structure).into(),
         (words as u32).into(),
         mask.into(),
+        (least as u32).into(),
         (&rows).into(),
     );
     let shape = Shape::blocks_of(sets.len, 32, 256);
@@ -62,7 +69,7 @@ impl Bits {
     ) -> Result<Self> {
         let words = words_for(universe);
         Ok(Self {
-            rows: bit_rows(stream, sets, words, u32::MAX)?,
+            rows: bit_rows(stream, sets, words, u32::MAX, 0)?,
             words,
             product,
         })
@@ -71,12 +78,10 @@ impl Bits {
     pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<PreparedProbe<'a>> {
         let windows = search.windows()?;
         let (_, candidates) = search.pairs_in(&windows)?;
-        let rows = bit_rows(search.stream, search.probe, self.words, u32::MAX)?;
+        let rows = bit_rows(search.stream, search.probe, self.words, u32::MAX, 0)?;
         let containment = search.measure.is_contained() || search.measure.is_contains();
-        // Later GPUs emulate products of bits by many products of bytes.
-        let has_products_of_bits = ((8, 0)..(10, 0)).contains(&search.stream.gpu.capability);
         let kernel = match self.product {
-            true if has_products_of_bits => kernels::SET_MATRIX_AND,
+            true if has_products_of_bits(search.stream) => kernels::SET_MATRIX_AND,
             true => kernels::SET_MATRIX_BYTES,
             false => kernels::SET_BITMAP_OVERLAP,
         };

@@ -3,6 +3,7 @@
 pub(crate) mod bit_rows;
 pub(crate) mod intersect;
 pub(crate) mod inverted;
+pub(crate) mod mmjoin;
 pub(crate) mod prefix;
 pub(crate) mod published;
 pub(crate) mod rarest;

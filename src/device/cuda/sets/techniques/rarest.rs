@@ -64,7 +64,7 @@ impl Rarest {
             .max(32);
         let fit = (sets.len * bits / 8) as u64 <= stream.budget.available() / MEMORY_SHARE;
         if sets.mean() >= LARGE_SETS && fit {
-            let indexed = bit_rows::bit_rows(stream, sets, bits / 32, bits as u32 - 1)?;
+            let indexed = bit_rows::bit_rows(stream, sets, bits / 32, bits as u32 - 1, 0)?;
             let filter = Filter::Rows { indexed, bits };
             return Ok(Self { lists, filter });
         }

@@ -313,8 +313,52 @@ fn thresholds_in_the_last_bit() {
                     &gpu,
                     &sides,
                     test,
-                    &[techniques[i % 7], techniques[(i + 3) % 7]],
+                    &[techniques[i % 8], techniques[(i + 3) % 8]],
                 );
+            }
+        }
+    }
+}
+
+/// A universe of which most elements are light, and sets that share many of them: one in four is a changed copy of another.
+#[test]
+fn light_elements_are_merged() {
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
+    let mut random = Random(67);
+    let draw = |random: &mut Random| {
+        let number = random.below(6000);
+        (number * random.below(6000) / 6000) as i32
+    };
+    for (n, most) in [(500, 30), (300, 200)] {
+        let mut sets: Vec<Vec<i32>> = vec![];
+        while sets.len() < n {
+            let set = match random.below(4) {
+                0 if !sets.is_empty() => {
+                    let mut copy = sets[random.below(sets.len() as u64) as usize].clone();
+                    let changes = random.below(1 + copy.len() as u64 / 3);
+                    for _ in 0..changes {
+                        let at = random.below(copy.len() as u64) as usize;
+                        copy[at] = draw(&mut random);
+                    }
+                    copy
+                }
+                _ => (0..random.below(most)).map(|_| draw(&mut random)).collect(),
+            };
+            sets.push(set);
+        }
+        let probe: Vec<Vec<i32>> = sets.iter().skip(n / 3).cloned().collect();
+        for same in [false, true] {
+            let sides = Sides {
+                indexed: numbers(sets.clone()),
+                probe: numbers(if same { sets.clone() } else { probe.clone() }),
+                groups: None,
+                shingles: None,
+            };
+            for predicate in predicates() {
+                let test = predicate.seen_from(Side::Left);
+                compare(&host, &gpu, &sides, test, &[Some(SetTechnique::MmJoin)]);
             }
         }
     }

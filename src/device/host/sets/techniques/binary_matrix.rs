@@ -1,5 +1,7 @@
 //! Binary matrices: a row of bits for each set, one bit for each element of the universe.
 
+use std::ops::Range;
+
 use crate::device::host::pace::{CancelCheck, Pace};
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::error::Result;
@@ -9,6 +11,8 @@ use crate::error::Result;
 pub(crate) struct BinaryMatrix {
     /// Words in a row.
     pub(crate) words: usize,
+    /// The element of the first bit.
+    first: u32,
     bits: Vec<u64>,
 }
 
@@ -23,31 +27,31 @@ impl BinaryMatrix {
         (sets.len() * Self::words_for(universe)) as u64 * 8
     }
 
+    /// Of the elements in `universe`, which has the last ones.
     pub(crate) fn new(
         sets: &Sets,
-        universe: usize,
+        universe: Range<usize>,
         check_cancelled: CancelCheck<'_>,
     ) -> Result<Self> {
         let mut pace = Pace::new(check_cancelled);
-        let words = Self::words_for(universe);
+        let words = Self::words_for(universe.len());
         let mut matrix = Self {
             words,
+            first: universe.start as u32,
             bits: vec![0; sets.len() * words],
         };
         for position in 0..sets.len() {
-            set_bits(
-                sets.get(position),
-                &mut matrix.bits[position * words..][..words],
-            );
+            matrix.set_row(position, sets.get(position));
             pace.step(sets.get(position).len() + 1)?;
         }
         Ok(matrix)
     }
 
     /// A matrix of `rows` empty sets.
-    pub(crate) fn empty(rows: usize, words: usize) -> Self {
+    pub(crate) fn empty(rows: usize, words: usize, first: u32) -> Self {
         Self {
             words,
+            first,
             bits: vec![0; rows * words],
         }
     }
@@ -60,13 +64,9 @@ impl BinaryMatrix {
     pub(crate) fn set_row(&mut self, row: usize, elements: &[u32]) {
         let bits = &mut self.bits[row * self.words..(row + 1) * self.words];
         bits.fill(0);
-        set_bits(elements, bits);
-    }
-}
-
-fn set_bits(elements: &[u32], bits: &mut [u64]) {
-    for element in elements {
-        bits[*element as usize / 64] |= 1 << (element % 64);
+        for element in elements.iter().filter_map(|e| e.checked_sub(self.first)) {
+            bits[element as usize / 64] |= 1 << (element % 64);
+        }
     }
 }
 

@@ -30,7 +30,7 @@ impl Bitmap {
         check_cancelled: CancelCheck<'_>,
     ) -> Result<Self> {
         Ok(Self {
-            matrix: BinaryMatrix::new(sets, universe, check_cancelled)?,
+            matrix: BinaryMatrix::new(sets, 0..universe, check_cancelled)?,
         })
     }
 }
@@ -67,7 +67,7 @@ impl Technique for Bitmap {
     type Scratch = BinaryMatrix;
 
     fn scratch(&self, _: &Sets) -> BinaryMatrix {
-        BinaryMatrix::empty(1, self.matrix.words)
+        BinaryMatrix::empty(1, self.matrix.words, 0)
     }
 
     fn scratch_bytes(&self, _: &Sets) -> u64 {

@@ -5,6 +5,7 @@ pub(crate) mod bitmap;
 pub(crate) mod hashed_bits;
 pub(crate) mod intersect;
 pub(crate) mod inverted;
+pub(crate) mod mmjoin;
 pub(crate) mod postings;
 pub(crate) mod prefix;
 pub(crate) mod published;

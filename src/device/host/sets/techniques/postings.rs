@@ -18,19 +18,19 @@ pub(crate) struct Postings {
 }
 
 impl Postings {
-    /// Indexes the first `prefix(size)` elements of each set of a universe of `universe` elements. `with_places`: also
+    /// Indexes the first `prefix(elements)` elements of each set of a universe of `universe` elements. `with_places`: also
     /// stores each element's rank in its set.
     pub(crate) fn new(
         sets: &Sets,
         universe: usize,
-        prefix: impl Fn(usize) -> usize,
+        prefix: impl Fn(&[u32]) -> usize,
         with_places: bool,
         check_cancelled: CancelCheck<'_>,
     ) -> Result<Self> {
         let mut pace = Pace::new(check_cancelled);
         let front = |position: usize| {
             let elements = sets.get(position);
-            &elements[..prefix(elements.len()).min(elements.len())]
+            &elements[..prefix(elements).min(elements.len())]
         };
         let mut begins = vec![0u32; universe + 1];
         for position in 0..sets.len() {

@@ -41,7 +41,7 @@ impl Prefix {
                 size => test.indexed_prefix(u64::from(*size)) as usize,
             })
             .collect();
-        let prefix = |size: usize| prefixes[class(&(size as u32)) as usize];
+        let prefix = |elements: &[u32]| prefixes[class(&(elements.len() as u32)) as usize];
         Ok(Self {
             postings: Postings::new(sets, universe, prefix, true, check_cancelled)?,
             classes: sets.sizes.iter().map(class).collect(),

@@ -29,7 +29,7 @@ impl Rarest {
         indexed_contains: bool,
         check_cancelled: CancelCheck<'_>,
     ) -> Result<Self> {
-        let prefix = |size: usize| if indexed_contains { size } else { 1 };
+        let prefix = |elements: &[u32]| if indexed_contains { elements.len() } else { 1 };
         Ok(Self {
             postings: Postings::new(sets, universe, prefix, false, check_cancelled)?,
             signatures: Signatures::new(sets, Self::words(sets), check_cancelled)?,

@@ -36,7 +36,7 @@ impl Matrix {
         check_cancelled: CancelCheck<'_>,
     ) -> Result<Self> {
         Ok(Self {
-            matrix: BinaryMatrix::new(sets, universe, check_cancelled)?,
+            matrix: BinaryMatrix::new(sets, 0..universe, check_cancelled)?,
         })
     }
 
@@ -73,7 +73,7 @@ impl Technique for Matrix {
 
     fn scratch(&self, _: &Sets) -> Product {
         Product {
-            rows: BinaryMatrix::empty(BLOCK, self.matrix.words),
+            rows: BinaryMatrix::empty(BLOCK, self.matrix.words, 0),
             product: vec![0; BLOCK * TILE],
         }
     }
