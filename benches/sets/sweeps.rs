@@ -10,12 +10,13 @@ use super::support::arguments::Arguments;
 use super::support::quantity::{digits, short};
 use super::support::sweep::{AUTO, Measured, Sweeps};
 
-const TECHNIQUES: [&str; 7] = [
+const TECHNIQUES: [&str; 8] = [
     "prefix",
     "inverted_index",
     "signature",
     "bitmap",
     "matrix",
+    "mmjoin",
     "rarest",
     "intersect",
 ];
@@ -122,6 +123,34 @@ fn sweeps(arguments: &Arguments) -> Vec<Sweep> {
             ),
             parameter: "jaccard",
             points: thresholds.iter().map(point).collect(),
+        });
+    }
+    // Below what [B] has: low thresholds, and overlaps of a number of elements, of at most 100,000 sets.
+    for (data_set, sets) in all
+        .iter()
+        .filter(|(of, _)| !of.variant && of.table == "5.2")
+    {
+        let sets = (*sets).min(100_000);
+        let jaccard = [0.2, 0.3, 0.4].map(SetQuery::Jaccard);
+        let parts = [0.2, 0.4, 0.6].map(|part| (data_set.mean * part).max(1.0) as u64);
+        let queries = jaccard.into_iter().chain(parts.map(SetQuery::Overlap));
+        let point = |(at, query): (usize, SetQuery)| Point {
+            at: query_name(query),
+            x: at as f64,
+            data_set: data_set.clone(),
+            sets,
+            query,
+        };
+        sweeps.push(Sweep {
+            name: format!("low-{}", data_set.name),
+            what: format!(
+                "{} sets of {} elements, clone of [B] table {}; pairs that share little",
+                short(sets as f64),
+                digits(data_set.mean),
+                data_set.table
+            ),
+            parameter: "condition",
+            points: queries.enumerate().map(point).collect(),
         });
     }
     let elements = |(data_set, sets): &(DataSet, usize)| data_set.mean * *sets as f64;

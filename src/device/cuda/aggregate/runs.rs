@@ -56,7 +56,7 @@ pub(crate) fn by_runs<'k>(
     all: &[Accumulator<'_>],
 ) -> Result<Option<GroupResults<'k>>> {
     let stream = &device.stream;
-    if !are_likely(device, keys, rows)? {
+    if runs_at(device, keys, places(rows).collect())?.is_none() {
         return Ok(None);
     }
     let Some(heads) = heads(device, keys, rows)? else {
@@ -97,9 +97,22 @@ pub(crate) fn by_runs<'k>(
     }))
 }
 
-/// Whether rows at some places are in order: the host looks at them.
-fn are_likely(device: &CudaDevice, keys: &[&Column], rows: usize) -> Result<bool> {
-    let at: Vec<u32> = places(rows).map(|row| row as u32).collect();
+/// Rows, evenly spread, that tell how many groups there are.
+const SPREAD: usize = 1024;
+
+/// Whether rows are in order, and so many groups that runs are faster than accumulators in shared memory, as far as a few of them tell.
+pub(crate) fn are_many(device: &CudaDevice, keys: &[&Column], rows: usize) -> Result<bool> {
+    let spread = (0..SPREAD).map(|i| i * (rows - 1) / (SPREAD - 1));
+    let mut at: Vec<usize> = places(rows).chain(spread).collect();
+    at.sort_unstable();
+    at.dedup();
+    let runs = runs_at(device, keys, at)?;
+    Ok(runs.is_some_and(|runs| runs >= SPREAD * 15 / 16))
+}
+
+/// The runs of rows at these places, ascending, if they are in an order: the host looks at them.
+fn runs_at(device: &CudaDevice, keys: &[&Column], at: Vec<usize>) -> Result<Option<usize>> {
+    let at: Vec<u32> = at.into_iter().map(|row| row as u32).collect();
     let lease = device.fallback.budget().lease(0, "a sample")?;
     let at = words_from_host(device, &Buffer::host(at, lease), "a sample")?;
     let arrays = keys.iter().map(|key| {
@@ -109,7 +122,8 @@ fn are_likely(device: &CudaDevice, keys: &[&Column], rows: usize) -> Result<bool
     });
     let arrays = arrays.collect::<Result<Vec<_>>>()?;
     let order = RowOrder::any(&arrays, Zeros::Equal)?;
-    Ok(order.is_some_and(|order| order.holds(at.len())))
+    let runs = order.and_then(|order| order.runs(at.len()));
+    Ok(runs.map(|runs| runs.len()))
 }
 
 /// A bit for each row, set where it begins a run; `None` where rows are in no order, or a key has no words.

@@ -2,7 +2,7 @@
 //! them are algorithms of \[W\]).
 //!
 //! ```text
-//! keys in order ─► runs (if asked for) ─────────────────────────────────────────► group_runs
+//! keys in order, many groups ─► runs ────────────────────────────────────────────► group_runs
 //! dense integer keys ─► ids by direct address ─────────┬─────────────────────────► group_dense ─┐
 //! other keys ─┬─► ids by hashing ──────────────────────┼─► partitioned ids ─► the same          ├─► results by group
 //!             │                                        └─► sorted ids ─► group_sorted ──────────┤
@@ -19,6 +19,7 @@
 //! numbered it, and otherwise from its first row.
 
 use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, with_first_row};
+use crate::device::cuda::aggregate::choose::FEW_ROWS;
 use crate::device::cuda::aggregate::dense_ids::{self, ForEach};
 use crate::device::cuda::aggregate::dependent_keys;
 use crate::device::cuda::aggregate::direct_keys::plain;
@@ -51,8 +52,8 @@ pub(crate) fn accumulated<'k>(
         all: &with_first,
         ids_say_keys: keys.are_keys,
     };
-    let by_runs = strategy == Some(GroupStrategy::Runs);
-    let strategy = strategy.filter(|_| !by_runs);
+    let keys_in_order = strategy == Some(GroupStrategy::Runs);
+    let strategy = strategy.filter(|_| !keys_in_order);
     let keys = &keys.columns[..];
     if keys.is_empty() {
         let ids = stream.zeroed(rows * 4, "group ids")?;
@@ -62,6 +63,10 @@ pub(crate) fn accumulated<'k>(
             ..results
         });
     }
+    let by_runs = match strategy {
+        None if !keys_in_order && rows >= FEW_ROWS => runs::are_many(device, keys, rows)?,
+        _ => keys_in_order,
+    };
     if by_runs && let Some(results) = runs::by_runs(device, rows, keys, all)? {
         return Ok(results);
     }
