@@ -40,7 +40,7 @@ case "$group" in
         export EMULATED_GPU_SHARED_KIB=64
         ;;
     twins)
-        executable=unit-tests minimum=142 patience=7200
+        executable=unit-tests minimum=155 patience=7200
         tests=(device::cuda::tests::)
         ;;
     queries)

@@ -56,11 +56,20 @@ struct PartKeys {
         return false;
     }
 
-    // The slot of a key that was inserted.
-    __device__ __forceinline__ u32 find(Key key) const {
+    // The first slots of keys, all of which are read before any is used.
+    __device__ __forceinline__ void read_homes(const Key (&key)[ROWS], Key (&found)[ROWS]) const {
+#pragma unroll
+        for (u32 k = 0; k < ROWS; k++) {
+            found[k] = keys[u32(key[k]) & mask];
+        }
+    }
+
+    // The slot of a key that was inserted, whose first slot has `found`.
+    __device__ __forceinline__ u32 find(Key key, Key found) const {
         u32 at = u32(key) & mask;
-        while (keys[at] != key) {
+        while (found != key) {
             at = (at + 1) & mask;
+            found = keys[at];
         }
         return at;
     }
@@ -114,9 +123,11 @@ __device__ __forceinline__ void aggregate_parts(const Key* keys, const Parts& pa
             for (u32 k = 0; k < ROWS; k++) {
                 key[k] = __ldg(keys + min(first + k * PART_THREADS + threadIdx.x, end - 1));
             }
+            Key found[ROWS];
+            table.read_homes(key, found);
 #pragma unroll
             for (u32 k = 0; k < ROWS; k++) {
-                if (!table.insert(key[k])) {
+                if (found[k] != key[k] && !table.insert(key[k])) {
                     shared.is_over = 1;
                     break;
                 }
@@ -176,9 +187,11 @@ __device__ __forceinline__ void aggregate_parts(const Key* keys, const Parts& pa
             for (u32 k = 0; k < ROWS; k++) {
                 key[k] = __ldg(keys + min(rows.row(k), end - 1));
             }
+            Key found[ROWS];
+            table.read_homes(key, found);
 #pragma unroll
             for (u32 k = 0; k < ROWS; k++) {
-                const u32 number = table.numbers[table.find(key[k])];
+                const u32 number = table.numbers[table.find(key[k], found[k])];
                 const u32 place = by_lane ? number * WARP + lane : is_inside ? number : (base + number) | IN_GLOBAL;
                 rows.place[k] = rows.row(k) < end ? place : NOWHERE;
             }

@@ -4,7 +4,8 @@
 #include "shared/common.cuh"
 #include "shared/tile.cuh"
 
-// Sums that wrap, or of floats in an order that depends on the positions alone.
+// Sums that wrap, or of floats. Those of a range tree are added in an order that depends on positions and keys alone; those of a walk depend on its
+// slices too.
 template <typename T>
 struct Sums {
     typedef T Value;

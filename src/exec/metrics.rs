@@ -107,6 +107,11 @@ impl DeviceMetrics {
         self.count(name.into(), 1);
     }
 
+    /// Counts a tile of a fused aggregation whose rows were grouped on the device.
+    pub(crate) fn grouped(&self) {
+        self.count("grouped".into(), 1);
+    }
+
     /// Counts a tile whose matches left as slices of the sorted side.
     pub(crate) fn sliced(&self) {
         self.count("sliced".into(), 1);

@@ -147,7 +147,7 @@ __device__ __forceinline__ void multiply_heavy(const Join& join, u32 words, cons
     queue.finish(join, probe_light, build_light);
 }
 
-// The matches of all probe sets, each within its window lo .. hi of build sets. Rows are bits of the heavy elements, of `words` words, a multiple of 16,
+// The matches of all probe sets, each within its window lo .. hi of build sets. Rows are bits of the heavy elements, of `words` words, a multiple of 4,
 // and aligned to 16 bytes.
 // Bound: as set_matrix_* with the heavy elements as the universe, and for each pair that these do not reject two random reads of a signature; a merge of
 // both sets' light elements for the rest. Launch: as set_matrix_*.

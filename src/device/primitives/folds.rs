@@ -26,7 +26,7 @@ pub(crate) trait FoldPrimitives {
         rows: usize,
     ) -> Result<Column>;
 
-    /// As [`FoldPrimitives::fold_ranges`], over the rows that match under the only test, which is an inequality.
+    /// As [`FoldPrimitives::fold_ranges`], over the rows that match under all tests, and the program if there is one.
     fn fold_tested(
         &self,
         fold: RangeFold,

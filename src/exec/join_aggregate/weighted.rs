@@ -40,10 +40,19 @@ impl AggregateRun {
             .iter()
             .filter(|aggregate| matches!(aggregate.argument, Some((side, _)) if side == other));
         let folds: usize = of_other
+            .clone()
             .map(|a| folds_of(a.function).map_or(1, <[_]>::len))
             .sum();
+        // Text has no kernel: its matches are found on the device, and folded on the host.
+        let inputs = self.spec.input(other);
+        let have_kernels = of_other.clone().all(|aggregate| match aggregate.argument {
+            Some((_, column)) => inputs.data_type(column).is_primitive(),
+            None => true,
+        });
+        let is_walked = !tile.search.is_untested() && !tile.search.folds_by_levels();
         let folded = match folds > 0
             && !is_weighed
+            && (have_kernels || !is_walked)
             && tile.search.folds(self.device.as_ref(), other, folds)?
         {
             true => FoldMethod::Folded(rows_of),
@@ -140,11 +149,11 @@ impl AggregateRun {
     ) -> Result<SideStates> {
         let device = self.device.as_ref();
         let aggregates = &self.sink.spec.aggregates;
-        if self.groups_on_device(of, &wanted) {
-            let states = wanted.into_iter();
-            let states = states.map(|i| Ok((i, states_of(i, &aggregates[i])?)));
-            let states = states.collect::<Result<_>>()?;
-            return self.grouped(of, weights, states).map(SideStates::ByGroup);
+        if self.groups_on_device(of, &wanted)
+            && let Some(groups) = self.grouped(of, &wanted, weights, states_of)?
+        {
+            self.metrics.grouped();
+            return Ok(SideStates::ByGroup(groups));
         }
         let in_one_row = self.adds_to_one_row(&wanted);
         let matched: UInt32Array = match in_one_row {
@@ -229,7 +238,7 @@ impl AggregateRun {
 }
 
 /// The states of an aggregate, by its number, for each row of a side.
-type StatesOf<'a> = &'a dyn Fn(usize, &AggregateSpec) -> Result<Vec<Arc<Column>>>;
+pub(crate) type StatesOf<'a> = &'a dyn Fn(usize, &AggregateSpec) -> Result<Vec<Arc<Column>>>;
 
 /// The states of an aggregate over ranges; `None` if it has none.
 fn folds_of(function: AggregateFunction) -> Option<&'static [RangeFold]> {

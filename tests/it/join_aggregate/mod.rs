@@ -3,6 +3,7 @@
 mod arguments;
 mod check;
 mod fused;
+mod grouped;
 mod intervals;
 mod overlaps;
 mod two_inequalities;

@@ -5,8 +5,8 @@
 //! keys, columns ─► partitions, in up to two passes ─► start of each ─► groups of each, numbered by one atomic ─► results
 //! ```
 //!
-//! Columns of 4, 8 and 16 bytes move with the keys (PGB-TR); if there are others, or if `bowtie.materialization` says late, rows ids move, and columns
-//! are gathered (PGB-UR).
+//! Columns of 4, 8 and 16 bytes move with the keys (PGB-TR); if there are others, or NULLs, row ids move, and columns are
+//! gathered (PGB-UR).
 
 use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, shared_words};
 use crate::device::cuda::aggregate::accumulate::added::{self, structure};
@@ -30,8 +30,9 @@ use crate::ir::strategies::GroupStrategy;
 const PARTITION_ROWS: usize = 8192;
 /// Groups of a partition, on average, at most: their table leaves room for a second block.
 const PARTITION_GROUPS: usize = 2048;
-/// With fewer groups partitions are long, and each is the work of one block: \[W\] 4.3 sends them to another strategy.
+/// With fewer groups of more rows partitions are long, and each is the work of one block: \[W\] 4.3 sends them to another strategy.
 const FEW_GROUPS: usize = 128;
+const FEW_ROWS: usize = 1 << 16;
 /// Threads of a block, blocks of a multiprocessor at most, and what a block has of shared memory besides.
 const THREADS: u32 = 512;
 const BLOCKS: usize = 2;
@@ -65,23 +66,32 @@ impl Sizes {
     /// Tables for about so many groups, with keys of `key` bytes and accumulators of `words` words; `None` if shared memory is too small.
     fn of(bits: u32, groups: usize, (key, words): (usize, usize), shared: usize) -> Option<Self> {
         let average = groups.div_ceil(1 << bits);
-        // Far more than a partition deviates from the average.
-        let slots = (average + average / 2 + 128).next_power_of_two();
-        let slots = slots.max(*SLOTS.start());
-        let with_blocks = |blocks: usize| {
+        // Far more than a partition deviates from the average; and if there is room, so many that searches are short.
+        let tight = (average + average / 2 + 128).next_power_of_two();
+        let roomy = (3 * average).next_power_of_two().max(tight);
+        // Accumulators for nearly all partitions' groups, or for few: then those of others are in global memory.
+        let (most, few) = (average + average / 4, LANES);
+        let with = |(blocks, slots, least): (usize, usize, usize)| {
+            let slots = slots.max(*SLOTS.start());
+            let is_possible = slots <= *SLOTS.end();
             let of_slots = slots * (key + 2) + STATIC_BYTES;
             let places = (shared / blocks).checked_sub(of_slots)? / (4 * words.max(1));
             let plain = places.checked_sub(LANES)?.min(slots) / LANES * LANES;
-            (plain >= LANES).then_some(Self {
+            (is_possible && plain >= least.max(LANES)).then_some(Self {
                 bits,
                 slots,
                 plain,
                 blocks,
             })
         };
-        let fits = slots <= *SLOTS.end();
-        let mut sizes = (1..=BLOCKS).rev().filter_map(with_blocks);
-        sizes.next().filter(|_| fits)
+        let choices = [
+            (BLOCKS, roomy, most),
+            (BLOCKS, tight, most),
+            (1, tight, most),
+            (BLOCKS, tight, few),
+            (1, tight, few),
+        ];
+        choices.into_iter().find_map(with)
     }
 
     fn shared_bytes(&self, key: usize, words: usize) -> usize {
@@ -93,8 +103,9 @@ const LANES: usize = 32;
 
 impl StrategyRun<'_> {
     /// Whether partitions would be bounded: there are enough groups, and none has too many rows.
-    pub(crate) fn has_even_partitions(profile: &Profile) -> bool {
-        profile.largest < SKEWED && profile.groups >= FEW_GROUPS
+    pub(crate) fn has_even_partitions(&self, profile: &Profile) -> bool {
+        let are_even = profile.largest < SKEWED && profile.groups >= FEW_GROUPS;
+        are_even || self.rows <= FEW_ROWS
     }
 
     /// By tables of partitions, which are even; `None` where an accumulator needs row ids in their order, or where tables do not fit.
@@ -143,8 +154,9 @@ impl StrategyRun<'_> {
                 self.add_parts(&keys, &parts, sizes, word.1, limit, &[], &[])?;
             }
             let Some(groups) = groups_of_state(stream, &state)? else {
-                // With room for all groups it is a table that is full.
-                return Ok((limit == rows).then_some(None));
+                // With room for the groups so far it is a table that is full.
+                let so_far = stream.read_word(&state, 0)? as u32 as usize;
+                return Ok((so_far <= limit || limit == rows).then_some(None));
             };
             let folded = Folded {
                 capacity: limit,

@@ -164,8 +164,8 @@ impl StrategyRun<'_> {
         strategy: GroupStrategy,
     ) -> Result<Folded> {
         let strategy = match strategy {
-            // Long partitions are for another strategy ([W] 4.3).
-            GroupStrategy::Partition if !Self::has_even_partitions(profile) => {
+            // Long partitions are for another strategy (\[W\] 4.3).
+            GroupStrategy::Partition if !self.has_even_partitions(profile) => {
                 match choose(&self.choice_input(keys, profile, None)).strategy {
                     GroupStrategy::Partition => GroupStrategy::HashGlobal,
                     other => other,

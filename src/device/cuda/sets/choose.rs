@@ -17,6 +17,7 @@
 //! longer by forecast where frequent elements fill signatures.
 
 use crate::device::cuda::sets::techniques::bit_rows::words_for;
+use crate::device::cuda::sets::techniques::mmjoin::MOST_HEAVY;
 use crate::device::set_profile::{LOW_OVERLAP, SetProfile, nearest};
 use crate::ir::set_predicate::{SetTechnique, SetTest};
 
@@ -35,13 +36,21 @@ pub(crate) struct Profile {
     pub available: u64,
 }
 
+/// Bytes of a set beside its row: what `mmjoin` keeps of its light elements.
+const BESIDE: u64 = 20;
+
 /// Probe sets whose rows of bits must fit together, at most.
 const MOST_PROBE_SETS: u64 = 1 << 20;
 
 impl Profile {
     /// Whether rows of bits of both sides fit.
     pub(crate) fn bits_fit(&self) -> bool {
-        let row = words_for(self.sets.universe as usize) as u64 * 4;
+        self.rows_fit(self.sets.universe as usize)
+    }
+
+    /// The same for rows of this number of elements, and some bytes beside.
+    pub(crate) fn rows_fit(&self, elements: usize) -> bool {
+        let row = words_for(elements) as u64 * 4 + BESIDE;
         // More probe sets are cut into join tiles.
         let probe = self.sets.probe.min(MOST_PROBE_SETS);
         let sets = self.sets.indexed.saturating_add(probe);
@@ -57,7 +66,11 @@ pub(crate) fn choose(
     profile: &Profile,
 ) -> Option<SetTechnique> {
     let wanted = wanted.or_else(|| best(test, &profile.sets))?;
-    Some(nearest(wanted, test, profile.bits_fit()))
+    let elements = match wanted {
+        SetTechnique::MmJoin => MOST_HEAVY.min(profile.sets.universe as usize),
+        _ => profile.sets.universe as usize,
+    };
+    Some(nearest(wanted, test, profile.rows_fit(elements)))
 }
 
 fn best(test: SetTest, sets: &SetProfile) -> Option<SetTechnique> {

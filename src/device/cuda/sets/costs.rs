@@ -6,7 +6,7 @@
 //! | | probe sets, for the verification of pairs that signatures let through | 1.6 ns for each pair of elements that need not be common |
 //! | `inverted_index` | list items in windows, `Σ f(e)²` by the number `f(e)` of sets with element `e` | 3 ps, and 0.8 ps per pair in a window to read its counter |
 //! | `matrix` | pairs in windows | 2.2 ps, and 0.4 ps for each 1000 elements of the universe |
-//! | `mmjoin` | the same, of the heavy elements | and 30 ps for each pair that heavy elements let through, by a sample (`techniques/mmjoin.rs`) |
+//! | `mmjoin` | the same, of the heavy elements | and 20 ps for each pair that heavy elements let through, with 0.15 ps for each of its light elements, by a sample (`techniques/mmjoin.rs`) |
 //!
 //! Fitted on an H100 to self joins of 10⁵ to 1.6 · 10⁶ sets of clones of DBLP, TWITTER, BMS-POS and KOSARAK at Jaccard 0.5 to
 //! 0.9 (`docs/performance/log-sets.md`), where the cheapest technique by the model took at most 1.5 times as long as the
@@ -25,8 +25,9 @@ const ITEM: f64 = 3.0;
 const COUNTER: f64 = 0.8;
 pub(crate) const PRODUCT: f64 = 2.2;
 pub(crate) const PRODUCT_ELEMENT: f64 = 4.0e-4;
-/// Picoseconds of a pair whose light elements are looked at.
-pub(crate) const HEAVY_PAIR: f64 = 30.0;
+/// Picoseconds of a pair whose light elements are looked at, and of each of these.
+pub(crate) const HEAVY_PAIR: f64 = 20.0;
+pub(crate) const LIGHT_ELEMENT: f64 = 0.15;
 
 /// The estimated work of a set join.
 #[derive(Debug, Clone, Copy)]
@@ -70,11 +71,14 @@ impl Work {
         ]
     }
 
-    /// The cheapest technique; `matrix` only if its rows of bits fit.
-    pub(crate) fn cheapest(&self, bits_fit: bool) -> SetTechnique {
+    /// The cheapest technique; `matrix` and `mmjoin` only if their rows of bits fit.
+    pub(crate) fn cheapest(&self, bits_fit: bool, heavy_fit: bool) -> SetTechnique {
         let costs = self.costs().into_iter();
-        let possible =
-            costs.filter(|(technique, _)| bits_fit || *technique != SetTechnique::Matrix);
+        let possible = costs.filter(|(technique, _)| match technique {
+            SetTechnique::Matrix => bits_fit,
+            SetTechnique::MmJoin => heavy_fit,
+            _ => true,
+        });
         let cheapest = possible.min_by(|(_, a), (_, b)| a.total_cmp(b));
         cheapest.map_or(SetTechnique::Prefix, |(technique, _)| technique)
     }
@@ -182,7 +186,7 @@ mod tests {
         };
         for (case, work, ms) in MEASURED {
             let fastest = ms.into_iter().fold(f64::MAX, f64::min);
-            let taken = ms[place(work.cheapest(true))];
+            let taken = ms[place(work.cheapest(true, true))];
             assert!(
                 taken <= 1.5 * fastest,
                 "{case}: {taken} {fastest} {:?}",
@@ -203,7 +207,7 @@ mod tests {
     #[test]
     fn rows_of_bits_need_room() {
         let (_, dblp, _) = MEASURED[0];
-        assert_eq!(dblp.cheapest(true), SetTechnique::Matrix);
-        assert_eq!(dblp.cheapest(false), SetTechnique::InvertedIndex);
+        assert_eq!(dblp.cheapest(true, true), SetTechnique::Matrix);
+        assert_eq!(dblp.cheapest(false, true), SetTechnique::InvertedIndex);
     }
 }

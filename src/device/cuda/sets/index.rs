@@ -236,7 +236,7 @@ fn cheapest(
         universe: universe as f64,
         split: split.cost * longer,
     };
-    let technique = work.cheapest(profile.bits_fit());
+    let technique = work.cheapest(profile.bits_fit(), profile.rows_fit(split.heavy));
     let finder = match technique {
         SetTechnique::Prefix => Finder::Prefix(prefix),
         SetTechnique::MmJoin => {

@@ -9,7 +9,7 @@ use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
-use crate::device::cuda::sets::costs::{HEAVY_PAIR, PRODUCT, PRODUCT_ELEMENT};
+use crate::device::cuda::sets::costs::{HEAVY_PAIR, LIGHT_ELEMENT, PRODUCT, PRODUCT_ELEMENT};
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::search::{PreparedProbe, Search};
 use crate::device::cuda::sets::techniques::bit_rows::{
@@ -22,6 +22,7 @@ use crate::error::Result;
 /// Numbers of heavy elements that are compared: 512, 1024, … (`set_mmjoin_sample`).
 const CHOICES: usize = 6;
 const LEAST_HEAVY: usize = 512;
+pub(crate) const MOST_HEAVY: usize = LEAST_HEAVY << (CHOICES - 1);
 /// Pairs of the sample.
 const SAMPLES: usize = 1 << 16;
 
@@ -124,7 +125,9 @@ impl Split {
         let split = |k: usize| {
             let heavy = universe.min(LEAST_HEAVY << k);
             let through = words[k] as f64 / samples as f64;
-            let pair = PRODUCT + PRODUCT_ELEMENT * heavy as f64 + through * HEAVY_PAIR;
+            let light = words[CHOICES + k] as f64 / samples as f64;
+            let left = through * HEAVY_PAIR + light * LIGHT_ELEMENT;
+            let pair = PRODUCT + PRODUCT_ELEMENT * heavy as f64 + left;
             Self {
                 heavy,
                 cost: pairs as f64 * pair,
