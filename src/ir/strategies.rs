@@ -12,9 +12,9 @@ pub(crate) enum GroupStrategy {
     HashShared,
     /// The same in global memory, with hot keys in shared memory.
     HashGlobal,
-    /// Keys and values are partitioned first. On a GPU one partition after the other is added to accumulators in global
-    /// memory, which the L2 cache then holds (not PGB, 4.3, which has a table in shared memory for each partition). On
-    /// the host each partition is grouped by itself.
+    /// Keys and values are partitioned first. On a GPU keys of one word have a table in shared memory for each partition
+    /// (PGB, 4.3); others are added, one partition after the other, to accumulators in global memory, which the L2 cache
+    /// then holds. On the host each partition is grouped by itself.
     Partition,
     /// Rows in key order, and a segmented reduction. Values are carried along (SGB with GFTR, 4.1.3) for ids by direct
     /// address below 2^16, and gathered otherwise (SGB with GFUR, 3.2.2).

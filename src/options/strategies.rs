@@ -193,8 +193,8 @@ impl fmt::Display for SetStrategy {
 /// `bowtie.group_strategy`: a strategy, or automatic.
 ///
 /// In \[W\] (Wu, Koutsoukos and Alonso, 2025), `hash_shared` is HGB where keys are numbered by hashing, `sort` is SGB
-/// (with GFTR for dense keys of up to 2^16 groups, with GFUR otherwise), and `sort_dict` is SGB-DE. `hash_global` and
-/// `partition` are other algorithms; `runs` is the segmented reduction of \[D\]. A strategy that a device does not have, or that does not suit the groups, is
+/// (with GFTR for dense keys of up to 2^16 groups, with GFUR otherwise), and `sort_dict` is SGB-DE. `partition` is PGB for keys of one word. `hash_global` is
+/// another algorithm; `runs` is the segmented reduction of \[D\]. A strategy that a device does not have, or that does not suit the groups, is
 /// replaced by the nearest one. `EXPLAIN ANALYZE` counts the chunks by the strategy that grouped them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupStrategy(pub(crate) Option<GroupAlgorithm>);

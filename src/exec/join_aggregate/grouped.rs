@@ -1,7 +1,6 @@
 //! Groups of a tile's rows, made on the device. In: the states of the rows of the grouped side, and its group columns. Out: distinct groups with
 //! their states, of which the table has only to merge those of several tiles.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::UInt32Array;
@@ -13,7 +12,7 @@ use crate::error::Result;
 use crate::exec::aggregate::group_values::Partial;
 use crate::exec::aggregate::states::mergeable_states;
 use crate::exec::join_aggregate::group_sink::AggregateRun;
-use crate::exec::join_aggregate::weighted::StatesOf;
+use crate::exec::join_aggregate::states::{ChunkRows, StatesOf};
 use crate::exec::memory::compact_views::compact_views;
 use crate::ir::fold::Fold;
 use crate::ir::side::Side;
@@ -21,14 +20,6 @@ use crate::spec::join_aggregate::GroupSide;
 
 /// Fewer rows are grouped by the table.
 const FEW_ROWS: usize = 4096;
-
-/// Rows of a chunk: of a left one, or of the current right one.
-#[derive(Debug, Clone)]
-pub(crate) struct ChunkRows {
-    pub(crate) side: Side,
-    pub(crate) left_chunk: usize,
-    pub(crate) rows: Range<usize>,
-}
 
 impl AggregateRun {
     /// Whether the device groups these rows by the states of `wanted` aggregates, which are all. The table remembers which groups left rows are in, and is as good

@@ -1,6 +1,7 @@
 //! What a fused aggregation downloads from the device: partial states of rows, or arguments of expanded matches. Both
 //! are brought to the form that DataFusion's accumulators take.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, UInt32Array};
@@ -12,8 +13,20 @@ use crate::error::Result;
 use crate::exec::aggregate::group_values::Partial;
 use crate::exec::aggregate::states::mergeable_states;
 use crate::exec::join::tiles::probed_tile::ProbedTile;
+use crate::ir::side::Side;
 use crate::ops::probe::RowPairs;
 use crate::spec::join_aggregate::{AggregateSpec, JoinAggregateSpec};
+
+/// Rows of a chunk: of a left one, or of the current right one.
+#[derive(Debug, Clone)]
+pub(crate) struct ChunkRows {
+    pub(crate) side: Side,
+    pub(crate) left_chunk: usize,
+    pub(crate) rows: Range<usize>,
+}
+
+/// The states of an aggregate, by its number, for each row of a side.
+pub(crate) type StatesOf<'a> = &'a dyn Fn(usize, &AggregateSpec) -> Result<Vec<Arc<Column>>>;
 
 /// Partial states of the rows of one side that have a match.
 pub(crate) enum SideStates {

@@ -10,9 +10,10 @@ use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
 use crate::exec::join::tiles::probed_tile::ProbedTile;
 use crate::exec::join_aggregate::group_sink::AggregateRun;
-use crate::exec::join_aggregate::grouped::ChunkRows;
 use crate::exec::join_aggregate::method::FoldMethod;
-use crate::exec::join_aggregate::states::{RowStates, SideStates, aggregate_states};
+use crate::exec::join_aggregate::states::{
+    ChunkRows, RowStates, SideStates, StatesOf, aggregate_states,
+};
 use crate::ir::fold::RangeFold;
 use crate::ir::side::Side;
 use crate::ops::probe::ProbeResult;
@@ -236,9 +237,6 @@ impl AggregateRun {
         folds.iter().map(|f| fold(f).map(Arc::new)).collect()
     }
 }
-
-/// The states of an aggregate, by its number, for each row of a side.
-pub(crate) type StatesOf<'a> = &'a dyn Fn(usize, &AggregateSpec) -> Result<Vec<Arc<Column>>>;
 
 /// The states of an aggregate over ranges; `None` if it has none.
 fn folds_of(function: AggregateFunction) -> Option<&'static [RangeFold]> {

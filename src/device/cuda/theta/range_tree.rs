@@ -12,7 +12,7 @@ use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::theta::sum_kernels::Sum;
-use crate::device::cuda::theta::walked_fold::ZonesFold;
+use crate::device::cuda::theta::zone_map::ZonesFold;
 use crate::device::data::buffer::Buffer;
 use crate::error::Result;
 

@@ -3,8 +3,7 @@
 
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::arguments::{ByValue, U32, U64};
-use crate::device::cuda::runtime::kernels::{self, Kernel};
+use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::theta::pair_program;
@@ -19,18 +18,6 @@ const WHAT: &str = "folds of matches";
 
 /// Bytes of a fold of a slice, whatever its type.
 const ANY_BYTES: usize = 16;
-
-/// Tests, bounds of ranges, first position and positions; values by build position, folds, and the numbers of matches.
-pub(crate) type ZonesFold = Kernel<(
-    ByValue<'static, { size_of::<ZoneTests>() }, 8>,
-    U64,
-    U64,
-    U32,
-    U32,
-    U64,
-    U64,
-    U64,
-)>;
 
 /// Who walks.
 enum Walker {

@@ -11,7 +11,8 @@ use crate::device::cuda::columns::{rows, to_host};
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::fallback;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::kernels;
+use crate::device::cuda::runtime::arguments::{ByValue, U32, U64};
+use crate::device::cuda::runtime::kernels::{self, Kernel};
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
@@ -139,6 +140,18 @@ struct ZoneTest {
 
 // SAFETY: plain words in C's layout, as the kernel declares them.
 unsafe impl DeviceRepr for ZoneTests {}
+
+/// Tests, bounds of ranges, first position and positions; values by build position, folds, and the numbers of matches.
+pub(crate) type ZonesFold = Kernel<(
+    ByValue<'static, { size_of::<ZoneTests>() }, 8>,
+    U64,
+    U64,
+    U32,
+    U32,
+    U64,
+    U64,
+    U64,
+)>;
 
 impl ZoneTests {
     /// The tests as a kernel argument; `None` if there are more tests or levels than a kernel takes.
