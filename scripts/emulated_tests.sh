@@ -74,7 +74,7 @@ case "$group" in
         )
         without=(
             damaged text_functions:: grouping_sets_of_many_pieces a_null_of_another_partition
-            overlaps::types_of_ends two_inequalities::conditions two_inequalities::values join_aggregate::ways argument_types chains_by_each
+            overlaps::types_of_ends two_inequalities::conditions two_inequalities::values join_aggregate::ways join_aggregate::grouped argument_types chains_by_each
             chains_give_the_rows conditions_joins_and_groups chunks_of_several_shapes functions_are_their_long_forms
             conditions_and_queries some_chunks_are_probed
         )

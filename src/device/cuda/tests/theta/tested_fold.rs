@@ -136,7 +136,7 @@ fn folds_under_a_test_are_the_hosts() {
         return;
     };
     let mut random = Random(13);
-    let sizes = [1, 2, 16, 17, 1000, 4097];
+    let sizes = [1, 2, 16, 17, 1000, 2048, 4096, 4097];
     for (i, n) in sizes.into_iter().enumerate() {
         let m = [1, 31, 257, 900][i % 4];
         for of_ranges in 0..6 {
