@@ -50,7 +50,7 @@ fn values(random: &mut Random, n: usize, moves: bool) -> Vec<ArrayRef> {
     }
 }
 
-fn folds<'a>(values: &'a [ArrayRef]) -> Vec<(Fold, Option<&'a ArrayRef>)> {
+fn folds(values: &[ArrayRef]) -> Vec<(Fold, Option<&ArrayRef>)> {
     let each = values.iter().flat_map(|array| {
         let is_summed = !matches!(array.data_type(), DataType::Int16 | DataType::Int32);
         let sum = is_summed.then_some(Fold::Sum);
