@@ -53,7 +53,7 @@ struct Sizes {
     blocks: usize,
 }
 
-/// Bits of a partition's number, for these rows and about so many groups.
+/// Bits of a partition's number, for these rows and an estimate of their groups.
 fn partition_bits(rows: usize, groups: usize) -> u32 {
     let by_rows = rows.div_ceil(PARTITION_ROWS);
     let by_groups = groups.div_ceil(PARTITION_GROUPS);
@@ -63,10 +63,10 @@ fn partition_bits(rows: usize, groups: usize) -> u32 {
 }
 
 impl Sizes {
-    /// Tables for about so many groups, with keys of `key` bytes and accumulators of `words` words; `None` if shared memory is too small.
+    /// Tables for an estimated number of groups, with keys of `key` bytes and accumulators of `words` words; `None` if shared memory is too small.
     fn of(bits: u32, groups: usize, (key, words): (usize, usize), shared: usize) -> Option<Self> {
         let average = groups.div_ceil(1 << bits);
-        // Far more than a partition deviates from the average; and if there is room, so many that searches are short.
+        // Far more than a partition deviates from the average; more where there is room, which keeps searches short.
         let tight = (average + average / 2 + 128).next_power_of_two();
         let roomy = (3 * average).next_power_of_two().max(tight);
         // Accumulators for nearly all partitions' groups, or for few: then those of others are in global memory.

@@ -100,7 +100,7 @@ pub(crate) fn by_runs<'k>(
 /// Rows, evenly spread, that tell how many groups there are.
 const SPREAD: usize = 1024;
 
-/// Whether rows are in order, and so many groups that runs are faster than accumulators in shared memory, as far as a few of them tell.
+/// Whether a sample of the rows is in order and has enough groups for runs to be faster than accumulators in shared memory.
 pub(crate) fn are_many(device: &CudaDevice, keys: &[&Column], rows: usize) -> Result<bool> {
     let spread = (0..SPREAD).map(|i| i * (rows - 1) / (SPREAD - 1));
     let mut at: Vec<usize> = places(rows).chain(spread).collect();

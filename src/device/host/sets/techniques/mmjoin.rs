@@ -1,7 +1,7 @@
 //! MMJoin (\[B\] 6.3.1): the overlaps in frequent (heavy) elements are counted on rows of bits, those in rare (light) ones by postings.
 //!
-//! Elements are numbered by ascending frequency, so heavy ones are those from a number on. An element is heavy if so many sets have it that its postings
-//! would take longer than its bit of all pairs: the bound is the ratio of both costs.
+//! Elements are numbered by ascending frequency, so the heavy ones come last. An element is heavy if reading its postings would take
+//! longer than its bit of all pairs: the bound is the ratio of both costs.
 
 use pulp::Arch;
 
