@@ -124,7 +124,7 @@ fn machine_code_has_the_kernels_of_the_ptx() {
             let Some(code) = machine_code(family, capability, 13_000) else {
                 let needs = match name {
                     "group_cluster" => (9, 0),
-                    "group_spread" | "set_matrix_and" => (8, 0),
+                    "group_spread" | "set_matrix_and" | "set_mmjoin_and" => (8, 0),
                     _ => (7, 5),
                 };
                 assert!(capability < needs, "{name} lacks code for {capability:?}");
