@@ -5,10 +5,13 @@
 //! cargo bench --bench algebra                       sizes for a machine without a GPU
 //! cargo bench --bench algebra -- --large            up to 2^28 rows
 //! cargo bench --bench algebra -- --filter select    one operator
+//! cargo bench --bench algebra -- --paper            [D] figure 9 (`algebra/paper.rs`)
 //! ```
 //!
 //! [D]: Diamos, Wu, Lele, Wang, Yalamanchili: Relational Algorithms for Multi-Bulk-Synchronous Processors.
 
+#[path = "algebra/paper.rs"]
+mod paper;
 mod support;
 
 use datafusion_bowtie::rates::{AlgebraRows, BorderRows, EquiCase, EquiSides, Operator, Transfer};
@@ -24,6 +27,9 @@ async fn main() {
 
 fn run() -> Result<()> {
     let arguments = Arguments::from_command_line()?;
+    if arguments.paper {
+        return paper::run(&arguments);
+    }
     let logs: &[u32] = match arguments.large {
         true => &[20, 22, 24, 26, 28],
         false => &[16, 18, 20],

@@ -10,6 +10,7 @@
 //! cargo bench --bench sets -- --filter device/         the primitives; device/similarity-AOL,
 //!                                                      device/containment-BMS-POS/10K, …
 //! cargo bench --bench sets -- --filter sql/            the queries; sql/jaccard-0.7/10K, sql/near-duplicates/100K, …
+//! cargo bench --bench sets -- --paper                  [B] tables 5.9, 5.11, 5.13, B.1, B.2 (`sets/paper.rs`)
 //! cargo bench --bench sets -- --export target/bench/tables    for benches/rivals/sets.py
 //! ```
 //!
@@ -19,6 +20,10 @@
 mod clones;
 #[path = "sets/oracle.rs"]
 mod oracle;
+#[path = "sets/overlaps.rs"]
+mod overlaps;
+#[path = "sets/paper.rs"]
+mod paper;
 #[path = "sets/published.rs"]
 mod published;
 #[path = "sets/queries.rs"]
@@ -35,6 +40,7 @@ mod titles;
 
 use support::Result;
 use support::arguments::Arguments;
+use support::paper::Paper;
 
 #[tokio::main]
 async fn main() {
@@ -45,6 +51,13 @@ async fn run() -> Result<()> {
     let arguments = Arguments::from_command_line()?;
     if let Some(dir) = &arguments.export {
         return queries::export(&arguments, dir).await;
+    }
+    if arguments.paper {
+        let mut file = Paper::create("sets", &arguments)?;
+        paper::run(&arguments, &mut file)?;
+        overlaps::run(&arguments, &mut file).await?;
+        file.finish();
+        return Ok(());
     }
     sweeps::run(&arguments)?;
     queries::run(&arguments).await

@@ -17,6 +17,7 @@
 //! cargo bench --bench theta -- --quick                       under a minute
 //! cargo bench --bench theta -- --filter employees --repeat 9
 //! cargo bench --bench theta -- --filter genome --large       up to 2 million intervals by 50 million
+//! cargo bench --bench theta -- --paper                       [T] tables II to IV (`theta/paper.rs`)
 //! cargo bench --bench theta -- --export target/bench/tables  for benches/rivals/theta.py
 //! ```
 //!
@@ -30,6 +31,8 @@ mod datasets;
 mod genome;
 #[path = "theta/oracle.rs"]
 mod oracle;
+#[path = "theta/paper.rs"]
+mod paper;
 #[path = "theta/points.rs"]
 mod points;
 #[path = "theta/ranges.rs"]
@@ -56,6 +59,9 @@ async fn main() {
 
 async fn run() -> Result<()> {
     let arguments = Arguments::from_command_line()?;
+    if arguments.paper {
+        return paper::run(&arguments).await;
+    }
     let cases = cases::all();
     if let Some(dir) = &arguments.export {
         // Several cases share their tables.

@@ -1,7 +1,7 @@
 //! Sweeps after [W] 5.1, a parameter at a time. Many-to-many (duplicates) has 4 to 2^20 build rows a key, where [W]
 //! figure 14 has 2 to 8.
 
-use datafusion_bowtie::rates::{BY_RANGES, EquiCase, EquiSides};
+use datafusion_bowtie::rates::{BY_RANGES, EquiCase, EquiSides, Rate};
 
 use super::support::Result;
 use super::support::arguments::Arguments;
@@ -26,7 +26,7 @@ struct Sweep {
     points: Vec<(String, f64, EquiCase)>,
 }
 
-fn describe(case: &EquiCase) -> String {
+pub fn describe(case: &EquiCase) -> String {
     let power = |rows: usize| format!("2^{}", rows.ilog2());
     format!(
         "{} ⋈ {}, {}+{} columns of {} bytes, keys of {}, {} % match, Zipf {}, {} rows a key",
@@ -213,6 +213,48 @@ fn sweeps(large: bool) -> Vec<Sweep> {
     all
 }
 
+/// Joins in each way, and passes on each way's rate, or why there is none.
+pub fn measure(
+    case: EquiCase,
+    arguments: &Arguments,
+    mut found: impl FnMut(&str, std::result::Result<Rate, String>) -> Result<()>,
+) -> Result<()> {
+    let sides = match EquiSides::new(&arguments.device, case) {
+        Ok(sides) => sides,
+        Err(error) => return found("all", Err(error.to_string())),
+    };
+    let ways = WAYS.iter().map(|(s, m)| (*s, *m, format!("{s}-{m}")));
+    for (strategy, materialization, way) in ways.chain([(AUTO, AUTO, AUTO.to_string())]) {
+        match sides.measure(strategy, materialization, arguments.repeat) {
+            Ok(rate) => {
+                // A materialisation that did not run must not name the line.
+                let way = match way != AUTO && rate.strategy.ends_with(BY_RANGES) {
+                    true => format!("{} ({materialization} asked for)", rate.strategy),
+                    false => way,
+                };
+                found(&way, Ok(rate))?;
+            }
+            Err(error) => found(&way, Err(error.to_string()))?,
+        }
+    }
+    Ok(())
+}
+
+/// The measurement of a case by a way.
+pub fn measured(sweep: &str, at: &str, x: f64, case: &EquiCase, way: &str, rate: Rate) -> Measured {
+    Measured {
+        sweep: sweep.to_string(),
+        at: at.to_string(),
+        x,
+        way: way.to_string(),
+        taken: rate.strategy,
+        ms: rate.ms,
+        input_rows: case.input_rows(),
+        output_rows: rate.rows,
+        least_bytes: case.least_bytes(rate.rows),
+    }
+}
+
 pub fn run(arguments: &Arguments) -> Result<()> {
     let mut report = Sweeps::new("equi", &arguments.device);
     for sweep in sweeps(arguments.large) {
@@ -221,37 +263,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
         report.section(&sweep.what, sweep.parameter);
         for (at, x, case) in &sweep.points {
-            let sides = match EquiSides::new(&arguments.device, *case) {
-                Ok(sides) => sides,
-                Err(error) => {
-                    report.missing(at, "all", &error.to_string());
-                    continue;
+            measure(*case, arguments, |way, rate| {
+                match rate {
+                    Ok(rate) => report.add(measured(sweep.name, at, *x, case, way, rate)),
+                    Err(why) => report.missing(at, way, &why),
                 }
-            };
-            let ways = WAYS.iter().map(|(s, m)| (*s, *m, format!("{s}-{m}")));
-            for (strategy, materialization, way) in ways.chain([(AUTO, AUTO, AUTO.to_string())]) {
-                match sides.measure(strategy, materialization, arguments.repeat) {
-                    Ok(rate) => {
-                        // A materialisation that did not run must not name the line.
-                        let way = match way != AUTO && rate.strategy.ends_with(BY_RANGES) {
-                            true => format!("{} ({materialization} asked for)", rate.strategy),
-                            false => way,
-                        };
-                        report.add(Measured {
-                            sweep: sweep.name.to_string(),
-                            at: at.clone(),
-                            x: *x,
-                            way,
-                            taken: rate.strategy,
-                            ms: rate.ms,
-                            input_rows: case.input_rows(),
-                            output_rows: rate.rows,
-                            least_bytes: case.least_bytes(rate.rows),
-                        });
-                    }
-                    Err(error) => report.missing(at, &way, &error.to_string()),
-                }
-            }
+                Ok(())
+            })?;
         }
     }
     report.finish(&arguments.out)

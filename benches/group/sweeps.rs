@@ -1,6 +1,6 @@
 //! Sweeps after [W] 5.2, a parameter at a time, of sums of 8 bytes where [W] has MAX of two columns of 4 bytes.
 
-use datafusion_bowtie::rates::{GroupCase, GroupRows, KeysOf};
+use datafusion_bowtie::rates::{GroupCase, GroupRows, KeysOf, Rate};
 
 use super::support::Result;
 use super::support::arguments::Arguments;
@@ -112,6 +112,52 @@ fn sweeps(large: bool) -> Vec<Sweep> {
     ]
 }
 
+/// Groups by each strategy, and passes on each strategy's rate, or why there is none.
+pub fn measure(
+    case: GroupCase,
+    arguments: &Arguments,
+    mut found: impl FnMut(&str, std::result::Result<Rate, String>) -> Result<()>,
+) -> Result<()> {
+    let rows = match GroupRows::new(&arguments.device, case) {
+        Ok(rows) => rows,
+        Err(error) => return found("all", Err(error.to_string())),
+    };
+    for way in STRATEGIES.into_iter().chain([AUTO]) {
+        let rate = match rows.measure(way, arguments.repeat) {
+            // The strategy that ran instead has a line of its own.
+            Ok(rate) if way != AUTO && rate.strategy != way => {
+                Err(format!("{} in its place", rate.strategy))
+            }
+            Ok(rate) => Ok(rate),
+            Err(error) => Err(error.to_string()),
+        };
+        found(way, rate)?;
+    }
+    Ok(())
+}
+
+/// The measurement of a case by a strategy.
+pub fn measured(
+    sweep: &str,
+    at: &str,
+    x: f64,
+    case: &GroupCase,
+    way: &str,
+    rate: Rate,
+) -> Measured {
+    Measured {
+        sweep: sweep.to_string(),
+        at: at.to_string(),
+        x,
+        way: way.to_string(),
+        taken: rate.strategy,
+        ms: rate.ms,
+        input_rows: case.rows,
+        output_rows: rate.rows,
+        least_bytes: case.least_bytes(rate.rows),
+    }
+}
+
 pub fn run(arguments: &Arguments) -> Result<()> {
     let mut report = Sweeps::new("group", &arguments.device);
     for (name, what, parameter, points) in sweeps(arguments.large) {
@@ -124,33 +170,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             parameter,
         );
         for (at, x, case) in &points {
-            let rows = match GroupRows::new(&arguments.device, *case) {
-                Ok(rows) => rows,
-                Err(error) => {
-                    report.missing(at, "all", &error.to_string());
-                    continue;
+            measure(*case, arguments, |way, rate| {
+                match rate {
+                    Ok(rate) => report.add(measured(name, at, *x, case, way, rate)),
+                    Err(why) => report.missing(at, way, &why),
                 }
-            };
-            for way in STRATEGIES.into_iter().chain([AUTO]) {
-                match rows.measure(way, arguments.repeat) {
-                    // The strategy that ran instead has a line of its own.
-                    Ok(rate) if way != AUTO && rate.strategy != way => {
-                        report.missing(at, way, &format!("{} in its place", rate.strategy));
-                    }
-                    Ok(rate) => report.add(Measured {
-                        sweep: name.to_string(),
-                        at: at.clone(),
-                        x: *x,
-                        way: way.to_string(),
-                        taken: rate.strategy,
-                        ms: rate.ms,
-                        input_rows: case.rows,
-                        output_rows: rate.rows,
-                        least_bytes: case.least_bytes(rate.rows),
-                    }),
-                    Err(error) => report.missing(at, way, &error.to_string()),
-                }
-            }
+                Ok(())
+            })?;
         }
     }
     report.finish(&arguments.out)

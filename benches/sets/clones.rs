@@ -90,36 +90,50 @@ pub fn similar() -> Vec<DataSet> {
     all
 }
 
-/// The data sets of the containment joins of [B] chapter 6: table 6.1, the 10,000, 50,000 and 100,000 largest sets of a
-/// data set, each size as a data set of its own.
+/// The data sets of the intersections of [B] chapter 6, table 6.1: the largest sets of a data set, the means of 10,000,
+/// 50,000 and 100,000 of them, and the universe.
+const LARGEST: [(&str, [f64; 3], usize); 5] = [
+    ("BMS", [35.0, 22.0, 17.0], 1_600),
+    ("ENRON", [794.0, 374.0, 258.0], 1_100_000),
+    ("ORKUT", [1_001.0, 984.0, 905.0], 8_700_000),
+    ("TWITTER", [150.0, 142.0, 140.0], 37_000),
+    ("WORDS", [3_494.0, 2_396.0, 2_021.0], 11_000),
+];
+
+/// The data sets of the containment joins of [B] chapter 6, each size as a data set of its own.
 pub fn largest() -> Vec<(&'static str, Vec<DataSet>)> {
-    let data_sets = [
-        ("BMS", [35.0, 22.0, 17.0], 1_600),
-        ("ENRON", [794.0, 374.0, 258.0], 1_100_000),
-        ("ORKUT", [1_001.0, 984.0, 905.0], 8_700_000),
-        ("TWITTER", [150.0, 142.0, 140.0], 37_000),
-        ("WORDS", [3_494.0, 2_396.0, 2_021.0], 11_000),
-    ];
-    data_sets
-        .map(|(name, means, universe): (&'static str, [f64; 3], usize)| {
+    largest_of(&[10_000, 50_000, 100_000])
+}
+
+/// The `sizes` largest sets of each data set, which ascend from 10,000 on. Between the sizes of table 6.1 the mean falls with
+/// the logarithm of the size.
+pub fn largest_of(sizes: &[usize]) -> Vec<(&'static str, Vec<DataSet>)> {
+    LARGEST
+        .map(|(name, means, universe)| {
             // The largest of geometric sizes have a geometric distribution above a least size. The mean excess is the
             // decrease of the means with ln k.
             let excess = [
                 (means[0] - means[1]) / 5f64.ln(),
                 (means[1] - means[2]) / 2f64.ln(),
-                (means[1] - means[2]) / 2f64.ln(),
             ];
-            let by_size = [10_000, 50_000, 100_000].into_iter().enumerate();
-            let by_size = by_size.map(|(i, sets)| DataSet {
-                name: format!("{name}-{}K", sets / 1_000),
-                table: "6.1",
-                variant: i > 0,
-                sets,
-                least: (means[i] - excess[i]).max(1.0) as usize,
-                mean: means[i],
-                universe,
-            });
-            (name, by_size.collect())
+            let of_size = |(i, &sets): (usize, &usize)| {
+                let (after, mean, excess) = match sets {
+                    100_000.. => (100_000, means[2], excess[1]),
+                    50_000.. => (50_000, means[1], excess[1]),
+                    _ => (10_000, means[0], excess[0]),
+                };
+                let mean = mean - excess * (sets as f64 / f64::from(after)).ln();
+                DataSet {
+                    name: format!("{name}-{}K", sets / 1_000),
+                    table: "6.1",
+                    variant: i > 0,
+                    sets,
+                    least: (mean - excess).max(1.0) as usize,
+                    mean,
+                    universe,
+                }
+            };
+            (name, sizes.iter().enumerate().map(of_size).collect())
         })
         .to_vec()
 }

@@ -3,8 +3,8 @@
 //!
 //! `published.csv` has [B]'s tables 5.9, 5.11 and 5.13 (Jaccard similarity) and B.1 and B.2 (all intersections;
 //! containment), line by line, with the processors that [B] names: an Intel i7-5820K of 6 cores and an NVIDIA Titan XP.
-//! Times without a figure are N/A there. No query here corresponds to B.1. Table 5.5, the whole of DBLP, is not in the
-//! file.
+//! Times without a figure are N/A there. Table B.1 stands beside queries in SQL (`sets/overlaps.rs`). Table 5.5, the whole of
+//! DBLP, is not in the file.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -22,17 +22,18 @@ const HYSET: [&str; 2] = ["Queue", "Dichotomy"];
 pub type Ours = HashMap<(String, usize, String), (String, f64)>;
 
 /// A line of the file.
-struct Figure {
-    table: &'static str,
-    data_set: &'static str,
-    sets: usize,
-    query: &'static str,
+pub struct Figure {
+    pub table: &'static str,
+    pub data_set: &'static str,
+    pub sets: usize,
+    pub query: &'static str,
     technique: &'static str,
     processor: &'static str,
     seconds: Option<f64>,
 }
 
-fn figures() -> Result<Vec<Figure>> {
+/// All lines of the file.
+pub fn figures() -> Result<Vec<Figure>> {
     let lines = PUBLISHED.lines().skip(1);
     lines
         .map(|line| {
@@ -51,6 +52,20 @@ fn figures() -> Result<Vec<Figure>> {
             })
         })
         .collect()
+}
+
+/// The figures of a query on that many sets of a data set: each technique and its seconds.
+pub fn of_point(figures: &[Figure], data_set: &str, sets: usize, query: &str) -> String {
+    let of_point = figures
+        .iter()
+        .filter(|figure| (figure.data_set, figure.sets, figure.query) == (data_set, sets, query));
+    let texts: Vec<String> = of_point
+        .map(|figure| match figure.seconds {
+            Some(seconds) => format!("{} {seconds} s", figure.technique),
+            None => format!("{} n/a", figure.technique),
+        })
+        .collect();
+    texts.join("; ")
 }
 
 /// Prints a line for each point that both have, and writes all of [B]'s figures of these points to

@@ -33,19 +33,20 @@ const STEP: usize = 4;
 const LARGE_ELEMENTS: f64 = 4e7;
 
 /// A point of a sweep.
-struct Point {
-    at: String,
-    x: f64,
-    data_set: DataSet,
-    sets: usize,
-    query: SetQuery,
+pub struct Point {
+    pub at: String,
+    pub x: f64,
+    pub data_set: DataSet,
+    pub sets: usize,
+    pub query: SetQuery,
 }
 
-struct Sweep {
-    name: String,
-    what: String,
-    parameter: &'static str,
-    points: Vec<Point>,
+/// A sweep: points of one table or data set.
+pub struct Sweep {
+    pub name: String,
+    pub what: String,
+    pub parameter: &'static str,
+    pub points: Vec<Point>,
 }
 
 /// The number of sets that are measured; `None` to skip the data set.
@@ -171,7 +172,7 @@ fn sweeps(arguments: &Arguments) -> Vec<Sweep> {
 }
 
 /// The name in `published.csv`.
-fn query_name(query: SetQuery) -> String {
+pub fn query_name(query: SetQuery) -> String {
     match query {
         SetQuery::Contained => "contained".to_string(),
         SetQuery::Overlap(least) => format!("overlap {least}"),
@@ -181,7 +182,7 @@ fn query_name(query: SetQuery) -> String {
 
 /// The clone that was last used, in the sizes that were used.
 #[derive(Default)]
-struct CachedClone {
+pub struct CachedClone {
     name: String,
     sides: Vec<(usize, SetSides)>,
 }
@@ -235,8 +236,9 @@ impl Last {
     }
 }
 
-/// Measures a point by each technique that may be the fastest. Measurements of growing parts exclude the others.
-fn measure(
+/// Measures a point by each technique that may be the fastest. Measurements of growing parts exclude the others. Returns
+/// `auto`'s technique and milliseconds.
+pub fn measure(
     sweep: &Sweep,
     point: &Point,
     arguments: &Arguments,

@@ -7,6 +7,9 @@ use arrow::error::ArrowError;
 
 use super::Result;
 
+/// In the error of a result that differs from the expected one, or from run to run.
+pub const WRONG: &str = "WRONG RESULT";
+
 /// The known properties of a result, computed before any engine ran.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected {

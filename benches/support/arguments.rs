@@ -12,6 +12,8 @@ options:
   --large            also sizes beyond a million rows a side: some GiB of memory
   --full             sets only: every data set at its published size: tens of GB of memory
   --auto             sets only: what auto takes, no technique by force
+  --paper            theta, algebra, equi, group and sets: the workloads of their paper's tables and figures in its sizes,
+                     with a line per point in <bench>-paper.csv; with --quick in small ones
   --filter <text>    only cells whose name (case/size/selectivity) contains the text
   --out <dir>        where the table, the CSV file and the plots go      [target/bench]
   --device <name>    bowtie.device: auto, host, cuda or cuda:<n>        [auto]
@@ -36,6 +38,7 @@ pub struct Arguments {
     pub large: bool,
     pub full: bool,
     pub auto: bool,
+    pub paper: bool,
     pub filter: Option<String>,
     pub out: PathBuf,
     pub device: String,
@@ -70,6 +73,7 @@ impl Arguments {
             large: false,
             full: false,
             auto: false,
+            paper: false,
             filter: None,
             out: PathBuf::from("target/bench"),
             device: "auto".to_string(),
@@ -107,6 +111,7 @@ impl Arguments {
                 "--large" => arguments.large = true,
                 "--full" => arguments.full = true,
                 "--auto" => arguments.auto = true,
+                "--paper" => arguments.paper = true,
                 "--filter" => arguments.filter = Some(value()?),
                 "--out" => arguments.out = PathBuf::from(value()?),
                 "--device" => arguments.device = value()?,

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use datafusion::catalog::TableProvider;
 
 use super::Result;
-use super::answer::{Consume, Expected};
+use super::answer::{Consume, Expected, WRONG};
 use super::arguments::Arguments;
+use super::card_times::{self, CardTimes};
 use super::guard::{Guard, Verdict, Work};
 use super::measure::{Measurement, measure};
 use super::report::{Cell, Report, Time};
@@ -38,6 +39,8 @@ pub struct Contest {
     guard: Guard,
     repeat: usize,
     analyze: bool,
+    /// Whether a query that fails is a cell without a time, and not the end of the bench.
+    goes_on: bool,
     pub report: Report,
 }
 
@@ -58,6 +61,7 @@ impl Contest {
             guard: Guard::new(arguments.limit),
             repeat: arguments.repeat,
             analyze: arguments.analyze,
+            goes_on: arguments.paper,
             report: Report::new(name, &arguments.device),
         })
     }
@@ -70,7 +74,8 @@ impl Contest {
     /// Measures the round by every participating engine.
     ///
     /// # Errors
-    /// Those of the queries, and any result that differs from the expected one: a wrong result has no time.
+    /// Any result that differs from the expected one: a wrong result has no time. Those of the queries, unless the
+    /// contest goes on.
     pub async fn round(&mut self, round: &Round<'_>) -> Result<()> {
         let mut providers: Vec<(&'static str, Arc<dyn TableProvider>)> = Vec::new();
         for table in round.tables {
@@ -102,17 +107,25 @@ impl Contest {
                 match self.guard.verdict(engine, work) {
                     Verdict::Skip { reason } => Time::Missing { reason },
                     Verdict::Extrapolate { ms, from } => Time::Extrapolated { ms, from },
-                    Verdict::Run => {
-                        let measured = enter(session, round, self.repeat, &mut digest).await?;
-                        self.guard.record(engine, work, measured.ms, round.size);
-                        if self.analyze && engine.label != BASELINE {
-                            println!("{}", session.analyze(round.sql).await?);
+                    Verdict::Run => match enter(session, round, self.repeat, &mut digest).await {
+                        Ok(measured) => {
+                            self.guard.record(engine, work, measured.ms, round.size);
+                            if self.analyze && engine.label != BASELINE {
+                                println!("{}", session.analyze(round.sql).await?);
+                            }
+                            Time::Measured {
+                                ms: measured.ms,
+                                runs: measured.runs,
+                            }
                         }
-                        Time::Measured {
-                            ms: measured.ms,
-                            runs: measured.runs,
+                        Err(error) if self.goes_on && !error.to_string().contains(WRONG) => {
+                            let reason = error.to_string();
+                            Time::Missing {
+                                reason: reason.lines().next().unwrap_or_default().to_string(),
+                            }
                         }
-                    }
+                        Err(error) => return Err(error),
+                    },
                 }
             };
             self.report.add(Cell {
@@ -127,6 +140,15 @@ impl Contest {
             });
         }
         Ok(())
+    }
+
+    /// The card's times of one more run of a query, on the tables of the last round; `None` without a GPU.
+    pub async fn card_times(&self, engine: &str, sql: &str) -> Result<Option<CardTimes>> {
+        let mut sessions = self.sessions.iter();
+        match sessions.find(|session| session.engine.label == engine) {
+            Some(session) => card_times::of(&session.ctx, sql).await,
+            None => Ok(None),
+        }
     }
 }
 
@@ -152,14 +174,14 @@ async fn enter(
 
     if let Some(difference) = measured.answer.contradicts(round.expected) {
         return Err(format!(
-            "WRONG RESULT, {} {}, {label}: {difference}\n{}",
+            "{WRONG}, {} {}, {label}: {difference}\n{}",
             round.case, round.size, round.sql
         )
         .into());
     }
     match (*digest, measured.answer.digest) {
         (Some((other, theirs)), Some(ours)) if theirs != ours => Err(format!(
-            "WRONG RESULT, {} {}: {label} and {other} return as many rows, but not the same ones\n{}",
+            "{WRONG}, {} {}: {label} and {other} return as many rows, but not the same ones\n{}",
             round.case, round.size, round.sql
         )
         .into()),

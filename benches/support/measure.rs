@@ -6,7 +6,7 @@ use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 
 use super::Result;
-use super::answer::{Answer, Consume};
+use super::answer::{Answer, Consume, WRONG};
 
 /// If the first run takes at least this time, one timed run that takes as long suffices.
 const LONG: Duration = Duration::from_secs(3);
@@ -43,7 +43,9 @@ pub async fn measure(
         }
         let (elapsed, again) = run(ctx, sql, timed).await?;
         if (again.rows, again.sum) != (answer.rows, answer.sum) {
-            return Err(format!("two runs differ: {answer:?}, then {again:?}\n{sql}").into());
+            return Err(
+                format!("{WRONG}: {answer:?}, then in another run {again:?}\n{sql}").into(),
+            );
         }
         times.push(milliseconds(elapsed));
     }

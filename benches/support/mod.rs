@@ -17,10 +17,12 @@
 
 pub mod answer;
 pub mod arguments;
+pub mod card_times;
 pub mod contest;
 pub mod guard;
 pub mod machine;
 pub mod measure;
+pub mod paper;
 pub mod plot;
 pub mod quantity;
 pub mod query_set;

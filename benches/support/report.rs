@@ -99,6 +99,11 @@ impl Report {
         self.line(HEAD);
     }
 
+    /// All cells so far.
+    pub fn cells(&self) -> &[Cell] {
+        &self.cells
+    }
+
     /// Adds a cell and prints its line.
     pub fn add(&mut self, cell: Cell) {
         let line = self.row(&cell);

@@ -74,6 +74,11 @@ impl Sweeps {
         self.line(&format!("  {at:<16} {way:<24} {:>9}  {why}", "-"));
     }
 
+    /// All points so far.
+    pub fn points(&self) -> &[Measured] {
+        &self.points
+    }
+
     pub fn add(&mut self, point: Measured) {
         let seconds = point.ms / 1e3;
         let line = format!(

@@ -67,7 +67,8 @@ impl Size {
         }
     }
 
-    fn parts(&self, separator: &str) -> String {
+    /// The sizes and the selectivity.
+    pub fn parts(&self, separator: &str) -> String {
         match self.selectivity {
             Some(selectivity) => format!("{}{separator}{selectivity}", self.label()),
             None => self.label(),
@@ -76,7 +77,7 @@ impl Size {
 }
 
 /// |R| and |S| of [T] table II. Its lower half is that of table III.
-const GRID: [(usize, usize); 12] = [
+pub const GRID: [(usize, usize); 12] = [
     (500, 50),
     (500, 250),
     (500, 450),
@@ -92,7 +93,7 @@ const GRID: [(usize, usize); 12] = [
 ];
 
 /// |R| and |S| of [T] table IV, after a smaller size that their time is predicted from.
-const OUTPUT_GRID: [(usize, usize); 4] = [
+pub const OUTPUT_GRID: [(usize, usize); 4] = [
     (5_000, 4_500),
     (50_000, 5_000),
     (30_000, 30_000),
@@ -264,7 +265,7 @@ fn inequalities() -> Vec<Case> {
 }
 
 /// A ladder of one selectivity; `--quick` includes sizes up to `quick_pairs`.
-fn grid(sizes: &[(usize, usize)], selectivity: f64, quick_pairs: usize) -> Vec<Size> {
+pub fn grid(sizes: &[(usize, usize)], selectivity: f64, quick_pairs: usize) -> Vec<Size> {
     sizes
         .iter()
         .map(|&(left, right)| Size {

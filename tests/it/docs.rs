@@ -1,12 +1,13 @@
 //! The pages of the book against the code: each option, function and metric has a row in its page, and each row has one of them; an
 //! option's row has its values and its default. `messages` looks for the messages that pages quote in the
 //! sources, and `coverage` for those of the sources on the pages. `examples` runs the SQL of some pages, and `rust_blocks` has
-//! their Rust. `minimums` compares the numbers of tests that scripts ask for with those there are.
+//! their Rust. `minimums` compares the numbers of tests that scripts ask for with those there are, `papers` the tables of systems with what they name.
 
 mod coverage;
 mod examples;
 mod messages;
 mod minimums;
+mod papers;
 mod rust_blocks;
 mod sources;
 

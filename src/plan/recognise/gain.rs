@@ -15,6 +15,17 @@ const SHORT_SIDE: u64 = 64;
 /// Pairs up to which DataFusion's nested loop takes less time than the start of a device operator.
 const FEW_PAIRS: u64 = 1 << 16;
 
+/// Comparisons of elements up to which the same holds: of lists of 32 elements in so many pairs. DataFusion's `array_has_all` and
+/// `array_has_any` may compare each element of a pair's lists with each other one.
+const FEW_COMPARISONS: u64 = FEW_PAIRS << 10;
+
+/// Rows and elements of the lists of a side.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SideLists {
+    pub rows: RowEstimate,
+    pub elements: Option<u64>,
+}
+
 /// Where `auto` gains from offloading a join.
 #[derive(Debug, Clone)]
 pub(crate) enum Gain {
@@ -137,10 +148,11 @@ fn why_not_all_pairs(
 /// join with the function as a filter does less where keys leave hardly more pairs than rows.
 pub(crate) fn set_join_gain(
     source: &JoinSource,
-    rows: (RowEstimate, RowEstimate),
+    lists: (SideLists, SideLists),
     statistics: &StatisticsCache,
 ) -> Gain {
-    if let Some(reason) = few_pairs(rows) {
+    let rows = (lists.0.rows, lists.1.rows);
+    if let Some(reason) = few_pairs_of_short_lists(lists) {
         return Gain::Nowhere(Decline(reason));
     }
     match few_pairs_of_keys(source, rows, statistics) {
@@ -151,12 +163,31 @@ pub(crate) fn set_join_gain(
     }
 }
 
-/// Of a join with a limit of partners, for which DataFusion makes all pairs first, or with a value of the lists of each pair.
+/// Of a cross join with a value of the lists of each pair.
+pub(crate) fn set_values_gain(lists: (SideLists, SideLists)) -> Gain {
+    match few_pairs_of_short_lists(lists) {
+        Some(reason) => Gain::Nowhere(Decline(reason)),
+        None => Gain::OnAnyDevice,
+    }
+}
+
+/// Of a join with a limit of partners, for which DataFusion makes all pairs first.
 pub(crate) fn partners_gain(rows: (RowEstimate, RowEstimate)) -> Gain {
     match few_pairs(rows) {
         Some(reason) => Gain::Nowhere(Decline(reason)),
         None => Gain::OnAnyDevice,
     }
+}
+
+/// Why a device gains nothing from a join of few rows, unless their lists are known to be long.
+fn few_pairs_of_short_lists((left, right): (SideLists, SideLists)) -> Option<String> {
+    let reason = few_pairs((left.rows, right.rows))?;
+    // Elements of all pairs of rows: each list meets each one of the other side.
+    let comparisons = match (left.elements, right.elements) {
+        (Some(left), Some(right)) => left.saturating_mul(right),
+        _ => 0,
+    };
+    (comparisons <= FEW_COMPARISONS).then_some(reason)
 }
 
 /// Why a device gains nothing from a join of few rows, where they are known exactly.
@@ -208,7 +239,10 @@ mod tests {
         let gains = |left, right| {
             let [left, right] = [left, right].map(|(rows, values)| side(rows, values));
             let statistics = StatisticsCache::default();
-            let rows = (statistics.rows(&left), statistics.rows(&right));
+            let [of_left, of_right] = [&left, &right].map(|side| SideLists {
+                rows: statistics.rows(side),
+                elements: None,
+            });
             let key = |name, at| Arc::new(Column::new(name, at)) as Arc<dyn PhysicalExpr>;
             let source = JoinSource {
                 left,
@@ -225,7 +259,8 @@ mod tests {
                 partners: None,
                 values: vec![],
             };
-            matches!(set_join_gain(&source, rows, &statistics), Gain::OnAnyDevice)
+            let gain = set_join_gain(&source, (of_left, of_right), &statistics);
+            matches!(gain, Gain::OnAnyDevice)
         };
         let million = 1_000_000;
         let unknown = (million, [None, None]);
@@ -238,5 +273,22 @@ mod tests {
         assert!(!gains(few, few));
         let many = (million, [Some(1_000), Some(100_000)]);
         assert!(gains(many, many));
+    }
+
+    #[test]
+    fn few_pairs_of_long_lists_gain() {
+        let lists = |rows, elements| SideLists {
+            rows: RowEstimate(Precision::Exact(rows)),
+            elements,
+        };
+        let gains = |left, right| matches!(set_values_gain((left, right)), Gain::OnAnyDevice);
+        let (one, short) = (lists(1, Some(1 << 20)), lists(256, Some(256 << 5)));
+        assert!(gains(one, one) && gains(one, short));
+        assert!(!gains(short, short));
+        let longer = lists(256, Some((256 << 5) + 1));
+        assert!(gains(longer, longer));
+        let unknown = lists(1, None);
+        assert!(!gains(unknown, unknown) && !gains(one, unknown));
+        assert!(gains(lists(257, None), lists(256, None)));
     }
 }

@@ -15,7 +15,9 @@ use crate::plan::compile::sides::{named, side_of};
 use crate::plan::recognise::candidate::JoinCandidate;
 use crate::plan::recognise::condition;
 use crate::plan::recognise::condition::{Classified, Condition};
-use crate::plan::recognise::gain::{CompiledPart, Gain, gain, partners_gain, set_join_gain};
+use crate::plan::recognise::gain::{
+    CompiledPart, Gain, SideLists, gain, partners_gain, set_join_gain, set_values_gain,
+};
 use crate::plan::recognise::partners::by_range::KeptPartners;
 use crate::plan::recognise::partners::kept::kept_partners;
 use crate::plan::recognise::partners::pair_values::over_pairs;
@@ -74,20 +76,22 @@ fn join_spec(
     let rows = statistics.sides(source);
     let gain = match condition.set {
         _ if kept.partners.is_some() => partners_gain(rows),
-        Some(_) => set_join_gain(source, rows, statistics),
-        // All pairs are made anyway; each list is encoded once for them.
-        None if compared_lists.is_some()
-            && source.on.is_empty()
-            && condition.residual.is_empty() =>
-        {
-            partners_gain(rows)
+        Some(set) => {
+            let lists = sides.lists(source, (set.left, set.right), statistics);
+            set_join_gain(source, lists, statistics)
         }
-        None => gain(
-            source,
-            &condition.comparisons,
-            compiled_part(&condition),
-            rows,
-        ),
+        // All pairs are made anyway; each list is encoded once for them.
+        None => match compared_lists {
+            Some(columns) if source.on.is_empty() && condition.residual.is_empty() => {
+                set_values_gain(sides.lists(source, columns, statistics))
+            }
+            _ => gain(
+                source,
+                &condition.comparisons,
+                compiled_part(&condition),
+                rows,
+            ),
+        },
     };
     let (method, build) = method(source, options, &condition, &kept, rows)?;
     let Sides { left, right } = sides;
@@ -203,6 +207,30 @@ impl Sides {
             &mut self.right,
             how,
         )?)
+    }
+
+    /// Rows of both sides, and the elements in the lists of a column of each, or in a column of elements.
+    fn lists(
+        &self,
+        source: &JoinSource,
+        columns: (usize, usize),
+        statistics: &StatisticsCache,
+    ) -> (SideLists, SideLists) {
+        let of_side = |plan, side: &SideInput, column| {
+            let rows = statistics.rows(plan);
+            let elements = match side.data_type(column).is_nested() {
+                true => {
+                    let of_plan = (column < side.plan_columns()).then_some(column);
+                    statistics.elements(plan, of_plan)
+                }
+                false => rows.rows(),
+            };
+            SideLists { rows, elements }
+        };
+        (
+            of_side(&source.left, &self.left, columns.0),
+            of_side(&source.right, &self.right, columns.1),
+        )
     }
 
     /// The partners that rows of the right side keep. Values of sets by which they are ordered are added to `values`.

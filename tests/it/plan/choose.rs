@@ -56,6 +56,23 @@ async fn auto_declines_few_pairs() {
     assert_snapshot!(decisions(&context, "SELECT r.a FROM r JOIN s ON r.a > s.a").await, @"NestedLoopJoinExec declined: it has only 6 × 5 pairs of rows: bowtie gains nothing up to 65536");
 }
 
+/// DataFusion may compare each element of a pair's lists with each other one.
+#[tokio::test]
+async fn auto_offloads_few_pairs_of_long_lists() {
+    let context = session("auto").await;
+    for (table, length) in [("short", 100), ("long", 20_000)] {
+        let sql = format!("CREATE TABLE {table} AS SELECT range({length}) AS s");
+        run(&context, &sql).await.unwrap();
+    }
+    let all = |l, r| format!("SELECT count(*) FROM {l} l JOIN {r} r ON array_has_all(l.s, r.s)");
+    assert_snapshot!(decisions(&context, &all("long", "short")).await, @"NestedLoopJoinExec declined: it has only 1 × 1 pairs of rows: bowtie gains nothing up to 65536");
+    assert_snapshot!(decisions(&context, &all("long", "long")).await, @"");
+    let sql = "SELECT sum(array_overlap(l.s, r.s)) FROM long l CROSS JOIN long r";
+    assert_snapshot!(decisions(&context, sql).await, @"");
+    let counts = run(&context, &all("long", "long")).await.unwrap();
+    assert_snapshot!(pretty_format_batches(&counts).unwrap(), @"");
+}
+
 #[tokio::test]
 async fn auto_offloads_many_pairs() {
     let context = session("auto").await;

@@ -14,6 +14,7 @@ pub(crate) mod fold;
 pub(crate) mod ids_by_hashing;
 pub(crate) mod part_tables;
 pub(crate) mod partition;
+pub(crate) mod partitioner;
 pub(crate) mod primitives;
 pub(crate) mod results;
 pub(crate) mod runs;

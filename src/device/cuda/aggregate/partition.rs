@@ -8,6 +8,9 @@ use std::sync::Arc;
 use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, MOST_ACCUMULATORS};
 use crate::device::cuda::aggregate::choose::FEW_PARTITIONED;
 use crate::device::cuda::aggregate::directory::{Ids, seed};
+use crate::device::cuda::aggregate::partitioner::{
+    FIRST_HASH_BIT, PARTITION_BITS, Partitioner, group_partition_starts, to_partitions,
+};
 use crate::device::cuda::columns::rows;
 use crate::device::cuda::equi::partition;
 use crate::device::cuda::keys::key_width::Width;
@@ -56,18 +59,6 @@ enum Movement<'a> {
 /// A sort pass over a column runs at about 100 G rows/s; a gather after the sort runs at 37.
 const MOST_PASSES: usize = 2;
 
-/// Hash or id partitioning of keys into 256 partitions.
-#[derive(Debug)]
-struct Partitioner<'a> {
-    keys: Part<'a>,
-    bits: Width,
-    /// Kernel arguments: 1 and the seed where the keys' hash is partitioned, 0 and the first key for the key itself; and
-    /// the first bit of the partition number.
-    digits: [U32; 3],
-    /// The first position of each partition.
-    starts: Memory,
-}
-
 /// Partitions of `group_spread`: fewer than `PARTITIONS`, for longer contiguous writes. The L2 cache holds the results of
 /// several partitions of 2^20 groups.
 const SPREAD_PARTITIONS: usize = 96;
@@ -76,11 +67,6 @@ const SPREAD_ROWS: usize = 8192;
 const SPREAD_SHARED: u32 = SPREAD_ROWS as u32 * (8 + 4 + 2);
 /// Static shared memory of the kernel besides: two words for each partition.
 const SPREAD_COUNTS: u32 = 8 * SPREAD_PARTITIONS as u32;
-
-const PARTITIONS: usize = 256;
-const PARTITION_BITS: u32 = PARTITIONS.ilog2();
-/// The highest bits of a hash: keys that agree in them are neighbours in a directory.
-const FIRST_HASH_BIT: u32 = u32::BITS - PARTITION_BITS;
 
 impl Order<'_> {
     /// An order in which all columns are, each with the address of its original.
@@ -351,75 +337,6 @@ fn parts<'a>(
     };
     order.movement = Movement::ToParts(partitioner);
     Ok((keys, order))
-}
-
-/// The first position of each partition of n keys.
-fn group_partition_starts(
-    stream: &Arc<Stream>,
-    (keys, bits): (Part<'_>, Width),
-    &[hashed, seed_or_first, first_bit]: &[U32; 3],
-    n: usize,
-) -> Result<Memory> {
-    // One more word counts the finished blocks.
-    let starts = stream.zeroed((PARTITIONS + 1) * 4, "partitions")?;
-    let kernel = match bits {
-        Width::Four => kernels::GROUP_PART_STARTS_U32,
-        Width::Eight => kernels::GROUP_PART_STARTS_U64,
-    };
-    let args = (
-        keys.into(),
-        (n as u32).into(),
-        hashed,
-        seed_or_first,
-        first_bit,
-        (&starts).into(),
-        starts.word(PARTITIONS)?.into(),
-    );
-    // SAFETY: there are n keys of the kernel's width; `starts` holds a word for each partition and the count of
-    // blocks, all zero.
-    unsafe { stream.launch(kernel, stream.strips(n.div_ceil(4)), &args)? };
-    Ok(starts)
-}
-
-/// Moves n keys and a column of 4 or 8 bytes into partition order. Returns both.
-fn to_partitions(
-    stream: &Arc<Stream>,
-    partitioner: &Partitioner<'_>,
-    column: &Memory,
-    width: usize,
-    n: usize,
-) -> Result<(Memory, Memory)> {
-    const THREADS: u32 = 384;
-    let (kernel, tile) = match (partitioner.bits, width) {
-        (Width::Four, 4) => (kernels::GROUP_PART_U32_U32, 8832),
-        (Width::Four, _) => (kernels::GROUP_PART_U32_U64, 5760),
-        (Width::Eight, 4) => (kernels::GROUP_PART_U64_U32, 5760),
-        (Width::Eight, _) => (kernels::GROUP_PART_U64_U64, 5760),
-    };
-    let tiles = n.div_ceil(tile);
-    let keys = stream.alloc(n * partitioner.bits.bytes(), "partitions")?;
-    let values = stream.alloc(n * width, "partitions")?;
-    let lookback = stream.zeroed((tiles * PARTITIONS + 1) * 4, "partitions")?;
-    let [hashed, seed_or_first, first_bit] = partitioner.digits;
-    let args = (
-        partitioner.keys.into(),
-        column.into(),
-        (n as u32).into(),
-        hashed,
-        seed_or_first,
-        first_bit,
-        (&keys).into(),
-        (&values).into(),
-        (&partitioner.starts).into(),
-        (&lookback).into(),
-        lookback.word(tiles * PARTITIONS)?.into(),
-    );
-    let shape = Shape::blocks_of(n, tile, THREADS);
-    // SAFETY: inputs and outputs hold n keys and values of the kernel's widths and do not overlap; `starts` holds
-    // the first position of each partition of these keys; the look-back holds 256 words for each tile and the
-    // number of the next tile, all zero.
-    unsafe { stream.launch(kernel, shape, &args)? };
-    Ok((keys, values))
 }
 
 /// Sorts rows by their ids, all below `groups`. Returns the sorted ids, `None` where they are sorted already, and

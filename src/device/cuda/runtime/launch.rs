@@ -65,6 +65,8 @@ impl Stream {
         self.budget.faults().check(Fault::Launch)?;
         self.bind()?;
         let function = self.loaded_kernel(kernel.entry)?;
+        #[cfg(test)]
+        self.launched.lock().insert(kernel.entry.name);
         // SAFETY: the caller's promise; the number of arguments and their widths are those of the kernel's PTX.
         args.with_addresses(|args| unsafe {
             self.launch_function(function, shape, &|| kernel.entry.name.into(), args)

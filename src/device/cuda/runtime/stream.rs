@@ -30,6 +30,9 @@ pub(crate) struct Stream {
     pub(crate) assumed_range_missed: AtomicBool,
     /// Kernels made at run time that were launched and not waited for: their modules stay loaded as long.
     running: Mutex<Vec<CudaFunction>>,
+    /// Names of the kernels that were launched, so that a test can tell which way it went.
+    #[cfg(test)]
+    pub(crate) launched: Mutex<std::collections::BTreeSet<&'static str>>,
 }
 
 impl Stream {
@@ -44,6 +47,8 @@ impl Stream {
             budget,
             assumed_range_missed: AtomicBool::new(false),
             running: Mutex::default(),
+            #[cfg(test)]
+            launched: Mutex::default(),
         }))
     }
 

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | at most 2²⁰ pairs of sets of 4096 elements or more on average, both sides together | `intersect` | few pairs, each worth several blocks |
 //! | containment | `rarest` | the rarest element of a set is in few others |
-//! | 2²⁶ pairs or more, a universe of at most 65,536 elements | `prefix`, `inverted_index` or `matrix` | by [their costs](super::costs) |
+//! | 2²⁶ pairs or more, a universe of at most 65,536 elements | `prefix`, `inverted_index`, `matrix` or `mmjoin` | by [their costs](super::costs) |
 //! | else, a universe of at most 4096 elements of which the average set has a sixteenth or more | `matrix` | lists would be longer than rows of bits |
 //! | sets of average size must share less than two fifths of their elements | `inverted_index` | its cost does not depend on the threshold |
 //! | anything else | `prefix` | prefixes are short, and their elements rare |

@@ -8,7 +8,7 @@ use crate::device::cuda::tests::equi::{index, single_pass};
 use crate::device::cuda::tests::expr::{codegen, filter, row_program, shingles, string_predicate};
 use crate::device::cuda::tests::keys::{order_keys, sort_rows};
 use crate::device::cuda::tests::semi::{distinct, key_bitmap, presorted};
-use crate::device::cuda::tests::sets::{encode, search, self_join};
+use crate::device::cuda::tests::sets::{compare, encode, self_join};
 use crate::device::cuda::tests::types;
 use crate::device::cuda::tests::*;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTechnique};
@@ -118,8 +118,8 @@ fn sets() {
         return;
     };
     let mut random = Random(92);
-    let lists = |random: &mut Random, n| search::lists(random, n, 11, 60);
-    let sides = search::Sides {
+    let lists = |random: &mut Random, n| compare::lists(random, n, 11, 60);
+    let sides = compare::Sides {
         indexed: lists(&mut random, 300),
         probe: lists(&mut random, 270),
         groups: None,
@@ -131,20 +131,20 @@ fn sets() {
         SetPredicate::Contains(Side::Right),
         SetPredicate::Overlap(2),
     ] {
-        let every = search::every_technique();
-        search::compare(&host, &gpu, &sides, predicate.seen_from(Side::Left), &every);
+        let every = compare::every_technique();
+        compare::compare(&host, &gpu, &sides, predicate.seen_from(Side::Left), &every);
     }
     // Pairs that are cut along the intersect path.
     let huge = |step| (0..3).map(move |i| (i..70_000).step_by(step).collect());
-    let sides = search::Sides {
-        indexed: search::numbers(huge(1)),
-        probe: search::numbers(huge(2)),
+    let sides = compare::Sides {
+        indexed: compare::numbers(huge(1)),
+        probe: compare::numbers(huge(2)),
         groups: None,
         shingles: None,
     };
     let test = SetPredicate::degree(SetMeasure::Jaccard, 0.4, false).unwrap();
     let by = [Some(SetTechnique::Intersect)];
-    search::compare(&host, &gpu, &sides, test.seen_from(Side::Left), &by);
+    compare::compare(&host, &gpu, &sides, test.seen_from(Side::Left), &by);
 }
 
 #[test]
@@ -156,8 +156,8 @@ fn sets_with_themselves() {
     let jaccard = SetPredicate::degree(SetMeasure::Jaccard, 0.5, false).unwrap();
     for (groups, predicate) in [(0, jaccard), (5, SetPredicate::Contains(Side::Left))] {
         let sides = self_join::with_itself(&mut random, 200, groups);
-        let every = search::every_technique();
-        search::compare(&host, &gpu, &sides, predicate.seen_from(Side::Left), &every);
+        let every = compare::every_technique();
+        compare::compare(&host, &gpu, &sides, predicate.seen_from(Side::Left), &every);
     }
 }
 
@@ -186,7 +186,7 @@ fn sets_of_ids() {
     for elements in [encode::ELEMENTS[1], encode::ELEMENTS[4]] {
         for sides in encode::lists_that_are_sets(&mut random, [200, 150], elements) {
             let test = jaccard.seen_from(Side::Left);
-            search::compare(&host, &gpu, &sides, test, &[None]);
+            compare::compare(&host, &gpu, &sides, test, &[None]);
         }
     }
 }

@@ -2,6 +2,7 @@
 //! tests enter, the count of each probe position leaves.
 
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::theta::matches_on_host;
 use crate::device::cuda::theta::published::brute_force;
 use crate::device::cuda::theta::wavelet_index::COSTS;
 use crate::device::cuda::theta::wavelet_tree;
@@ -41,6 +42,6 @@ pub(crate) fn count_cheapest(
     }
     match zone_map::zones_count(&device.stream, matches, exists_only, check_cancelled)? {
         Some(counts) => Ok(Counter::Walk.of(counts)),
-        None => zone_map::count_on_host(device, matches, exists_only),
+        None => matches_on_host::count_on_host(device, matches, exists_only),
     }
 }

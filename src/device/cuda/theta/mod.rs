@@ -5,6 +5,7 @@ pub(crate) mod choose_count;
 pub(crate) mod cover_fold;
 pub(crate) mod cross_product;
 pub(crate) mod intervals;
+pub(crate) mod matches_on_host;
 pub(crate) mod pair_program;
 pub(crate) mod pair_program_arg;
 pub(crate) mod partners;

@@ -9,6 +9,7 @@ use crate::device::cuda::fallback;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::theta::choose_count;
 use crate::device::cuda::theta::cover_fold;
+use crate::device::cuda::theta::matches_on_host;
 use crate::device::cuda::theta::pair_program;
 use crate::device::cuda::theta::partners;
 use crate::device::cuda::theta::range;
@@ -70,7 +71,7 @@ impl ThetaPrimitives for CudaDevice {
             )?;
             return match counted {
                 Some(counts) => Ok(Counter::Program.of(counts)),
-                None => zone_map::count_on_host(self, matches, exists_only),
+                None => matches_on_host::count_on_host(self, matches, exists_only),
             };
         }
         if matches.tests.is_empty() {
@@ -114,7 +115,7 @@ impl ThetaPrimitives for CudaDevice {
             )?;
             return match pairs {
                 Some(pairs) => Ok(pairs),
-                None => zone_map::expand_on_host(self, matches, offsets, from, len),
+                None => matches_on_host::expand_on_host(self, matches, offsets, from, len),
             };
         }
         match matches.tests.is_empty() {
@@ -132,7 +133,7 @@ impl ThetaPrimitives for CudaDevice {
                     self.check_cancelled()
                 })? {
                     Some(pairs) => Ok(pairs),
-                    None => zone_map::expand_on_host(self, matches, offsets, from, len),
+                    None => matches_on_host::expand_on_host(self, matches, offsets, from, len),
                 }
             }
         }
@@ -237,7 +238,7 @@ impl FoldPrimitives for CudaDevice {
             return Ok(folded);
         }
         let values = to_host::column_to_host(self, values)?;
-        let folded = zone_map::tested_on_host(self, matches, |fallback, matches| {
+        let folded = matches_on_host::tested_on_host(self, matches, |fallback, matches| {
             fallback.fold_tested(fold, &values, matches, rows)
         })?;
         to_host::column_from_host(self, &folded)

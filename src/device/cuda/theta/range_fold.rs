@@ -16,7 +16,7 @@ use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
-use crate::device::cuda::theta::sum_kernels::{Whole, sum_of};
+use crate::device::cuda::theta::sum_kernels::{Sum, Whole, sum_of};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
@@ -145,6 +145,48 @@ pub(crate) fn sum(stream: &Arc<Stream>, states: &Column) -> Result<Option<Column
     Ok(Some(made(column.data_type.clone(), out, Some(valid), 1)))
 }
 
+/// The values of a column that is summed, in build order; 0 where it is NULL.
+pub(super) fn values_in_order(
+    stream: &Arc<Stream>,
+    values: &Values,
+    sum: &Sum,
+    build: &OrderedRows,
+) -> Result<Memory> {
+    let n = build.len();
+    let ordered = stream.alloc(n * sum.bytes, "values in order")?;
+    if n > 0 {
+        let args = (
+            (&values.values).into(),
+            values.valid.as_ref().into(),
+            memory(&build.rows)?.into(),
+            (&ordered).into(),
+            (n as u32).into(),
+        );
+        // SAFETY: row ids are below the column's rows; `ordered` holds n values.
+        unsafe { stream.launch(sum.in_order, Shape::rows(n), &args)? };
+    }
+    Ok(ordered)
+}
+
+/// A word for each row in build order: 1 where it is valid, 0 for others. There is a build row.
+pub(super) fn valid_in_order(
+    stream: &Arc<Stream>,
+    valid: &Memory,
+    build: &OrderedRows,
+) -> Result<Memory> {
+    let n = build.len();
+    let marks = stream.alloc(n * 4, "validity in order")?;
+    let args = (
+        valid.into(),
+        memory(&build.rows)?.into(),
+        (&marks).into(),
+        (n as u32).into(),
+    );
+    // SAFETY: row ids are below the validity's bits; `marks` holds n words.
+    unsafe { stream.launch(kernels::FOLD_VALID_IN_ORDER, Shape::rows(n), &args)? };
+    Ok(marks)
+}
+
 /// Prefix counts of the values that are not NULL, in build order; `None` if the column has no validity bits.
 fn valid_prefix(
     stream: &Arc<Stream>,
@@ -155,15 +197,7 @@ fn valid_prefix(
     let Some(valid) = values.valid.as_ref().filter(|_| n > 0) else {
         return Ok(None);
     };
-    let marks = stream.alloc(n * 4, "range counts")?;
-    let args = (
-        valid.into(),
-        memory(&build.rows)?.into(),
-        (&marks).into(),
-        (n as u32).into(),
-    );
-    // SAFETY: row ids are below the validity's bits; `marks` holds n words.
-    unsafe { stream.launch(kernels::FOLD_VALID_IN_ORDER, Shape::rows(n), &args)? };
+    let marks = valid_in_order(stream, valid, build)?;
     scan::scan(stream, EXCLUSIVE_U32, &marks, n, "range counts").map(Some)
 }
 
@@ -223,16 +257,7 @@ pub(crate) fn range_sum(
     let out = stream.zeroed(rows * sum.bytes, "range sums")?;
     let (n, m) = (matches.build.len(), matches.ranges.rows());
     if n > 0 && m > 0 {
-        let ordered = stream.alloc(n * sum.bytes, "range sums")?;
-        let args = (
-            (&column.values).into(),
-            column.valid.as_ref().into(),
-            memory(&matches.build.rows)?.into(),
-            (&ordered).into(),
-            (n as u32).into(),
-        );
-        // SAFETY: row ids are below the column's rows; `ordered` holds n values.
-        unsafe { stream.launch(sum.in_order, Shape::rows(n), &args)? };
+        let ordered = values_in_order(stream, column, &sum, matches.build)?;
         let [lo, hi, rows] = [
             memory(&matches.ranges.lo)?,
             memory(&matches.ranges.hi)?,

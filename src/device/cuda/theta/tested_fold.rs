@@ -18,7 +18,9 @@ use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
-use crate::device::cuda::theta::range_fold::{made, values_of_rows};
+use crate::device::cuda::theta::range_fold::{
+    made, valid_in_order, values_in_order, values_of_rows,
+};
 use crate::device::cuda::theta::range_tree::{self, EXTREMES, Points, Queries, SUMS_U32, TreeFold};
 use crate::device::cuda::theta::sum_kernels::sum_of;
 use crate::device::cuda::theta::walked_fold::walked_fold;
@@ -67,18 +69,7 @@ pub(crate) fn fold_tested(
                 return Ok(None);
             };
             let out = stream.zeroed(rows * sum.bytes, WHAT)?;
-            let ordered = stream.alloc(n * sum.bytes, WHAT)?;
-            let args = (
-                (&column.values).into(),
-                column.valid.as_ref().into(),
-                memory(&matches.build.rows)?.into(),
-                (&ordered).into(),
-                (n as u32).into(),
-            );
-            if n > 0 {
-                // SAFETY: row ids are below the column's rows; `ordered` holds n values.
-                unsafe { stream.launch(sum.in_order, Shape::rows(n), &args)? };
-            }
+            let ordered = values_in_order(stream, column, &sum, matches.build)?;
             let fold = TreeFold::sums_of(&sum);
             let Some(some) = folding.fold(device, fold, &ordered, matches, &out)? else {
                 return Ok(None);
@@ -155,20 +146,11 @@ impl<'a> Folding<'a> {
         rows: usize,
     ) -> Result<Option<(Memory, Memory)>> {
         let stream = &device.stream;
-        let n = matches.build.len();
-        let Some(valid) = values.valid.as_ref().filter(|_| n > 0) else {
+        let Some(valid) = values.valid.as_ref().filter(|_| matches.build.len() > 0) else {
             let Counted { counts, .. } = device.count_matches(matches, false)?;
             return bits_of(stream, memory(&counts)?, matches, rows).map(Some);
         };
-        let marks = stream.alloc(n * 4, WHAT)?;
-        let args = (
-            valid.into(),
-            memory(&matches.build.rows)?.into(),
-            (&marks).into(),
-            (n as u32).into(),
-        );
-        // SAFETY: row ids are below the validity's bits; `marks` holds n words.
-        unsafe { stream.launch(kernels::FOLD_VALID_IN_ORDER, Shape::rows(n), &args)? };
+        let marks = valid_in_order(stream, valid, matches.build)?;
         let counts = stream.zeroed(rows * 4, WHAT)?;
         match self.fold(device, SUMS_U32, &marks, matches, &counts)? {
             Some(_) => {

@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use pulp::Arch;
+
 use crate::device::data::results::SetTally;
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
@@ -150,5 +152,39 @@ impl SetSearch<'_> {
             }
             from = end;
         }
+    }
+
+    /// Passes to the sink each position of `window` that `matches` the probe set at `at`, the `i`th one of its block, and returns how many were tested.
+    /// `matches` gets a position and the least overlap of its pair; it is compiled for the processor at hand.
+    #[inline(always)]
+    pub(crate) fn test_each<S: Sink>(
+        &self,
+        (i, at): (usize, usize),
+        window: &Range<usize>,
+        sink: &mut S,
+        matches: impl Fn(usize, u32) -> bool,
+    ) -> u64 {
+        let known = self.probe.get(at).len() as u64;
+        let mut tested = 0;
+        let arch = Arch::new();
+        self.for_each_size(self.probe.size(at), window.clone(), |run, least| {
+            // Elements that no indexed set has are not shared.
+            if least > known {
+                return;
+            }
+            let least = least as u32;
+            tested += run.len() as u64;
+            arch.dispatch(
+                #[inline(always)]
+                || {
+                    for position in run {
+                        if matches(position, least) && !sink.is_full(i) {
+                            sink.found(i, position);
+                        }
+                    }
+                },
+            );
+        });
+        tested
     }
 }

@@ -1,8 +1,11 @@
 //! Statistics of tables in memory, beside DataFusion's.
 
-use arrow::array::{ArrayRef, DictionaryArray, Int64Array, StringArray};
-use arrow::datatypes::Int32Type;
+use arrow::array::{
+    ArrayRef, DictionaryArray, FixedSizeListArray, Int64Array, ListArray, StringArray,
+};
+use arrow::datatypes::{Int32Type, Int64Type};
 use datafusion::physical_plan::StatisticsContext;
+use datafusion::physical_plan::test::exec::StatisticsExec;
 
 use crate::plan::statistics::statistics_cache::*;
 
@@ -62,4 +65,42 @@ fn many_batches_have_a_row_count_alone() {
     assert_eq!(found.num_rows, Precision::Exact(3 * MOST_COUNTED));
     let nulls = found.column_statistics.iter().map(|c| c.null_count);
     assert!(nulls.into_iter().all(|nulls| nulls == Precision::Absent));
+}
+
+/// Bytes of lists of a table in memory are those of their elements; without them, of all columns where a scan says so.
+#[test]
+fn elements_of_lists() {
+    let lists = |rows: i64| {
+        let numbers = (0..rows).map(|i| (i != 1).then(|| (0..i).map(Some).collect::<Vec<_>>()));
+        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(numbers);
+        let fixed = (0..rows).map(|i| Some([Some(i as i32), None, None]));
+        let fixed = FixedSizeListArray::from_iter_primitive::<Int32Type, _, _>(fixed, 3);
+        let numbers = Int64Array::from_iter_values(0..rows);
+        RecordBatch::try_from_iter_with_nullable([
+            ("lists", Arc::new(lists) as ArrayRef, true),
+            ("number", Arc::new(numbers), true),
+            ("fixed", Arc::new(fixed), true),
+        ])
+        .unwrap()
+    };
+    let cache = StatisticsCache::default();
+    let whole = lists(6);
+    // 0 + 2 + 3 + 4 + 5, without the NULL, and 3 + 4 of a slice.
+    let partitions = [vec![whole.clone()], vec![whole.slice(3, 2)]];
+    let plan = scan(&partitions, None);
+    let elements = [0, 1, 2].map(|column| cache.elements(&plan, Some(column)));
+    assert_eq!(elements, [Some(14 + 7), None, Some(3 * 8)]);
+    assert_eq!(cache.elements(&plan, None), None);
+    let plan = scan(&partitions, Some(vec![2, 0]));
+    let elements = [0, 1].map(|column| cache.elements(&plan, Some(column)));
+    assert_eq!(elements, [Some(3 * 8), Some(14 + 7)]);
+    let known = Statistics {
+        num_rows: Precision::Exact(2),
+        total_byte_size: Precision::Inexact(80),
+        column_statistics: Statistics::unknown_column(&whole.schema()),
+    };
+    let file: Arc<dyn ExecutionPlan> =
+        Arc::new(StatisticsExec::new(known, whole.schema().as_ref().clone()));
+    assert_eq!(cache.elements(&file, Some(0)), Some(10));
+    assert_eq!(cache.elements(&file, None), Some(10));
 }

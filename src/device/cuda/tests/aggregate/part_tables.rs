@@ -50,17 +50,28 @@ fn values(random: &mut Random, n: usize, moves: bool) -> Vec<ArrayRef> {
     }
 }
 
+/// Folds that tables of partitions have: those of extremes need row ids.
 fn folds(values: &[ArrayRef]) -> Vec<(Fold, Option<&ArrayRef>)> {
     let each = values.iter().flat_map(|array| {
-        let is_summed = !matches!(array.data_type(), DataType::Int16 | DataType::Int32);
-        let sum = is_summed.then_some(Fold::Sum);
-        [Some(Fold::Min), Some(Fold::Max), sum, Some(Fold::Count)]
-            .into_iter()
-            .flatten()
-            .map(move |fold| (fold, Some(array)))
+        let folds: &[Fold] = match array.data_type() {
+            DataType::Int16 | DataType::Int32 => &[Fold::And, Fold::Xor, Fold::Count],
+            DataType::Int64 => &[Fold::Sum, Fold::Or, Fold::Count],
+            _ => &[Fold::Sum, Fold::Count],
+        };
+        folds.iter().map(move |fold| (*fold, Some(array)))
     });
     // As many as one launch takes.
     each.take(15).chain([(Fold::Count, None)]).collect()
+}
+
+/// Whether tables of partitions were made.
+fn has_tables(gpu: &CudaDevice) -> bool {
+    let mut launched = gpu.stream.launched.lock();
+    let tables = launched
+        .iter()
+        .any(|name| name.starts_with("group_part_table"));
+    launched.clear();
+    tables
 }
 
 #[test]
@@ -83,18 +94,21 @@ fn tables_of_partitions_group_as_the_host() {
         for wide in [false, true] {
             let keys = scattered(&mut random, n, groups, wide);
             let values = values(&mut random, n, (turn + usize::from(wide)) % 2 == 0);
-            let what = format!("{n} rows, {groups} groups, wide {wide}");
-            same_aggregates(&host, &gpu, n, &[&keys], &folds(&values), &PARTITION, &what);
-            same_aggregates(
-                &host,
-                &gpu,
-                n,
-                &[&keys],
-                &folds(&values[..1]),
-                &PARTITION,
-                &what,
-            );
-            same_aggregates(&host, &gpu, n, &[&keys], &[], &PARTITION, &what);
+            let (all, one) = (folds(&values), folds(&values[..1]));
+            let extremes = [(Fold::Min, Some(&values[0])), (Fold::Max, Some(&values[0]))];
+            for (folds, by_tables) in [
+                (&all[..], true),
+                (&one, true),
+                (&[], true),
+                // Their row ids are not in the tables.
+                (&extremes, false),
+            ] {
+                let count = folds.len();
+                let what = format!("{n} rows, {groups} groups, wide {wide}, {count} folds");
+                has_tables(&gpu);
+                same_aggregates(&host, &gpu, n, &[&keys], folds, &PARTITION, &what);
+                assert_eq!(has_tables(&gpu), by_tables, "{what}");
+            }
         }
     }
 }
@@ -114,7 +128,9 @@ fn packed_keys_have_tables_too() {
     let (a, b) = (numbers(&mut random, 300), numbers(&mut random, 50));
     let values = values(&mut random, n, true);
     let folds = folds(&values[..1]);
+    has_tables(&gpu);
     same_aggregates(&host, &gpu, n, &[&a, &b], &folds, &PARTITION, "two columns");
+    assert!(has_tables(&gpu));
 }
 
 /// `unmix` of `kernels/equi/equi_hash.cuh`.

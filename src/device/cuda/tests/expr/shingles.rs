@@ -1,7 +1,7 @@
 //! Lists of the windows of texts against the reference: downloaded, gathered, concatenated, and as the sides of a set join.
 
 use crate::device::cuda::tests::columns::text::text_columns;
-use crate::device::cuda::tests::sets::search::{Sides, compare};
+use crate::device::cuda::tests::sets::compare::{Sides, compare};
 use crate::device::cuda::tests::*;
 use crate::device::primitives::expr::ExprPrimitives;
 use crate::device::primitives::rows::RowPrimitives;

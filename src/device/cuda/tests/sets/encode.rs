@@ -1,6 +1,6 @@
 //! Set joins of elements and lists of every type and form, and of those with an encoding of their own.
 
-use crate::device::cuda::tests::sets::search::{
+use crate::device::cuda::tests::sets::compare::{
     Sides, compare, every_technique, lists, numbers, predicates,
 };
 use crate::device::cuda::tests::*;

@@ -4,7 +4,7 @@ use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::encode::encoding;
 use crate::device::cuda::sets::encode::equal_sets;
-use crate::device::cuda::tests::sets::search::{Sides, compare, lists};
+use crate::device::cuda::tests::sets::compare::{Sides, compare, lists};
 use crate::device::cuda::tests::*;
 use crate::device::data::results::SetCounting;
 use crate::device::primitives::transfer::TransferPrimitives;

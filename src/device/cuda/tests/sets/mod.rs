@@ -1,5 +1,6 @@
 //! Set joins.
 
+pub(crate) mod compare;
 pub(crate) mod encode;
 pub(crate) mod equal_sets;
 pub(crate) mod search;

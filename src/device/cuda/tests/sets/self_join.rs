@@ -1,6 +1,6 @@
 //! Self joins of sets: each pair is tested once.
 
-use crate::device::cuda::tests::sets::search::{
+use crate::device::cuda::tests::sets::compare::{
     Sides, compare, every_technique, lists, numbers, predicates,
 };
 use crate::device::cuda::tests::*;

@@ -1,6 +1,6 @@
 //! `prefix` with signatures that reject candidates.
 
-use crate::device::cuda::tests::sets::search::{Sides, compare, lists};
+use crate::device::cuda::tests::sets::compare::{Sides, compare, lists};
 use crate::device::cuda::tests::*;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTechnique};
 use crate::ir::side::Side;

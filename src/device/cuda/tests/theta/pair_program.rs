@@ -373,16 +373,14 @@ fn programs_decide_as_the_hosts() {
             "{what}: exists"
         );
         same_pairs(&host, &gpu, matches, matches_on_gpu, &mut random, &what);
-        if turn % 7 == 0 {
-            same_folds_of_some(
-                (&host, &gpu),
-                (matches, matches_on_gpu),
-                &mut random,
-                (sides.rows, sides.probe_rows),
-                turn,
-                &what,
-            );
-        }
+        same_folds_of_some(
+            (&host, &gpu),
+            (matches, matches_on_gpu),
+            &mut random,
+            (sides.rows, sides.probe_rows),
+            turn,
+            &what,
+        );
     }
     assert!(decided > 100, "{decided} programs decided");
 }

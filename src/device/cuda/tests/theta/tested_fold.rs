@@ -115,7 +115,7 @@ fn same_folds_of_matches(
     }
 }
 
-/// Compares a fold of a column of a type, both as `turn` says.
+/// In each seventh turn, compares a fold of a column of a type, both as `turn` says.
 pub(crate) fn same_folds_of_some(
     (host, gpu): (&HostDevice, &CudaDevice),
     (of_host, of_gpu): (Matches<'_>, Matches<'_>),
@@ -124,6 +124,9 @@ pub(crate) fn same_folds_of_some(
     turn: usize,
     what: &str,
 ) {
+    if turn % 7 != 0 {
+        return;
+    }
     let columns = columns(random, n);
     let column = &columns[turn % columns.len()..][..1];
     let folds = &FOLDS[turn / 7 % 4..][..1];
