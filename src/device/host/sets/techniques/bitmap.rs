@@ -4,8 +4,6 @@
 //! A pair ends early: containment at the first missing element, an overlap when the remaining bits cannot reach the
 //! threshold.
 
-use pulp::Arch;
-
 use crate::device::data::results::SetTally;
 use crate::device::host::pace::CancelCheck;
 use crate::device::host::sets::block::{Block, SetSearch, Technique};
@@ -82,37 +80,26 @@ impl Technique for Bitmap {
         sink: &mut S,
     ) -> Result<SetTally> {
         let mut tally = SetTally::default();
-        let arch = Arch::new();
         search.for_each_set(block, sink, |i, at, window, sink| {
             let elements = search.probe.get(at);
             let known = elements.len() as u32;
             bits.set_row(0, elements);
             let row = bits.row(0);
             let indexed_contains = search.test.indexed_contains();
-            search.for_each_size(search.probe.size(at), window.clone(), |run, least| {
-                // Elements that no indexed set has are not shared.
-                if least > u64::from(known) {
-                    return;
-                }
-                let least = least as u32;
-                tally.candidates += run.len() as u64;
-                arch.dispatch(
-                    #[inline(always)]
-                    || {
-                        for position in run {
-                            let other = self.matrix.row(position);
-                            let matches = match (search.test.is_containment(), indexed_contains) {
-                                (true, true) => is_in(row, other),
-                                (true, false) => is_in(other, row),
-                                (false, _) => share(row, other, least, known),
-                            };
-                            if matches && !sink.is_full(i) {
-                                sink.found(i, position);
-                            }
-                        }
-                    },
-                );
-            });
+            tally.candidates += search.test_each(
+                (i, at),
+                window,
+                sink,
+                #[inline(always)]
+                |position, least| {
+                    let other = self.matrix.row(position);
+                    match (search.test.is_containment(), indexed_contains) {
+                        (true, true) => is_in(row, other),
+                        (true, false) => is_in(other, row),
+                        (false, _) => share(row, other, least, known),
+                    }
+                },
+            );
         })?;
         tally.verified = tally.candidates;
         Ok(tally)

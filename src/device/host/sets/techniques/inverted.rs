@@ -25,7 +25,7 @@ impl InvertedIndex {
         check_cancelled: CancelCheck<'_>,
     ) -> Result<Self> {
         Ok(Self {
-            postings: Postings::new(sets, universe, <[u32]>::len, false, check_cancelled)?,
+            postings: Postings::new(sets, universe, <[u32]>::len, check_cancelled)?,
         })
     }
 

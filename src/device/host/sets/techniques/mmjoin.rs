@@ -3,8 +3,6 @@
 //! Elements are numbered by ascending frequency, so the heavy ones come last. An element is heavy if reading its postings would take
 //! longer than its bit of all pairs: the bound is the ratio of both costs.
 
-use pulp::Arch;
-
 use crate::device::data::results::SetTally;
 use crate::device::host::pace::{CancelCheck, Pace};
 use crate::device::host::sets::block::{Block, SetSearch, Technique};
@@ -45,7 +43,7 @@ impl MmJoin {
         let light = |elements: &[u32]| light_of(elements, first_heavy as u32);
         Ok(Self {
             matrix: BinaryMatrix::new(sets, first_heavy..universe, check_cancelled)?,
-            postings: Postings::new(sets, universe, light, false, check_cancelled)?,
+            postings: Postings::new(sets, universe, light, check_cancelled)?,
             first_heavy: first_heavy as u32,
         })
     }
@@ -94,10 +92,8 @@ impl Technique for MmJoin {
         sink: &mut S,
     ) -> Result<SetTally> {
         let mut tally = SetTally::default();
-        let arch = Arch::new();
         search.for_each_set(block, sink, |i, at, window, sink| {
             let elements = search.probe.get(at);
-            let known = elements.len() as u64;
             let (light, heavy) = elements.split_at(light_of(elements, self.first_heavy));
             for element in light {
                 for position in self.postings.of(*element, window) {
@@ -110,28 +106,18 @@ impl Technique for MmJoin {
             }
             met.row.set_row(0, heavy);
             let (row, counts) = (met.row.row(0), &met.counts);
-            search.for_each_size(search.probe.size(at), window.clone(), |run, least| {
-                // Elements that no indexed set has are not shared.
-                if least > known {
-                    return;
-                }
-                let least = least as u32;
-                tally.candidates += run.len() as u64;
-                arch.dispatch(
-                    #[inline(always)]
-                    || {
-                        for position in run {
-                            let light = counts[position];
-                            // Few light common elements leave too much to the heavy ones.
-                            let matches = light + heavy.len() as u32 >= least
-                                && light + shared(row, self.matrix.row(position)) >= least;
-                            if matches && !sink.is_full(i) {
-                                sink.found(i, position);
-                            }
-                        }
-                    },
-                );
-            });
+            tally.candidates += search.test_each(
+                (i, at),
+                window,
+                sink,
+                #[inline(always)]
+                |position, least| {
+                    let light = counts[position];
+                    // Few light common elements leave too much to the heavy ones.
+                    light + heavy.len() as u32 >= least
+                        && light + shared(row, self.matrix.row(position)) >= least
+                },
+            );
             for position in met.positions.drain(..) {
                 met.counts[position as usize] = 0;
             }

@@ -6,25 +6,47 @@ use crate::device::host::pace::{CancelCheck, Pace};
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::error::Result;
 
-/// Positions by element.
+/// What an inverted index stores of an element of a set.
+pub(crate) trait Posting: Copy + Default {
+    /// The set's position.
+    fn position(&self) -> u32;
+}
+
+impl Posting for u32 {
+    fn position(&self) -> u32 {
+        *self
+    }
+}
+
+/// Positions by element, or postings that have them.
 #[derive(Debug)]
-pub(crate) struct Postings {
+pub(crate) struct Postings<P = u32> {
     /// Element `e` has the postings `begins[e] .. begins[e + 1]`.
     begins: Vec<u32>,
-    /// Ascending for each element, hence ascending by size within a group.
-    positions: Vec<u32>,
-    /// The element's rank in the order of each set.
-    places: Vec<u32>,
+    /// By ascending position for each element, hence by ascending size within a group.
+    postings: Vec<P>,
 }
 
 impl Postings {
-    /// Indexes the first `prefix(elements)` elements of each set of a universe of `universe` elements. `with_places`: also
-    /// stores each element's rank in its set.
+    /// Indexes the first `prefix(elements)` elements of each set of a universe of `universe` elements.
     pub(crate) fn new(
         sets: &Sets,
         universe: usize,
         prefix: impl Fn(&[u32]) -> usize,
-        with_places: bool,
+        check_cancelled: CancelCheck<'_>,
+    ) -> Result<Self> {
+        let posting = |position: usize, _: usize| position as u32;
+        Self::of_postings(sets, universe, prefix, posting, check_cancelled)
+    }
+}
+
+impl<P: Posting> Postings<P> {
+    /// The same with `posting(position, rank)` for the element of this rank in the set at this position.
+    pub(crate) fn of_postings(
+        sets: &Sets,
+        universe: usize,
+        prefix: impl Fn(&[u32]) -> usize,
+        posting: impl Fn(usize, usize) -> P,
         check_cancelled: CancelCheck<'_>,
     ) -> Result<Self> {
         let mut pace = Pace::new(check_cancelled);
@@ -43,55 +65,30 @@ impl Postings {
             begins[element + 1] += begins[element];
         }
         let mut next = begins.clone();
-        let total = begins[universe] as usize;
-        let mut positions = vec![0; total];
-        let mut places = vec![0; if with_places { total } else { 0 }];
+        let mut postings = vec![P::default(); begins[universe] as usize];
         for position in 0..sets.len() {
-            for (place, element) in front(position).iter().enumerate() {
+            for (rank, element) in front(position).iter().enumerate() {
                 let at = &mut next[*element as usize];
-                positions[*at as usize] = position as u32;
-                if with_places {
-                    places[*at as usize] = place as u32;
-                }
+                postings[*at as usize] = posting(position, rank);
                 *at += 1;
             }
             pace.step(front(position).len() + 1)?;
         }
-        Ok(Self {
-            begins,
-            positions,
-            places,
-        })
+        Ok(Self { begins, postings })
     }
 
-    /// The numbers of the postings of `element` in `window`.
-    fn numbers(&self, element: u32, window: &Range<usize>) -> Range<usize> {
+    /// The postings of `element` in `window`.
+    pub(crate) fn of(&self, element: u32, window: &Range<usize>) -> &[P] {
         let element = element as usize;
-        let all = self.begins[element] as usize..self.begins[element + 1] as usize;
-        let list = &self.positions[all.clone()];
-        let inside = list.first().is_none_or(|p| *p as usize >= window.start)
-            && list.last().is_none_or(|p| (*p as usize) < window.end);
+        let list = &self.postings[self.begins[element] as usize..self.begins[element + 1] as usize];
+        let is_before = |end: usize| move |posting: &P| (posting.position() as usize) < end;
+        let inside = !list.first().is_some_and(is_before(window.start))
+            && list.last().is_none_or(is_before(window.end));
         if inside {
-            return all;
+            return list;
         }
-        let low = list.partition_point(|p| (*p as usize) < window.start);
-        let high = list.partition_point(|p| (*p as usize) < window.end);
-        all.start + low..all.start + high
-    }
-
-    /// The positions in `window` with `element`.
-    pub(crate) fn of(&self, element: u32, window: &Range<usize>) -> &[u32] {
-        &self.positions[self.numbers(element, window)]
-    }
-
-    /// The same, with the element's rank in each set.
-    pub(crate) fn placed(
-        &self,
-        element: u32,
-        window: &Range<usize>,
-    ) -> impl Iterator<Item = (u32, u32)> {
-        let numbers = self.numbers(element, window);
-        let positions = self.positions[numbers.clone()].iter().copied();
-        positions.zip(self.places[numbers].iter().copied())
+        let low = list.partition_point(is_before(window.start));
+        let high = list.partition_point(is_before(window.end));
+        &list[low..high]
     }
 }

@@ -2,14 +2,15 @@
 //!
 //! Two sets that share enough elements share one among the first few of each, in an order common to all sets. The
 //! rarest elements come first, so their postings are short. The ranks of a shared element in both sets bound the whole
-//! overlap (the positional filter). The remaining candidates are verified. This suits high thresholds.
+//! overlap (the positional filter), by what a posting has itself: no set is looked at for it. The remaining candidates
+//! are verified. This suits high thresholds.
 
 use crate::device::data::results::SetTally;
 use crate::device::host::pace::CancelCheck;
 use crate::device::host::sets::block::{Block, SetSearch, Technique};
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
-use crate::device::host::sets::techniques::postings::Postings;
+use crate::device::host::sets::techniques::postings::{Posting, Postings};
 use crate::device::host::sets::techniques::verify::overlap_of_at_least;
 use crate::error::Result;
 use crate::ir::set_predicate::SetTest;
@@ -17,10 +18,25 @@ use crate::ir::set_predicate::SetTest;
 /// The index of technique `prefix`: the postings of prefixes.
 #[derive(Debug)]
 pub(crate) struct Prefix {
-    postings: Postings,
-    /// For each position, the rank of its size among the distinct sizes.
-    classes: Vec<u32>,
+    postings: Postings<Ranked>,
+    /// The number of distinct sizes.
     sizes: usize,
+}
+
+/// An element of the prefix of an indexed set, with all that the positional filter asks.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ranked {
+    position: u32,
+    /// The rank of the set's size among the distinct sizes.
+    class: u32,
+    /// Elements of the set behind this one.
+    behind: u32,
+}
+
+impl Posting for Ranked {
+    fn position(&self) -> u32 {
+        self.position
+    }
 }
 
 impl Prefix {
@@ -42,16 +58,21 @@ impl Prefix {
             })
             .collect();
         let prefix = |elements: &[u32]| prefixes[class(&(elements.len() as u32)) as usize];
+        let classes: Vec<u32> = sets.sizes.iter().map(class).collect();
+        let ranked = |position: usize, rank: usize| Ranked {
+            position: position as u32,
+            class: classes[position],
+            behind: sets.sizes[position] - rank as u32 - 1,
+        };
         Ok(Self {
-            postings: Postings::new(sets, universe, prefix, true, check_cancelled)?,
-            classes: sets.sizes.iter().map(class).collect(),
+            postings: Postings::of_postings(sets, universe, prefix, ranked, check_cancelled)?,
             sizes: sizes.len(),
         })
     }
 
     /// The most bytes of the index.
     pub(crate) fn bytes(sets: &Sets, universe: usize) -> u64 {
-        (sets.elements.len() * 8 + universe * 4 + sets.len() * 4) as u64
+        (sets.elements.len() * 12 + universe * 8 + sets.len() * 4) as u64
     }
 }
 
@@ -59,21 +80,23 @@ impl Prefix {
 const NEVER: u32 = u32::MAX;
 const UNASKED: u32 = u32::MAX - 1;
 
-/// A candidate that the positional filter rejected.
-const REJECTED: u32 = u32::MAX;
+/// A class that no size has.
+const NO_CLASS: u32 = u32::MAX;
 
 /// The candidates of one probe set.
 #[derive(Debug)]
 pub(crate) struct Candidates {
-    /// By position, the elements that the prefixes share so far.
-    shared: Vec<u32>,
-    positions: Vec<u32>,
+    /// By position, whether it is a candidate.
+    is_met: Vec<bool>,
+    /// Each candidate's position, and the least overlap with it.
+    met: Vec<(u32, u32)>,
     /// The least overlap with sets of each class, for probe sets of `size`.
     needed: Vec<u32>,
     size: u64,
 }
 
 impl Candidates {
+    /// The least overlap with sets of `class`, of which one is at `position`.
     fn needed(&mut self, search: &SetSearch<'_>, class: u32, position: usize) -> u32 {
         let needed = &mut self.needed[class as usize];
         if *needed == UNASKED {
@@ -84,6 +107,23 @@ impl Candidates {
         }
         *needed
     }
+
+    /// Adds the sets of `postings` that may have enough elements in common, where `left` elements of the probe set are behind the shared one. A set
+    /// whose first shared element leaves too few is rejected at the later ones, too, as these leave fewer.
+    fn meet(&mut self, search: &SetSearch<'_>, postings: &[Ranked], left: u32) {
+        let (mut class, mut needed) = (NO_CLASS, NEVER);
+        for posting in postings {
+            let at = posting.position as usize;
+            if posting.class != class {
+                class = posting.class;
+                needed = self.needed(search, class, at);
+            }
+            if 1 + left.min(posting.behind) >= needed && !self.is_met[at] {
+                self.is_met[at] = true;
+                self.met.push((posting.position, needed));
+            }
+        }
+    }
 }
 
 impl Technique for Prefix {
@@ -91,15 +131,15 @@ impl Technique for Prefix {
 
     fn scratch(&self, indexed: &Sets) -> Candidates {
         Candidates {
-            shared: vec![0; indexed.len()],
-            positions: vec![],
+            is_met: vec![false; indexed.len()],
+            met: vec![],
             needed: vec![UNASKED; self.sizes],
             size: 0,
         }
     }
 
     fn scratch_bytes(&self, indexed: &Sets) -> u64 {
-        (indexed.len() * 8 + self.sizes * 4) as u64
+        (indexed.len() * 9 + self.sizes * 4) as u64
     }
 
     fn block<S: Sink>(
@@ -125,37 +165,23 @@ impl Technique for Prefix {
             let front = (prefix as usize)
                 .saturating_sub(unknown)
                 .min(elements.len());
-            for (place, element) in elements[..front].iter().enumerate() {
-                let left = elements.len() - place - 1;
-                for (position, other_place) in self.postings.placed(*element, window) {
-                    let at = position as usize;
-                    let shared = candidates.shared[at];
-                    if shared == REJECTED {
-                        continue;
-                    }
-                    if shared == 0 {
-                        candidates.positions.push(position);
-                    }
-                    let other_left = search.indexed.sizes[at] - other_place - 1;
-                    let most = shared + 1 + (left as u32).min(other_left);
-                    let needed = candidates.needed(search, self.classes[at], at);
-                    candidates.shared[at] = if most >= needed { shared + 1 } else { REJECTED };
-                }
+            for (rank, element) in elements[..front].iter().enumerate() {
+                let left = (elements.len() - rank - 1) as u32;
+                candidates.meet(search, self.postings.of(*element, window), left);
             }
-            tally.candidates += candidates.positions.len() as u64;
-            let mut positions = std::mem::take(&mut candidates.positions);
-            for position in positions.drain(..) {
+            tally.candidates += candidates.met.len() as u64;
+            for (position, needed) in candidates.met.drain(..) {
                 let at = position as usize;
-                if std::mem::take(&mut candidates.shared[at]) == REJECTED || sink.is_full(i) {
+                candidates.is_met[at] = false;
+                if sink.is_full(i) {
                     continue;
                 }
                 tally.verified += 1;
-                let needed = candidates.needed(search, self.classes[at], at) as usize;
-                if overlap_of_at_least(elements, search.indexed.get(at), needed).is_some() {
+                let other = search.indexed.get(at);
+                if overlap_of_at_least(elements, other, needed as usize).is_some() {
                     sink.found(i, at);
                 }
             }
-            candidates.positions = positions;
         })?;
         Ok(tally)
     }

@@ -31,7 +31,7 @@ impl Rarest {
     ) -> Result<Self> {
         let prefix = |elements: &[u32]| if indexed_contains { elements.len() } else { 1 };
         Ok(Self {
-            postings: Postings::new(sets, universe, prefix, false, check_cancelled)?,
+            postings: Postings::new(sets, universe, prefix, check_cancelled)?,
             signatures: Signatures::new(sets, Self::words(sets), check_cancelled)?,
         })
     }
