@@ -1,12 +1,13 @@
 //! [`SetIndex`]: the encoded sets of one side, with the technique that finds their matches.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::device::budget::{Budget, Lease};
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::host::pace::CancelCheck;
 use crate::device::host::sets::encode::encoding::{Domain, Sets};
+use crate::device::host::sets::pair_overlaps::CountedSets;
 use crate::device::host::sets::techniques::binary_matrix::BinaryMatrix;
 use crate::device::host::sets::techniques::bitmap::Bitmap;
 use crate::device::host::sets::techniques::intersect::Intersect;
@@ -31,6 +32,8 @@ pub(crate) struct SetIndex {
     pub(crate) rows: usize,
     pub(crate) test: SetTest,
     pub(crate) finder: Finder,
+    /// Made when overlaps of many pairs are asked for.
+    pub(crate) counted: OnceLock<Option<CountedSets>>,
     pub(crate) _lease: Lease,
 }
 

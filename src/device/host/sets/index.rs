@@ -19,8 +19,8 @@ use crate::device::host::sets::{choose, collect, self_join};
 mod tests;
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, OnceLock};
 
 use crate::device::budget::Budget;
 use crate::device::data::buffer::{Buffer, check_chunk_rows};
@@ -89,6 +89,7 @@ pub(crate) fn index(
         segments,
         rows,
         test,
+        counted: OnceLock::new(),
         _lease: lease,
     })
 }

@@ -7,6 +7,7 @@ pub(crate) mod collect;
 pub(crate) mod encode;
 pub(crate) mod finder;
 pub(crate) mod index;
+pub(crate) mod pair_overlaps;
 pub(crate) mod primitives;
 pub(crate) mod probe_side;
 pub(crate) mod self_join;

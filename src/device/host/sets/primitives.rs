@@ -105,8 +105,10 @@ impl SetPrimitives for HostDevice {
         value: SetValue,
     ) -> Result<Column> {
         let (index, probe) = (index.index.get()?, probe.0.get()?);
-        self.pool
-            .install(|| values::set_values(&self.budget, index, probe, pairs, value))
+        let check_cancelled = || self.check_cancelled();
+        self.pool.install(|| {
+            values::set_values(&self.budget, index, probe, pairs, value, &check_cancelled)
+        })
     }
 
     fn occurrences(

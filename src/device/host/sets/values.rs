@@ -13,22 +13,16 @@ use crate::device::data::column::Column;
 use crate::device::host::pace::CancelCheck;
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::finder::{SetIndex, lists_of};
-use crate::device::host::sets::techniques::verify::overlap;
+use crate::device::host::sets::pair_overlaps::{CountedSets, NOWHERE, RowPairs};
 use crate::error::Result;
 use crate::ir::set_predicate::SetValue;
-
-/// The place of a row without a set.
-const NOWHERE: u32 = u32::MAX;
-
-/// Pairs that one task computes.
-const TASK_PAIRS: usize = 1 << 12;
 
 /// The sets of the probe side, and the place of each row of both sides.
 #[derive(Debug)]
 pub(crate) struct ProbeSets {
-    sets: Sets,
-    places: Vec<u32>,
-    indexed_places: Vec<u32>,
+    pub(crate) sets: Sets,
+    pub(crate) places: Vec<u32>,
+    pub(crate) indexed_places: Vec<u32>,
     _lease: Lease,
 }
 
@@ -74,46 +68,51 @@ pub(crate) fn set_values(
     probe: &ProbeSets,
     (indexed_rows, probe_rows): (&Buffer<u32>, &Buffer<u32>),
     value: SetValue,
+    check_cancelled: CancelCheck<'_>,
 ) -> Result<Column> {
     let pairs = probe_rows.len();
     let lease = budget.lease(pairs as u64 * 9, "values of sets")?;
-    let (indexed_rows, probe_rows) = (indexed_rows.on_host()?, probe_rows.on_host()?);
-    let sizes = |at: usize| {
-        let place = probe.places[probe_rows[at] as usize];
-        let indexed = probe.indexed_places[indexed_rows[at] as usize];
-        if place == NOWHERE || indexed == NOWHERE {
-            return None;
-        }
-        let (place, indexed) = (place as usize, indexed as usize);
-        let shared = overlap(probe.sets.get(place), index.sets.get(indexed));
-        let sizes = (probe.sets.size(place), index.sets.size(indexed));
-        Some((shared as u64, sizes))
+    let pairs = RowPairs {
+        indexed: &index.sets,
+        probe: &probe.sets,
+        indexed_places: &probe.indexed_places,
+        probe_places: &probe.places,
+        indexed_rows: indexed_rows.on_host()?,
+        probe_rows: probe_rows.on_host()?,
+        counted: CountedSets::of(index, pairs, budget, check_cancelled)?,
     };
     let array: ArrayRef = match value {
-        SetValue::Overlap => Arc::new(of_pairs::<Int64Type>(pairs, |at| {
-            sizes(at).map(|(shared, _)| shared as i64)
-        })),
-        SetValue::Degree(measure) => Arc::new(of_pairs::<Float64Type>(pairs, |at| {
-            sizes(at).map(|(shared, (a, b))| measure.degree(shared, a, b))
+        SetValue::Overlap => Arc::new(of_pairs::<Int64Type>(&pairs, |shared, _| shared as i64)),
+        SetValue::Degree(measure) => Arc::new(of_pairs::<Float64Type>(&pairs, |shared, (a, b)| {
+            measure.degree(shared, a, b)
         })),
     };
     Ok(Column::host(array, lease))
 }
 
+/// The values of all pairs, of their overlaps and sizes.
 fn of_pairs<T: ArrowPrimitiveType>(
-    pairs: usize,
-    value: impl Fn(usize) -> Option<T::Native> + Sync,
+    pairs: &RowPairs<'_>,
+    value: impl Fn(u64, (u64, u64)) -> T::Native + Sync,
 ) -> PrimitiveArray<T> {
-    let parts: Vec<(Vec<T::Native>, Vec<bool>)> = (0..pairs.div_ceil(TASK_PAIRS))
+    let parts: Vec<(Vec<T::Native>, Vec<bool>)> = pairs
+        .tasks()
         .into_par_iter()
-        .map(|task| {
-            let end = ((task + 1) * TASK_PAIRS).min(pairs);
-            let values = (task * TASK_PAIRS..end).map(|at| match value(at) {
-                Some(value) => (value, true),
-                None => (T::default_value(), false),
-            });
-            values.unzip()
-        })
+        .map_init(
+            || pairs.counts(),
+            |counts, task| {
+                let mut values = Vec::with_capacity(task.len());
+                let mut valid = Vec::with_capacity(task.len());
+                pairs.for_each(task, counts, &mut |overlap| {
+                    values.push(match overlap {
+                        Some((shared, sizes)) => value(shared, sizes),
+                        None => T::default_value(),
+                    });
+                    valid.push(overlap.is_some());
+                });
+                (values, valid)
+            },
+        )
         .collect();
     let has_nulls = parts.iter().any(|(_, valid)| valid.contains(&false));
     let valid = has_nulls.then(|| parts.iter().flat_map(|(_, valid)| valid).copied());

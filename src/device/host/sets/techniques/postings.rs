@@ -77,10 +77,15 @@ impl<P: Posting> Postings<P> {
         Ok(Self { begins, postings })
     }
 
+    /// The postings of `element`.
+    pub(crate) fn all(&self, element: u32) -> &[P] {
+        let element = element as usize;
+        &self.postings[self.begins[element] as usize..self.begins[element + 1] as usize]
+    }
+
     /// The postings of `element` in `window`.
     pub(crate) fn of(&self, element: u32, window: &Range<usize>) -> &[P] {
-        let element = element as usize;
-        let list = &self.postings[self.begins[element] as usize..self.begins[element + 1] as usize];
+        let list = self.all(element);
         let is_before = |end: usize| move |posting: &P| (posting.position() as usize) < end;
         let inside = !list.first().is_some_and(is_before(window.start))
             && list.last().is_none_or(is_before(window.end));
