@@ -5,12 +5,11 @@
 //! many. Others are merged, pair by pair.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::device::budget::{Budget, Lease};
 use crate::device::host::pace::CancelCheck;
 use crate::device::host::sets::encode::encoding::Sets;
-use crate::device::host::sets::finder::SetIndex;
 use crate::device::host::sets::techniques::postings::Postings;
 use crate::device::host::sets::techniques::verify::overlap;
 use crate::error::{IfItFits as _, Result};
@@ -36,17 +35,17 @@ pub(crate) struct CountedSets {
 }
 
 impl CountedSets {
-    /// Those of an index, which are made the first time that `pairs` pairs repay it; `None` while none do, or without memory for them.
+    /// Those of the indexed `sets`, which are made the first time that `pairs` pairs repay it; `None` while none do, or without memory for them.
     pub(crate) fn of<'a>(
-        index: &'a SetIndex,
+        made: &'a OnceLock<Option<Self>>,
+        sets: &Sets,
         pairs: usize,
         budget: &Arc<Budget>,
         check_cancelled: CancelCheck<'_>,
     ) -> Result<Option<&'a Self>> {
-        if let Some(made) = index.counted.get() {
+        if let Some(made) = made.get() {
             return Ok(made.as_ref());
         }
-        let sets = &index.sets;
         let mean = sets.elements.len() as u64 / (sets.len() as u64).max(1);
         // Elements are numbered without gaps, and each is in a set.
         let universe = sets
@@ -65,8 +64,8 @@ impl CountedSets {
                 postings: Postings::new(sets, universe, <[u32]>::len, check_cancelled)?,
             })
         };
-        let made = make().if_it_fits()?;
-        Ok(index.counted.get_or_init(|| made).as_ref())
+        let new = make().if_it_fits()?;
+        Ok(made.get_or_init(|| new).as_ref())
     }
 }
 
@@ -216,9 +215,12 @@ mod tests {
                 (first..n as u32).map(move |indexed| (indexed, row))
             });
             let (indexed_rows, probe_rows): (Vec<u32>, Vec<u32>) = pairs.unzip();
-            let repaid = CountedSets::of(&index, 1, &budget, &|| Ok(())).unwrap();
-            assert!(repaid.is_none() || longest == 0);
-            let counted = CountedSets::of(&index, probe_rows.len(), &budget, &|| Ok(())).unwrap();
+            let counted_of = |pairs| {
+                let (made, sets) = (&index.counted, &index.sets);
+                CountedSets::of(made, sets, pairs, &budget, &|| Ok(())).unwrap()
+            };
+            assert!(counted_of(1).is_none() || longest == 0);
+            let counted = counted_of(probe_rows.len());
             let mut pairs = RowPairs {
                 indexed: &index.sets,
                 probe: &probe.sets,

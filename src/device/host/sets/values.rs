@@ -79,7 +79,7 @@ pub(crate) fn set_values(
         probe_places: &probe.places,
         indexed_rows: indexed_rows.on_host()?,
         probe_rows: probe_rows.on_host()?,
-        counted: CountedSets::of(index, pairs, budget, check_cancelled)?,
+        counted: CountedSets::of(&index.counted, &index.sets, pairs, budget, check_cancelled)?,
     };
     let array: ArrayRef = match value {
         SetValue::Overlap => Arc::new(of_pairs::<Int64Type>(&pairs, |shared, _| shared as i64)),
