@@ -31,7 +31,7 @@ pub struct CardTimes {
     pub taken: String,
 }
 
-/// Runs a query once; `None` if no kernel ran.
+/// Runs a query once; `None` if no kernel ran, or if the profile did not keep all spans.
 pub async fn of(ctx: &SessionContext, sql: &str) -> Result<Option<CardTimes>> {
     let query = ctx.sql(sql).await?;
     let profile = datafusion_bowtie::profile(query).await?.to_json();
@@ -46,7 +46,8 @@ pub async fn of(ctx: &SessionContext, sql: &str) -> Result<Option<CardTimes>> {
         to_host: lane_ms(&profile, "to_host"),
         taken: taken.join(" "),
     };
-    Ok((times.kernels > 0.0).then_some(times))
+    let is_whole = profile.contains("\"dropped\":0");
+    Ok((is_whole && times.kernels > 0.0).then_some(times))
 }
 
 /// The sum of a lane's spans. A span's `lane` stands before its `ms`.

@@ -152,7 +152,12 @@ pub(crate) fn set_join_gain(
     statistics: &StatisticsCache,
 ) -> Gain {
     let rows = (lists.0.rows, lists.1.rows);
-    if let Some(reason) = few_pairs_of_short_lists(lists) {
+    // Keys may leave far fewer pairs.
+    let few = match source.on.is_empty() {
+        true => few_pairs_of_short_lists(lists),
+        false => few_pairs(rows),
+    };
+    if let Some(reason) = few {
         return Gain::Nowhere(Decline(reason));
     }
     match few_pairs_of_keys(source, rows, statistics) {
@@ -163,7 +168,7 @@ pub(crate) fn set_join_gain(
     }
 }
 
-/// Of a cross join with a value of the lists of each pair.
+/// Of a join without equalities with a value of the lists of each pair.
 pub(crate) fn set_values_gain(lists: (SideLists, SideLists)) -> Gain {
     match few_pairs_of_short_lists(lists) {
         Some(reason) => Gain::Nowhere(Decline(reason)),

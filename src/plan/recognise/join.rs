@@ -219,10 +219,9 @@ impl Sides {
         let of_side = |plan, side: &SideInput, column| {
             let rows = statistics.rows(plan);
             let elements = match side.data_type(column).is_nested() {
-                true => {
-                    let of_plan = (column < side.plan_columns()).then_some(column);
-                    statistics.elements(plan, of_plan)
-                }
+                true if column < side.plan_columns() => statistics.elements(plan, column),
+                // Of an expression.
+                true => None,
                 false => rows.rows(),
             };
             SideLists { rows, elements }

@@ -65,23 +65,31 @@ impl StatisticsCache {
         (self.rows(&source.left), self.rows(&source.right))
     }
 
-    /// Elements in the lists of a column, all rows together, as far as bytes tell; those of an expression are at most what the rows hold.
+    /// Elements in the lists of a column, all rows together, as far as bytes tell: those of the column, or of all columns if the others have a width.
     /// `None` where nothing is known.
-    pub(crate) fn elements(
-        &self,
-        plan: &Arc<dyn ExecutionPlan>,
-        column: Option<usize>,
-    ) -> Option<u64> {
+    pub(crate) fn elements(&self, plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<u64> {
         let statistics = self.statistics(plan);
         let schema = plan.schema();
-        let bytes = column.map(|column| statistics.column_statistics[column].byte_size);
-        let of_column = bytes.and_then(|bytes| bytes.get_value().copied());
-        let width = match (column, of_column) {
-            (Some(column), Some(_)) => element_width(schema.field(column).data_type()),
-            _ => WIDTH_OF_OTHERS,
+        let of_column = statistics.column_statistics.get(column);
+        let of_column = of_column.and_then(|column| column.byte_size.get_value().copied());
+        let of_others = || {
+            let others = schema
+                .fields()
+                .iter()
+                .enumerate()
+                .filter(|(i, _)| *i != column);
+            let widths = others.map(|(_, field)| field.data_type().primitive_width());
+            let rows = *statistics.num_rows.get_value()?;
+            Some(widths.sum::<Option<usize>>()?.saturating_mul(rows))
         };
-        let bytes = of_column.or(statistics.total_byte_size.get_value().copied())?;
-        Some((bytes / width) as u64)
+        let bytes = match of_column {
+            Some(bytes) => bytes,
+            None => {
+                let all = *statistics.total_byte_size.get_value()?;
+                all.saturating_sub(of_others()?)
+            }
+        };
+        Some((bytes / element_width(schema.field(column).data_type())) as u64)
     }
 
     /// The distinct count of a key of a join.
@@ -241,14 +249,9 @@ fn elements_of(array: &dyn Array) -> Option<usize> {
             let offsets = array.as_list::<i64>().offsets();
             Some((offsets[array.len()] - offsets[0]) as usize)
         }
-        ListView(_) => {
-            let sizes = array.as_list_view::<i32>().sizes();
-            Some(sizes.iter().map(|size| *size as usize).sum())
-        }
-        LargeListView(_) => {
-            let sizes = array.as_list_view::<i64>().sizes();
-            Some(sizes.iter().map(|size| *size as usize).sum())
-        }
+        // Parts of them may be of no list, or of several.
+        ListView(_) => Some(array.as_list_view::<i32>().values().len()),
+        LargeListView(_) => Some(array.as_list_view::<i64>().values().len()),
         FixedSizeList(_, size) => Some(array.len() * *size as usize),
         _ => None,
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::util::pretty::pretty_format_batches;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::SessionContext;
 use insta::assert_snapshot;

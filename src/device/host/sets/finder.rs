@@ -1,6 +1,6 @@
 //! [`SetIndex`]: the encoded sets of one side, with the technique that finds their matches.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::device::budget::{Budget, Lease};
 use crate::device::data::column::Column;
@@ -32,8 +32,9 @@ pub(crate) struct SetIndex {
     pub(crate) rows: usize,
     pub(crate) test: SetTest,
     pub(crate) finder: Finder,
-    /// Made when overlaps of many pairs are asked for.
-    pub(crate) counted: OnceLock<Option<CountedSets>>,
+    /// Elements are below it.
+    pub(crate) universe: usize,
+    pub(crate) counted: CountedSets,
     pub(crate) _lease: Lease,
 }
 

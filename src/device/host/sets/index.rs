@@ -13,14 +13,15 @@
 use crate::device::host::pace::CancelCheck;
 use crate::device::host::sets::encode::encoding;
 use crate::device::host::sets::finder::{Finder, MOST_MATCHES, SetIndex, lists_of};
+use crate::device::host::sets::pair_overlaps::CountedSets;
 use crate::device::host::sets::{choose, collect, self_join};
 
 #[cfg(test)]
 mod tests;
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, OnceLock};
 
 use crate::device::budget::Budget;
 use crate::device::data::buffer::{Buffer, check_chunk_rows};
@@ -89,7 +90,8 @@ pub(crate) fn index(
         segments,
         rows,
         test,
-        counted: OnceLock::new(),
+        universe,
+        counted: CountedSets::default(),
         _lease: lease,
     })
 }

@@ -12,8 +12,8 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::host::pace::CancelCheck;
 use crate::device::host::sets::encode::encoding::Sets;
-use crate::device::host::sets::finder::{SetIndex, lists_of};
-use crate::device::host::sets::pair_overlaps::{CountedSets, NOWHERE, RowPairs};
+use crate::device::host::sets::finder::{Finder, SetIndex, lists_of};
+use crate::device::host::sets::pair_overlaps::{NOWHERE, RowPairs};
 use crate::error::Result;
 use crate::ir::set_predicate::SetValue;
 
@@ -72,6 +72,14 @@ pub(crate) fn set_values(
 ) -> Result<Column> {
     let pairs = probe_rows.len();
     let lease = budget.lease(pairs as u64 * 9, "values of sets")?;
+    // Of the sets that a predicate found a row meets few.
+    let postings = match index.finder {
+        Finder::Intersect(_) => {
+            let sets = (&index.sets, index.universe);
+            index.counted.of(sets, pairs, budget, check_cancelled)?
+        }
+        _ => None,
+    };
     let pairs = RowPairs {
         indexed: &index.sets,
         probe: &probe.sets,
@@ -79,7 +87,7 @@ pub(crate) fn set_values(
         probe_places: &probe.places,
         indexed_rows: indexed_rows.on_host()?,
         probe_rows: probe_rows.on_host()?,
-        counted: CountedSets::of(&index.counted, &index.sets, pairs, budget, check_cancelled)?,
+        postings,
     };
     let array: ArrayRef = match value {
         SetValue::Overlap => Arc::new(of_pairs::<Int64Type>(&pairs, |shared, _| shared as i64)),
@@ -98,21 +106,18 @@ fn of_pairs<T: ArrowPrimitiveType>(
     let parts: Vec<(Vec<T::Native>, Vec<bool>)> = pairs
         .tasks()
         .into_par_iter()
-        .map_init(
-            || pairs.counts(),
-            |counts, task| {
-                let mut values = Vec::with_capacity(task.len());
-                let mut valid = Vec::with_capacity(task.len());
-                pairs.for_each(task, counts, &mut |overlap| {
-                    values.push(match overlap {
-                        Some((shared, sizes)) => value(shared, sizes),
-                        None => T::default_value(),
-                    });
-                    valid.push(overlap.is_some());
+        .map_init(Vec::new, |counts, task| {
+            let mut values = Vec::with_capacity(task.len());
+            let mut valid = Vec::with_capacity(task.len());
+            pairs.for_each(task, counts, &mut |overlap| {
+                values.push(match overlap {
+                    Some((shared, sizes)) => value(shared, sizes),
+                    None => T::default_value(),
                 });
-                (values, valid)
-            },
-        )
+                valid.push(overlap.is_some());
+            });
+            (values, valid)
+        })
         .collect();
     let has_nulls = parts.iter().any(|(_, valid)| valid.contains(&false));
     let valid = has_nulls.then(|| parts.iter().flat_map(|(_, valid)| valid).copied());

@@ -67,7 +67,7 @@ fn many_batches_have_a_row_count_alone() {
     assert!(nulls.into_iter().all(|nulls| nulls == Precision::Absent));
 }
 
-/// Bytes of lists of a table in memory are those of their elements; without them, of all columns where a scan says so.
+/// Bytes of lists of a table in memory are those of their elements; of other scans what all columns have, if the others have a width.
 #[test]
 fn elements_of_lists() {
     let lists = |rows: i64| {
@@ -88,19 +88,30 @@ fn elements_of_lists() {
     // 0 + 2 + 3 + 4 + 5, without the NULL, and 3 + 4 of a slice.
     let partitions = [vec![whole.clone()], vec![whole.slice(3, 2)]];
     let plan = scan(&partitions, None);
-    let elements = [0, 1, 2].map(|column| cache.elements(&plan, Some(column)));
+    let elements = [0, 1, 2].map(|column| cache.elements(&plan, column));
     assert_eq!(elements, [Some(14 + 7), None, Some(3 * 8)]);
-    assert_eq!(cache.elements(&plan, None), None);
     let plan = scan(&partitions, Some(vec![2, 0]));
-    let elements = [0, 1].map(|column| cache.elements(&plan, Some(column)));
+    let elements = [0, 1].map(|column| cache.elements(&plan, column));
     assert_eq!(elements, [Some(3 * 8), Some(14 + 7)]);
-    let known = Statistics {
-        num_rows: Precision::Exact(2),
-        total_byte_size: Precision::Inexact(80),
-        column_statistics: Statistics::unknown_column(&whole.schema()),
+    let known = |bytes, columns: &[usize]| -> Arc<dyn ExecutionPlan> {
+        let schema = whole.schema().project(columns).unwrap();
+        let known = Statistics {
+            num_rows: Precision::Exact(2),
+            total_byte_size: Precision::Inexact(bytes),
+            column_statistics: Statistics::unknown_column(&schema),
+        };
+        Arc::new(StatisticsExec::new(known, schema))
     };
-    let file: Arc<dyn ExecutionPlan> =
-        Arc::new(StatisticsExec::new(known, whole.schema().as_ref().clone()));
-    assert_eq!(cache.elements(&file, Some(0)), Some(10));
-    assert_eq!(cache.elements(&file, None), Some(10));
+    assert_eq!(cache.elements(&known(96, &[0, 1]), 0), Some(10));
+    assert_eq!(cache.elements(&known(8, &[0, 1]), 0), Some(0));
+    // Which of two columns of lists has the bytes?
+    assert_eq!(cache.elements(&known(96, &[0, 2]), 0), None);
+    // A node that says nothing of its columns.
+    let nothing = Statistics {
+        column_statistics: vec![],
+        ..Statistics::new_unknown(&whole.schema())
+    };
+    let schema = whole.schema().as_ref().clone();
+    let silent: Arc<dyn ExecutionPlan> = Arc::new(StatisticsExec::new(nothing, schema));
+    assert_eq!(cache.elements(&silent, 0), None);
 }

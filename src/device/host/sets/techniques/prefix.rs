@@ -72,7 +72,7 @@ impl Prefix {
 
     /// The most bytes of the index.
     pub(crate) fn bytes(sets: &Sets, universe: usize) -> u64 {
-        (sets.elements.len() * 12 + universe * 8 + sets.len() * 4) as u64
+        (sets.elements.len() * 12 + universe * 8 + sets.len() * 8) as u64
     }
 }
 
@@ -139,7 +139,7 @@ impl Technique for Prefix {
     }
 
     fn scratch_bytes(&self, indexed: &Sets) -> u64 {
-        (indexed.len() * 9 + self.sizes * 4) as u64
+        (indexed.len() * 17 + self.sizes * 4) as u64
     }
 
     fn block<S: Sink>(

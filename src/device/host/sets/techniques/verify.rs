@@ -1,7 +1,7 @@
 //! Verification: the overlap of two ascending sets, as far as the threshold needs it (\[B\] 4.1.2).
 
 /// The ratio of lengths from which binary searches in the longer set are faster than a merge: OBS in \[B\].
-const SEARCH_FROM: usize = 16;
+pub(crate) const SEARCH_FROM: usize = 16;
 
 /// The overlap, or `None` if it is less than `least`.
 pub(crate) fn overlap_of_at_least(a: &[u32], b: &[u32], least: usize) -> Option<usize> {
