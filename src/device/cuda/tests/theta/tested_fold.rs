@@ -124,7 +124,7 @@ pub(crate) fn same_folds_of_some(
     turn: usize,
     what: &str,
 ) {
-    if turn % 7 != 0 {
+    if !turn.is_multiple_of(7) {
         return;
     }
     let columns = columns(random, n);
