@@ -1,6 +1,6 @@
 //! [W]'s query of figures 15, 17 and 18, MAX of two columns of 4 bytes by keys from 0 … g-1, from SQL, by each strategy.
 //! The groups are counted and added up on the device, as [W] does not send them to the host. Columns of the table are on
-//! the device after the first run, in pieces of at most 2^24 rows, where [W] groups 2^28 rows at once.
+//! the device after the first run, in chunks of at most 2^24 rows, where [W] groups 2^28 rows at once.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 

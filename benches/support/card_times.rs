@@ -5,7 +5,7 @@ use datafusion::prelude::SessionContext;
 
 use super::Result;
 
-/// Metrics that name the way of an operator. Those of a run that went that way are its `taken`.
+/// Metrics that tell which algorithm an operator used; `taken` lists those of a run.
 const WAYS: [&str; 12] = [
     "counted_walk",
     "counted_tiles",
@@ -27,7 +27,7 @@ pub struct CardTimes {
     pub kernels: f64,
     pub to_device: f64,
     pub to_host: f64,
-    /// The ways that operators went.
+    /// The algorithms that operators used.
     pub taken: String,
 }
 

@@ -15,8 +15,8 @@ const SHORT_SIDE: u64 = 64;
 /// Pairs up to which DataFusion's nested loop takes less time than the start of a device operator.
 const FEW_PAIRS: u64 = 1 << 16;
 
-/// Comparisons of elements up to which the same holds: of lists of 32 elements in so many pairs. DataFusion's `array_has_all` and
-/// `array_has_any` may compare each element of a pair's lists with each other one.
+/// Comparisons of two elements up to which DataFusion takes less time than that, too: those of [`FEW_PAIRS`] pairs of lists of 32 elements each.
+/// Its `array_has_all` and `array_has_any` may compare each element of one list of a pair with each of the other.
 const FEW_COMPARISONS: u64 = FEW_PAIRS << 10;
 
 /// Rows and elements of the lists of a side.

@@ -20,7 +20,7 @@ use crate::error::{IfItFits as _, Result};
 /// The place of a row without a set.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// Pairs of a task: so many, and where they are counted as many more as a probe row has, up to a bound.
+/// Pairs of a task. If pairs are counted, further ones of its last probe row are added, up to the greater number.
 const TASK_PAIRS: usize = 1 << 12;
 const MOST_TASK_PAIRS: usize = 1 << 16;
 
