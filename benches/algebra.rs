@@ -91,6 +91,7 @@ fn joins(arguments: &Arguments, logs: &[u32], report: &mut Sweeps) {
                 probe_rows: 1 << log,
                 build_columns: 1,
                 probe_columns: 1,
+                nullable: 0,
                 key_bytes: 4,
                 payload_bytes: 4,
                 match_ratio: 1.0,

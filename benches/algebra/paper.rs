@@ -55,6 +55,7 @@ fn join(log: u32, arguments: &Arguments) -> Result<Measurement> {
         probe_rows: 1 << log,
         build_columns: 1,
         probe_columns: 1,
+        nullable: 0,
         key_bytes: 4,
         payload_bytes: 4,
         match_ratio: 1.0,

@@ -33,6 +33,7 @@ fn figures(quick: bool) -> Vec<Figure> {
         probe_rows: rows(LOG),
         build_columns: 2,
         probe_columns: 2,
+        nullable: 0,
         key_bytes: 4,
         payload_bytes: 4,
         match_ratio: 1.0,

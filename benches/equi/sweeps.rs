@@ -48,6 +48,7 @@ fn sweeps(large: bool) -> Vec<Sweep> {
         probe_rows: if large { 1 << 26 } else { 1 << 19 },
         build_columns: 2,
         probe_columns: 2,
+        nullable: 0,
         key_bytes: 4,
         payload_bytes: 4,
         match_ratio: 1.0,
@@ -86,6 +87,16 @@ fn sweeps(large: bool) -> Vec<Sweep> {
                         ..base
                     };
                     (columns.to_string(), columns as f64 + 0.5, case)
+                })
+                .to_vec(),
+        ),
+        sweep(
+            "nulls",
+            "columns with NULLs a side",
+            [0, 1, 2]
+                .map(|nullable| {
+                    let case = EquiCase { nullable, ..base };
+                    (nullable.to_string(), nullable as f64 + 0.5, case)
                 })
                 .to_vec(),
         ),

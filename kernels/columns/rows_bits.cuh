@@ -59,3 +59,51 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
             }
         });
 }
+
+// The bitmaps of at most 32 columns.
+struct Bitmaps {
+    u32* of[WARP];
+};
+
+// Bit `c` of word `i` is bit `i` of bitmap `c`. Bound: 4 bytes written a row, and a bit read a column. Launch: blocks of 256,
+// a block for each 1024 rows.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    rows_bits_pack(const __grid_constant__ Bitmaps bitmaps, u32 columns, u32* __restrict__ out, u32 n) {
+    each_row(
+        n,
+        [&](u32 i) {
+            u32 word = 0;
+            for (u32 c = 0; c < columns; c++) {
+                word |= (u32)bit_at(bitmaps.of[c], i) << c;
+            }
+            return word;
+        },
+        [=](u32 i, u32 word) { out[i] = word; });
+}
+
+// The inverse: bit `i` of bitmap `c` is bit `c` of word `i`. Bound: 4 bytes read a row, and a bit written a column. Launch:
+// blocks of 256, a block for each 1024 rows.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    rows_bits_unpack(const u32* __restrict__ words, const __grid_constant__ Bitmaps bitmaps, u32 columns, u32 n) {
+    const u32 first = warp_first(blockIdx.x);
+    const u32 lane = threadIdx.x % WARP;
+    u32 row[ITEMS];
+#pragma unroll
+    for (u32 k = 0; k < ITEMS; k++) {
+        const u32 i = first + k * WARP + lane;
+        row[k] = i < n ? words[i] : 0;
+    }
+    const u32 word = first / WARP + lane;
+    const bool stores = lane < ITEMS && word < (n + WARP - 1) / WARP;
+    for (u32 c = 0; c < columns; c++) {
+        u32 mine = 0;
+#pragma unroll
+        for (u32 k = 0; k < ITEMS; k++) {
+            const u32 bits = __ballot_sync(ALL_LANES, (row[k] >> c & 1) != 0);
+            mine = lane == k ? bits : mine;
+        }
+        if (stores) {
+            bitmaps.of[c][word] = mine;
+        }
+    }
+}

@@ -12,7 +12,7 @@ use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::strategies::EquiStrategy;
 use crate::options::{EquiJoinStrategy, MaterializationChoice};
-use crate::rates::{Rate, Zipf, fraction, numbers, open, permuted, scattered, timed};
+use crate::rates::{Rate, Zipf, fraction, numbers, open, permuted, scattered, timed, with_nulls};
 
 /// An equi-join of sweeps after \[W\] 5.1: unique build keys in random order, of which a share is probed; or of sorted
 /// relations, as in \[D\].
@@ -26,6 +26,8 @@ pub struct EquiCase {
     pub build_columns: usize,
     /// Payload columns of the probe side.
     pub probe_columns: usize,
+    /// Of the payload columns of each side, those with NULLs, in every seventh row.
+    pub nullable: usize,
     /// Bytes of a key: 4 or 8.
     pub key_bytes: usize,
     /// Bytes of a payload value: 4 or 8.
@@ -108,13 +110,17 @@ impl EquiSides {
         let side = |rows: usize, columns: usize, key: &(dyn Fn(u64) -> u64 + Sync)| {
             let keys = numbers(rows, case.key_bytes, key);
             let values = (0..columns).map(|c| {
-                numbers(rows, case.payload_bytes, |i| {
+                let values = numbers(rows, case.payload_bytes, |i| {
                     scattered(i ^ (c as u64) << 40)
-                })
+                });
+                match c < case.nullable {
+                    true => with_nulls(&values, 7),
+                    false => Ok(values),
+                }
             });
-            std::iter::once(keys)
+            std::iter::once(Ok(keys))
                 .chain(values)
-                .map(|column| device.upload(std::slice::from_ref(&column)))
+                .map(|column| device.upload(&[column?]))
                 .collect::<Result<Vec<_>>>()
         };
         let keys = (case.build_rows / case.duplicates.max(1)) as u64;
@@ -247,6 +253,7 @@ mod tests {
             probe_rows: 3_000,
             build_columns: 2,
             probe_columns: 1,
+            nullable: 0,
             key_bytes: 4,
             payload_bytes: 8,
             match_ratio: 0.4,
@@ -269,6 +276,11 @@ mod tests {
             },
             EquiCase {
                 ascending: true,
+                nullable: 1,
+                ..case
+            },
+            EquiCase {
+                nullable: 2,
                 ..case
             },
         ] {

@@ -10,7 +10,8 @@ pub(crate) mod sets;
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::array::{ArrayRef, Int32Array, Int64Array};
+use arrow::array::{ArrayRef, BooleanArray, Int32Array, Int64Array};
+use arrow::compute::nullif;
 use rayon::prelude::*;
 
 use crate::device::primitives::device::Device;
@@ -140,4 +141,10 @@ fn numbers(rows: usize, bytes: usize, of: impl Fn(u64) -> u64 + Sync) -> ArrayRe
             rows.map(|i| of(i) as i64).collect::<Vec<_>>(),
         )),
     }
+}
+
+/// The values, but NULL in every `period`th row.
+fn with_nulls(values: &ArrayRef, period: usize) -> Result<ArrayRef> {
+    let null = (0..values.len()).map(|i| Some(i % period == 0));
+    Ok(nullif(values, &null.collect::<BooleanArray>())?)
 }

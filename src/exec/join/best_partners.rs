@@ -144,7 +144,7 @@ impl JoinRun {
                     tile.matching_pairs(device.as_ref(), &spec, &offsets, piece.start, len)?;
                 if pairs.len() > 0 {
                     if spec.flags_side(Side::Right) {
-                        let (flags, first) = self.flags(Side::Right, &tile)?;
+                        let (flags, first) = self.flags(Side::Right, &tile.tile)?;
                         device.set_flags(flags, first, pairs.of(Side::Right))?;
                     }
                     added.add(self.piece_of(&tile, &pairs)?)?;

@@ -72,7 +72,7 @@ impl JoinRun {
             (Side::Right, pairs.flag_right),
         ] {
             if by_pairs {
-                let (flags, first) = self.flags(side, tile)?;
+                let (flags, first) = self.flags(side, &tile.tile)?;
                 device.set_flags(flags, first, rows.of(side))?;
             }
         }

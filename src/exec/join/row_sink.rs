@@ -17,7 +17,7 @@ use crate::exec::join::fast_paths::single_pass::SinglePassJoin;
 use crate::exec::join::long_ranges;
 use crate::exec::join::null_aware::RightKeys;
 use crate::exec::join::slices::Slices;
-use crate::exec::join::tiles::probed_tile::{ProbedTile, TileStep};
+use crate::exec::join::tiles::probed_tile::{JoinedTile, ProbedTile, TileStep};
 use crate::exec::join::walk::{JoinWalk, MatchSink, State, WalkInputs};
 use crate::exec::memory::step::Step;
 use crate::ir::side::Side;
@@ -114,7 +114,12 @@ impl JoinRun {
                 return Ok(vec![]);
             }
             TileStep::Searched(tile) => Arc::new(*tile),
-            TileStep::Joined(batch) => {
+            TileStep::Joined(JoinedTile { tile, joined }) => {
+                for (side, rows) in &joined.matched {
+                    let (flags, first) = self.flags(*side, &tile)?;
+                    self.device.set_flags(flags, first, rows)?;
+                }
+                let batch = joined.batch;
                 self.metrics.candidate_pairs.add(batch.rows());
                 return Ok(match batch.rows() {
                     0 => vec![],
@@ -151,7 +156,7 @@ impl JoinRun {
             }
             *by_pairs = has_residual || !tile.search.counts_side(side);
             if !*by_pairs {
-                let (flags, first) = self.flags(side, tile)?;
+                let (flags, first) = self.flags(side, &tile.tile)?;
                 tile.search.flag_matched(device, side, flags, first)?;
             }
         }

@@ -364,13 +364,13 @@ impl<S: MatchSink> JoinWalk<S> {
     }
 
     /// The flags of the tile's chunk of `side`, and the index of the flag of the tile's first row.
-    pub(crate) fn flags(&self, side: Side, tile: &ProbedTile) -> Result<(&Flags, usize)> {
+    pub(crate) fn flags(&self, side: Side, tile: &Tile) -> Result<(&Flags, usize)> {
         let flags = match side {
             Side::Left => self.left_flags.get(tile.left_chunk),
             Side::Right => self.right_flags.as_ref(),
         };
         let flags = flags.ok_or_else(|| BowtieError::Internal("flags were not made".into()))?;
-        Ok((flags, tile.first(side)))
+        Ok((flags, tile.rows(side).start))
     }
 
     /// Answers an allocation failure of a step's pieces: later pieces are shorter, or rows were evicted or spilled.

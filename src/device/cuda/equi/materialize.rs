@@ -1,13 +1,12 @@
 //! Materialization of an inner equi-join: the output columns of each match, written by the kernel that finds it. Here
-//! is which columns a join carries, where it writes them, and the launches
+//! is where a join writes the columns that it carries (`column_sources.rs`), and the launches
 //! (`kernels/equi/partition/equi_part_join.cuh`, `kernels/equi/equi_index.cuh`; \[W\] 4.1).
 
 use std::sync::Arc;
 
-use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::rows;
 use crate::device::cuda::columns::scan;
-use crate::device::cuda::equi::choose::Payload;
+use crate::device::cuda::equi::column_sources::{ColumnSources, Sources};
 use crate::device::cuda::equi::index;
 use crate::device::cuda::equi::key_words::{self, EquiKeys};
 use crate::device::cuda::equi::partition::{
@@ -25,101 +24,15 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::ranges::OrderedRows;
 use crate::error::{IfItFits as _, Result};
-use crate::ir::strategies::Materialization;
 
 /// Bytes of an output column that a copy must free, at least, to be worth its time.
 const LEAST_FREED: usize = 64 << 10;
-
-/// Where the values of a payload column come from in the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ColumnSource {
-    /// The column is the key, which the join kernel writes.
-    Key,
-    /// The join kernel writes it: the index among the carried columns.
-    Carried(usize),
-    /// The column is gathered by the row ids of the matches.
-    ByRow,
-}
-
-/// The sources of one side's payload columns, in their order.
-#[derive(Debug)]
-pub(crate) struct ColumnSources {
-    pub(crate) origins: Vec<ColumnSource>,
-}
-
-impl ColumnSources {
-    /// The sources of `payload`. `key` is the key column if the join writes it: its first use in the payload is
-    /// [`ColumnSource::Key`]. Under GFUR no column is carried.
-    pub(crate) fn of(
-        payload: &[&Column],
-        key: Option<&Column>,
-        materialization: Materialization,
-    ) -> Self {
-        let mut carried = 0;
-        let mut key_taken = false;
-        let origins = payload
-            .iter()
-            .map(|column| {
-                let is_key = key.is_some_and(|key| std::ptr::eq(key, *column)) && !key_taken;
-                if is_key {
-                    key_taken = true;
-                    return ColumnSource::Key;
-                }
-                match materialization == Materialization::Gftr && carried_bytes(column).is_some() {
-                    true => {
-                        carried += 1;
-                        ColumnSource::Carried(carried - 1)
-                    }
-                    false => ColumnSource::ByRow,
-                }
-            })
-            .collect();
-        Self { origins }
-    }
-
-    /// Whether a column is gathered, so that the join must write row ids.
-    pub(crate) fn needs_rows(&self) -> bool {
-        self.origins.contains(&ColumnSource::ByRow)
-    }
-
-    /// Whether the join must write the key.
-    pub(crate) fn writes_key(&self) -> bool {
-        self.origins.contains(&ColumnSource::Key)
-    }
-
-    /// The size of what the join carries for `rows` rows.
-    pub(crate) fn payload(&self, payload: &[&Column], rows: usize) -> Payload {
-        let carried = self.carried(payload);
-        Payload {
-            rows,
-            bytes: carried.iter().map(|(_, bytes)| bytes).sum(),
-            columns: carried.len(),
-            with_rows: self.needs_rows(),
-        }
-    }
-
-    /// The carried columns, and the bytes of a value of each.
-    fn carried<'a>(&self, payload: &[&'a Column]) -> Vec<(&'a Memory, usize)> {
-        let origins = self.origins.iter().zip(payload);
-        origins
-            .filter(|(way, _)| matches!(way, ColumnSource::Carried(_)))
-            .filter_map(|(_, column)| Some((&column.on_cuda()?.values, carried_bytes(column)?)))
-            .collect()
-    }
-}
-
-/// Bytes of a value if a join can carry the column: 4, 8 or 16, without NULLs.
-fn carried_bytes(column: &Column) -> Option<usize> {
-    let values = column.on_cuda()?;
-    let bytes = width(&values.data_type)?;
-    (values.valid.is_none() && matches!(bytes, 4 | 8 | 16)).then_some(bytes)
-}
 
 /// The output buffers of a join.
 pub(crate) struct Output {
     /// The key of each match, if it is wanted.
     pub(crate) keys: Option<Memory>,
-    /// The carried build columns, then row ids if [`ColumnSources::needs_rows`].
+    /// The columns of [`ColumnSources::carried`] of the build side, then row ids if [`ColumnSources::needs_rows`].
     pub(crate) build: Vec<Memory>,
     /// The same of the probe side.
     pub(crate) probe: Vec<Memory>,
@@ -161,24 +74,9 @@ pub(crate) type TableJoin<T, M> = Kernel<(
     U64,
 )>;
 
-/// The columns of a side that kernels read, and bytes of a value: the carried ones, then row ids (`None`) if needed.
-pub(crate) type Sources<'a> = Vec<(Option<Part<'a>>, usize)>;
-
 /// Matches that sort-merge materialises in one pass, at most: in all, and per row of the larger side.
 const MOST_PAIRS: usize = 1 << 30;
 const MOST_PAIRS_A_ROW: usize = 4;
-
-/// The columns of a side that the join kernel of an index reads: in the order of the rows, not partitioned.
-pub(crate) fn sources<'a>(origins: &ColumnSources, payload: &[&'a Column]) -> Sources<'a> {
-    let carried = origins.carried(payload).into_iter();
-    let mut sources: Sources<'a> = carried
-        .map(|(values, bytes)| (Some(values.into()), bytes))
-        .collect();
-    if origins.needs_rows() {
-        sources.push((None, 4));
-    }
-    sources
-}
 
 /// Descriptors of columns that are read as `sources` says and written to `out`.
 pub(crate) fn descriptors(sources: &Sources<'_>, out: &[Memory]) -> Vec<Descriptor> {
@@ -256,7 +154,8 @@ pub(crate) fn allocate_matches(
     (capacity, width): (usize, Width),
 ) -> Result<Output> {
     let columns = |origins: &ColumnSources, payload: &[&Column]| -> Result<Vec<Memory>> {
-        sources(origins, payload)
+        origins
+            .in_row_order(payload)
             .iter()
             .map(|(_, bytes)| stream.alloc(capacity * bytes, "output columns"))
             .collect()

@@ -5,7 +5,9 @@ use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::rows;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::equi::materialize::{self, ColumnSource, ColumnSources, Output};
+use crate::device::cuda::equi::column_sources::{ColumnSource, ColumnSources};
+use crate::device::cuda::equi::materialize::{self, Output};
+use crate::device::cuda::equi::validity_words::{self, COLUMNS_A_WORD};
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
@@ -56,45 +58,53 @@ pub(crate) fn materialize_output(
 /// gathered by row id.
 fn columns_of(
     device: &CudaDevice,
-    origins: &ColumnSources,
+    sources: &ColumnSources,
     payload: &[&Column],
     mut written: Vec<Memory>,
     keys: &mut Option<Memory>,
     rows: usize,
 ) -> Result<Vec<Column>> {
-    let by_row = match origins.needs_rows() {
+    let stream = &device.stream;
+    let by_row = match sources.needs_rows() {
         true => written.pop().map(|ids| Buffer::<u32>::cuda(ids, rows)),
         false => None,
     };
+    let with_nulls = sources.with_nulls();
+    let words = written.split_off(written.len() - with_nulls.div_ceil(COLUMNS_A_WORD));
+    let mut valid = vec![];
+    for (at, words) in words.iter().enumerate() {
+        let columns = COLUMNS_A_WORD.min(with_nulls - at * COLUMNS_A_WORD);
+        let bitmaps = validity_words::unpack(stream, words, columns, rows)?;
+        valid.extend(bitmaps.into_iter().map(Some));
+    }
+    drop(words);
     let mut written: Vec<Option<Memory>> = written.into_iter().map(Some).collect();
-    payload
-        .iter()
-        .zip(&origins.origins)
-        .map(|(column, way)| {
-            let values = match way {
-                ColumnSource::Key => keys.take(),
-                ColumnSource::Carried(at) => written[*at].take(),
-                ColumnSource::ByRow => None,
-            };
-            match (values, &by_row, column.on_cuda()) {
-                (Some(values), _, Some(like)) => {
-                    let bytes = width(&like.data_type).unwrap_or_default() * rows;
-                    Ok(Column::cuda(
-                        Values {
-                            data_type: like.data_type.clone(),
-                            values: materialize::shrunk(&device.stream, values, bytes)?,
-                            valid: None,
-                            original: None,
-                            made: Some(device.stream.mark()?),
-                        },
-                        rows,
-                    ))
-                }
-                (_, Some(ids), _) => device.gather(column, ids),
-                _ => Err(BowtieError::Internal(
-                    "a joined column without values".into(),
-                )),
+    let columns = payload.iter().zip(&sources.of).map(|(column, source)| {
+        let (values, valid) = match source {
+            ColumnSource::Key => (keys.take(), None),
+            ColumnSource::Carried(at) => (written[*at].take(), None),
+            ColumnSource::WithNulls(at, of_nulls) => (written[*at].take(), valid[*of_nulls].take()),
+            ColumnSource::ByRow => (None, None),
+        };
+        match (values, &by_row, column.on_cuda()) {
+            (Some(values), _, Some(like)) => {
+                let bytes = width(&like.data_type).unwrap_or_default() * rows;
+                Ok(Column::cuda(
+                    Values {
+                        data_type: like.data_type.clone(),
+                        values: materialize::shrunk(stream, values, bytes)?,
+                        valid,
+                        original: None,
+                        made: Some(stream.mark()?),
+                    },
+                    rows,
+                ))
             }
-        })
-        .collect()
+            (_, Some(ids), _) => device.gather(column, ids),
+            _ => Err(BowtieError::Internal(
+                "a joined column without values".into(),
+            )),
+        }
+    });
+    columns.collect()
 }

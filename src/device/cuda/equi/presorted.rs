@@ -15,9 +15,8 @@ use std::sync::Arc;
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::equi::materialize::{
-    self, ColumnSources, Output, Sources, descriptors, sources,
-};
+use crate::device::cuda::equi::column_sources::{ColumnSources, Sources};
+use crate::device::cuda::equi::materialize::{self, Output, descriptors};
 use crate::device::cuda::equi::output;
 use crate::device::cuda::equi::partition::{self, Partitioned};
 use crate::device::cuda::keys::key_width::Width;
@@ -185,8 +184,8 @@ pub(crate) fn merged_pairs(
         return Ok(None);
     };
     let how = materialization.unwrap_or(Materialization::Gftr);
-    let build_origins = ColumnSources::of(build_payload, None, how);
-    let origins = ColumnSources::of(payload, Some(keys.probe), how);
+    let build_origins = ColumnSources::of(stream, build_payload, None, how)?;
+    let origins = ColumnSources::of(stream, payload, Some(keys.probe), how)?;
     let capacity = (sides.probe_rows, sides.width);
     let output = materialize::allocate_matches(
         stream,
@@ -196,14 +195,14 @@ pub(crate) fn merged_pairs(
         payload,
         capacity,
     )?;
-    let of_build = sources(&build_origins, build_payload);
+    let of_build = build_origins.in_row_order(build_payload);
     let of_build = of_build.into_iter().map(|(values, bytes)| {
         // Row ids are counted from the offset by the kernel.
         let from = values.map(|values| values.after(sides.offset * bytes));
         Ok((from.transpose()?, bytes))
     });
     let of_build: Sources<'_> = of_build.collect::<Result<_>>()?;
-    let of_probe = sources(&origins, payload);
+    let of_probe = origins.in_row_order(payload);
     let pairs = walk_to_join(stream, &sides, &cuts, (&of_build, &of_probe), &output)?;
     let Some(pairs) = pairs else {
         return Ok(None);

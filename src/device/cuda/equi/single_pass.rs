@@ -2,16 +2,17 @@
 //! in the pass that finds the matches (`kernels/equi/partition/equi_part_join.cuh`, `kernels/equi/equi_index.cuh`).
 //! Sort-merge: from both sides sorted, duplicate keys included.
 //!
-//! Columns of 4, 8 or 16 bytes without NULLs are carried; partitioned joins carry them through the partition passes
-//! (GFTR). For other columns the join carries row ids, by which they are gathered at the end (GFUR).
+//! Columns of 4, 8 or 16 bytes are carried, with the validity of those that have NULLs; partitioned joins carry them through
+//! the partition passes (GFTR). For other columns the join carries row ids, by which they are gathered at the end (GFUR).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::equi::choose::{has_duplicates, materialization};
+use crate::device::cuda::equi::column_sources::{ColumnSources, carried_payload};
 use crate::device::cuda::equi::index;
 use crate::device::cuda::equi::key_words::{self, Addresses, EquiKeys, KeyEncoding, are_values};
-use crate::device::cuda::equi::materialize::{self, ColumnSources, sources};
+use crate::device::cuda::equi::materialize;
 use crate::device::cuda::equi::output;
 use crate::device::cuda::equi::partition::{self, Depth, Partitioned, partition_bits};
 use crate::device::cuda::equi::presorted;
@@ -101,7 +102,7 @@ pub(crate) fn prepare_build(
     // A sample chooses sort-merge only if it shows duplicate build keys.
     let skip_presorted = sampled == EquiStrategy::SortMerge && strategy != sampled;
     let strategy = sampled;
-    let origins = ColumnSources::of(payload, None, materialization);
+    let origins = ColumnSources::of(&device.stream, payload, None, materialization)?;
     let stream = &device.stream;
     let table = match strategy {
         EquiStrategy::Direct => {
@@ -166,13 +167,10 @@ fn by_sample(
     if wanted.0.is_none() && has_duplicates(sampled) {
         return Ok((EquiStrategy::SortMerge, by_default.1));
     }
-    let carried = |payload, key, rows| {
-        ColumnSources::of(payload, key, Materialization::Gftr).payload(payload, rows)
-    };
     match (wanted.1, sampled.matches) {
         (None, Some(matches)) => {
-            let build = carried(payload, None, keys.rows);
-            let probe = carried(first.payload, Some(*key), probe.rows);
+            let build = carried_payload(payload, None, keys.rows);
+            let probe = carried_payload(first.payload, Some(*key), probe.rows);
             let rates = memory_rates::memory_rates(&device.stream)?;
             let how = materialization(build, probe, matches, rates);
             Ok((by_default.0, how))
@@ -215,7 +213,7 @@ pub(crate) fn join_single_pass(
         (KeyEncoding::Values(_), _, [key]) => Some(*key),
         _ => None,
     };
-    let origins = ColumnSources::of(payload, key, build.materialization);
+    let origins = ColumnSources::of(stream, payload, key, build.materialization)?;
     let materialize_output = |output, rows| {
         let (build, probe) = ((&build.origins, build_payload), (&origins, payload));
         output::materialize_output(device, build, probe, output, rows).map(Paired::All)
@@ -260,8 +258,8 @@ pub(crate) fn join_single_pass(
     match &build.table {
         Table::Direct(table) => {
             let sources = (
-                sources(&build.origins, build_payload),
-                sources(&origins, payload),
+                build.origins.in_row_order(build_payload),
+                origins.in_row_order(payload),
             );
             let Addresses { least, count } = table.addresses;
             let count = U32::from(count as u32);
@@ -285,8 +283,8 @@ pub(crate) fn join_single_pass(
             };
             let table = (&table.slots, U32::from(table.mask), U64::from(&table.keys));
             let sources = (
-                sources(&build.origins, build_payload),
-                sources(&origins, payload),
+                build.origins.in_row_order(build_payload),
+                origins.in_row_order(payload),
             );
             materialize::join_by_index(stream, kernel, table, &keys, sources, &output)?;
         }

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::equi::materialize::{
-    self, ColumnSources, Output, Sources, descriptors, sources,
-};
+use crate::device::cuda::equi::column_sources::{ColumnSources, Sources};
+use crate::device::cuda::equi::materialize::{self, Output, descriptors};
 use crate::device::cuda::equi::presorted::{Kernels, Sides, cut_sides, walk};
 use crate::device::cuda::equi::{output, partition};
 use crate::device::cuda::runtime::arguments::{U32, U64};
@@ -42,8 +41,8 @@ pub(crate) fn merged_rows(
     let Some((sides, cuts)) = cut_sides(device, keys)? else {
         return Ok(None);
     };
-    let origins = ColumnSources::of(kept, Some(keys.probe), Materialization::Gftr);
-    let none = ColumnSources::of(&[], None, Materialization::Gftr);
+    let origins = ColumnSources::of(stream, kept, Some(keys.probe), Materialization::Gftr)?;
+    let none = ColumnSources::NONE;
     let capacity = (sides.probe_rows, sides.width);
     let output = materialize::allocate_matches(stream, &none, &[], &origins, kept, capacity)?;
     let rows = walk_to_keep(
@@ -51,7 +50,7 @@ pub(crate) fn merged_rows(
         &sides,
         &cuts,
         matched,
-        &sources(&origins, kept),
+        &origins.in_row_order(kept),
         &output,
     )?;
     let Some(rows) = rows else {

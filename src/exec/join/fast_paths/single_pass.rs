@@ -1,12 +1,14 @@
-//! [`SinglePassJoin`]: an inner equi-join that materialises its output columns in the pass that finds the matches
-//! (\[W\] 4.1), on devices that can. In: two resident sides. Out: a batch of all their matches.
+//! [`SinglePassJoin`]: an equi-join that materialises its output columns in the pass that finds the matches (\[W\] 4.1), on
+//! devices that can. In: two resident sides. Out: a batch of all their matches.
+//!
+//! \[W\] has inner joins alone. Of a side whose rows without a match are emitted too, row numbers are carried as one more
+//! column; by those of the matches the join flags its rows, as after any other way.
 
 use std::sync::Arc;
 
-use datafusion::common::JoinType;
-
 use crate::device::batches::batch::DeviceBatch;
 use crate::device::batches::batch_column::BatchColumn;
+use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::matches::FirstProbe;
 use crate::device::data::results::{Joined, Paired};
@@ -16,6 +18,7 @@ use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::exec::memory::step::Step;
 use crate::exec::metrics::DeviceMetrics;
+use crate::ir::side::Side;
 use crate::ir::strategies::{EquiStrategy, Materialization};
 use crate::spec::join::{JoinSpec, MatchMethod, Output};
 
@@ -34,6 +37,14 @@ pub(crate) struct SinglePassJoin {
 enum Place {
     Build(usize),
     Probe(usize),
+}
+
+/// All matches of two sides.
+#[derive(Debug)]
+pub(crate) struct JoinedSides {
+    pub(crate) batch: DeviceBatch,
+    /// Of each side whose rows must be flagged: its rows that match, in any order, with repetitions.
+    pub(crate) matched: Vec<(Side, Buffer<u32>)>,
 }
 
 /// How a resident build side was prepared for further probes.
@@ -60,13 +71,12 @@ const MUCH_LARGER: usize = 4;
 const LARGER: usize = 2;
 
 impl SinglePassJoin {
-    /// `None` if the join has conditions beside equal keys, a limit, or other output than columns of its matches.
+    /// `None` if the join has conditions beside equal keys, a limit, or other output than columns of both sides.
     pub(crate) fn of(spec: &JoinSpec) -> Option<Self> {
         let MatchMethod::Equi(strategy) = spec.theta.method else {
             return None;
         };
-        let is_inner = spec.kind == JoinType::Inner;
-        if !is_inner || !spec.matches_by_keys_alone() || spec.fetch.is_some() {
+        if !spec.emits_pairs() || !spec.matches_by_keys_alone() || spec.fetch.is_some() {
             return None;
         }
         let mut join = Self {
@@ -98,10 +108,22 @@ impl SinglePassJoin {
         spec: &JoinSpec,
         prepared: &mut PreparedBuild,
         [build, probe]: [&DeviceBatch; 2],
-    ) -> Result<Option<DeviceBatch>> {
+    ) -> Result<Option<JoinedSides>> {
         let side = spec.theta.build;
-        let columns_of = [payload(build, &self.build)?, payload(probe, &self.probe)?];
-        let [of_build, of_probe] = columns_of.each_ref().map(|of| moved(of));
+        let numbers = |side: Side, rows| match spec.flags_side(side) {
+            true => device.row_numbers(rows).map(Some),
+            false => Ok(None),
+        };
+        let numbers = [
+            numbers(side, build.rows())?,
+            numbers(side.other(), probe.rows())?,
+        ];
+        let payload = [
+            Carried::of(build, &self.build, &numbers[0])?,
+            Carried::of(probe, &self.probe, &numbers[1])?,
+        ];
+        let [of_build, of_probe] = payload.each_ref().map(Carried::columns);
+        let put_out = |joined| self.put_out(joined, side, &payload);
         let keys = [side, side.other()].map(|side| spec.theta.keys(side).collect::<Vec<_>>());
         let build_keys = columns(build, &keys[0])?;
         let probe_keys = columns(probe, &keys[1])?;
@@ -138,7 +160,7 @@ impl SinglePassJoin {
                 let how = spec.theta.materialization;
                 metrics.materialized_by(how.unwrap_or(Materialization::Gftr));
                 *prepared = PreparedBuild::Walked;
-                return Ok(Some(self.put_out(joined, &columns_of)));
+                return Ok(Some(put_out(joined)?));
             }
             let is_better_swapped = || {
                 let times = build.rows() / probe.rows().max(1);
@@ -160,7 +182,7 @@ impl SinglePassJoin {
                 && let Some(joined) = self.swapped(device, metrics, step, spec, keys, payload)?
             {
                 *prepared = PreparedBuild::Swapped(tiles + 1);
-                return Ok(Some(self.put_out(joined, &columns_of)));
+                return Ok(Some(put_out(joined)?));
             }
             *prepared = prepare(self.strategy)?;
         }
@@ -181,7 +203,7 @@ impl SinglePassJoin {
                             self.swapped(device, metrics, step, spec, keys, payload)?
                     {
                         *prepared = PreparedBuild::Swapped(1);
-                        return Ok(Some(self.put_out(joined, &columns_of)));
+                        return Ok(Some(put_out(joined)?));
                     }
                     prepare(Some(EquiStrategy::SortMerge))?
                 }
@@ -189,7 +211,7 @@ impl SinglePassJoin {
                 _ => PreparedBuild::Not,
             };
         };
-        Ok(Some(self.put_out(joined, &columns_of)))
+        Ok(Some(put_out(joined)?))
     }
 
     /// All matches by an index of the probe side, which the build side probes; `None` if the keys of the probe side are not unique, or the device has no
@@ -252,20 +274,56 @@ impl SinglePassJoin {
     }
 
     /// The output columns in their order.
-    fn put_out(&self, joined: Joined, payload: &[Vec<&BatchColumn>; 2]) -> DeviceBatch {
-        let made = [joined.build, joined.probe];
-        let mut made = payload.iter().zip(made).map(|(payload, joined)| {
-            let joined = payload.iter().zip(joined);
-            let joined = joined.map(|(payload, joined)| payload.of_moved(joined));
-            joined.collect::<Vec<BatchColumn>>()
-        });
-        let of_build = made.next().unwrap_or_default();
-        let of_probe = made.next().unwrap_or_default();
+    fn put_out(
+        &self,
+        joined: Joined,
+        build_side: Side,
+        payload: &[Carried<'_>; 2],
+    ) -> Result<JoinedSides> {
+        let mut matched = vec![];
+        let mut of_sides = [vec![], vec![]];
+        let sides = [build_side, build_side.other()];
+        let made = sides.into_iter().zip([joined.build, joined.probe]);
+        for ((payload, (side, mut made)), columns) in payload.iter().zip(made).zip(&mut of_sides) {
+            if payload.numbers.is_some()
+                && let Some(numbers) = made.pop()
+            {
+                matched.push((side, numbers.into_row_ids()?));
+            }
+            let made = payload.output.iter().zip(made);
+            columns.extend(made.map(|(payload, made)| payload.of_moved(made)));
+        }
+        let [of_build, of_probe] = &of_sides;
         let output = self.output.iter().map(|place| match place {
             Place::Build(at) => of_build[*at].clone(),
             Place::Probe(at) => of_probe[*at].clone(),
         });
-        DeviceBatch::of(joined.rows, output)
+        Ok(JoinedSides {
+            batch: DeviceBatch::of(joined.rows, output),
+            matched,
+        })
+    }
+}
+
+/// The payload of a side.
+struct Carried<'a> {
+    output: Vec<&'a BatchColumn>,
+    /// The numbers of all rows, if the side's rows must be flagged.
+    numbers: Option<&'a Column>,
+}
+
+impl<'a> Carried<'a> {
+    fn of(batch: &'a DeviceBatch, output: &[usize], numbers: &'a Option<Column>) -> Result<Self> {
+        let output = output.iter().map(|column| batch.any(*column));
+        Ok(Self {
+            output: output.collect::<Result<_>>()?,
+            numbers: numbers.as_ref(),
+        })
+    }
+
+    fn columns(&self) -> Vec<&'a Column> {
+        let output = self.output.iter().map(|column| column.moved());
+        output.chain(self.numbers).collect()
     }
 }
 
@@ -276,14 +334,6 @@ fn place_in(columns: &mut Vec<usize>, column: usize) -> usize {
         columns.push(column);
         columns.len() - 1
     })
-}
-
-fn payload<'a>(batch: &'a DeviceBatch, which: &[usize]) -> Result<Vec<&'a BatchColumn>> {
-    which.iter().map(|column| batch.any(*column)).collect()
-}
-
-fn moved<'a>(payload: &[&'a BatchColumn]) -> Vec<&'a Column> {
-    payload.iter().map(|column| column.moved()).collect()
 }
 
 fn columns<'a>(batch: &'a DeviceBatch, which: &[usize]) -> Result<Vec<&'a Column>> {

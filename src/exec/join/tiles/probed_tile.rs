@@ -9,6 +9,7 @@ use crate::device::batches::batch::DeviceBatch;
 use crate::device::data::buffer::Buffer;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
+use crate::exec::join::fast_paths::single_pass::JoinedSides;
 use crate::exec::join::residual;
 use crate::exec::join::tiles::tile::Tile;
 use crate::ir::side::Side;
@@ -70,14 +71,13 @@ impl ProbedTile {
             (false, false) => join.residual.iter().collect(),
         }
     }
+}
 
-    /// The row of the chunk that is row 0 of the tile.
-    pub(crate) fn first(&self, side: Side) -> usize {
-        match side {
-            Side::Left => self.tile.left.start,
-            Side::Right => self.tile.right.start,
-        }
-    }
+/// A tile whose matches were materialised as they were found.
+#[derive(Debug)]
+pub(crate) struct JoinedTile {
+    pub(crate) tile: Tile,
+    pub(crate) joined: JoinedSides,
 }
 
 /// The result of a step on a tile.
@@ -85,6 +85,6 @@ impl ProbedTile {
 pub(crate) enum TileStep {
     /// Its matches are counted, and still to be expanded.
     Searched(Box<ProbedTile>),
-    /// The output rows of all its matches.
-    Joined(DeviceBatch),
+    /// All its matches.
+    Joined(JoinedTile),
 }

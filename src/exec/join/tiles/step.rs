@@ -8,9 +8,9 @@ use crate::device::data::results::Counter;
 use crate::error::{BowtieError, Result};
 use crate::exec::chunk::staged_chunk::Parts;
 use crate::exec::input::chunk::InputChunk;
-use crate::exec::join::fast_paths::single_pass::{PreparedBuild, SinglePassJoin};
+use crate::exec::join::fast_paths::single_pass::{JoinedSides, PreparedBuild, SinglePassJoin};
 use crate::exec::join::tiles::matrix::{Indexed, Matrix, Resident};
-use crate::exec::join::tiles::probed_tile::{ProbedTile, TileStep};
+use crate::exec::join::tiles::probed_tile::{JoinedTile, ProbedTile, TileStep};
 use crate::exec::join::tiles::tile::Tile;
 use crate::exec::memory::step::Step;
 use crate::ir::side::Side;
@@ -46,7 +46,8 @@ impl Matrix {
             && !whole_filter
             && let Some(joined) = self.join(step, single_pass)?
         {
-            return Ok(TileStep::Joined(joined));
+            let tile = tile.clone();
+            return Ok(TileStep::Joined(JoinedTile { tile, joined }));
         }
         let passes = match (whole_filter, tile.pass) {
             // Partners are chosen among all matches of a row.
@@ -134,7 +135,7 @@ impl Matrix {
         &mut self,
         step: &Step<'_>,
         single_pass: &SinglePassJoin,
-    ) -> Result<Option<DeviceBatch>> {
+    ) -> Result<Option<JoinedSides>> {
         let (Some(left), Some(right)) = (&mut self.resident_left, &mut self.resident_right) else {
             return Err(BowtieError::Internal("a tile without its sides".into()));
         };

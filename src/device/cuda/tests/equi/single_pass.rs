@@ -149,3 +149,44 @@ fn pairs_put_together_are_the_hosts() {
         }
     }
 }
+
+/// Carried columns with NULLs share words of validity, here two on the build side.
+#[test]
+fn columns_with_nulls_are_carried() {
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
+    let side = |rows: u64, columns: u64| -> Vec<ArrayRef> {
+        let keys =
+            (0..rows).map(|i| (i % 11 != 3).then(|| (i.wrapping_mul(2_654_435_761) >> 3) as i32));
+        let keys: ArrayRef = Arc::new(keys.collect::<Int32Array>());
+        let values = (0..columns).map(|c| -> ArrayRef {
+            let value = |i: u64| (i % (c + 2) != 0).then(|| (i * 64 + c) as i64);
+            match c % 3 {
+                0 => Arc::new((0..rows).map(value).collect::<Int64Array>()),
+                1 => Arc::new(
+                    (0..rows)
+                        .map(|i| value(i).map(|v| v as i32))
+                        .collect::<Int32Array>(),
+                ),
+                _ => Arc::new(
+                    (0..rows)
+                        .map(|i| value(i).map(i128::from))
+                        .collect::<Decimal128Array>(),
+                ),
+            }
+        });
+        std::iter::once(keys).chain(values).collect()
+    };
+    let (build, probe) = (side(1_500, 35), side(2_100, 3));
+    let gftr = Materialization::Gftr;
+    let expected = joined(&host, [&build, &probe], EquiStrategy::Hash, gftr).unwrap();
+    for by in EquiStrategy::ALL {
+        gpu.stream.launched.lock().clear();
+        let found = joined(&gpu, [&build, &probe], by, gftr).unwrap();
+        assert!(found == expected, "{by}");
+        let launched = gpu.stream.launched.lock();
+        assert!(launched.contains("rows_bits_pack"), "{by}");
+        assert!(launched.contains("rows_bits_unpack"), "{by}");
+    }
+}
