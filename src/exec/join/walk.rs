@@ -20,7 +20,6 @@ use crate::exec::join::needed_columns::NeededColumns;
 use crate::exec::join::piece_size::{PieceSize, STEP_BYTES};
 use crate::exec::join::reduction::Reduction;
 use crate::exec::join::tiles::matrix::Matrix;
-use crate::exec::join::tiles::probed_tile::ProbedTile;
 use crate::exec::join::tiles::tile::Tile;
 use crate::exec::memory::on_request::Evictable;
 use crate::exec::memory::spill::Spilling;

@@ -227,7 +227,7 @@ impl AggregateRun {
         tile: &ProbedTile,
         rows: &UInt32Array,
     ) -> Result<Vec<usize>> {
-        let first = tile.first(side);
+        let first = tile.tile.rows(side).start;
         let of = ChunkRows {
             side,
             left_chunk: tile.left_chunk,

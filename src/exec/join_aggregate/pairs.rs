@@ -96,7 +96,7 @@ impl AggregateRun {
         let rows = &made.rows;
         for side in [Side::Left, Side::Right] {
             if self.spec.flags_side(side) {
-                let (flags, first) = self.flags(side, &pairs.tile)?;
+                let (flags, first) = self.flags(side, &pairs.tile.tile)?;
                 device.set_flags(flags, first, rows.of(side))?;
             }
         }

@@ -108,7 +108,7 @@ impl AggregateRun {
         let _timer = timer.timer();
         let device = self.device.as_ref();
         if let Some(side) = flagged {
-            let (flags, first) = self.flags(side, tile)?;
+            let (flags, first) = self.flags(side, &tile.tile)?;
             tile.search.flag_matched(device, side, flags, first)?;
         }
         let mut sides = vec![];
@@ -123,7 +123,7 @@ impl AggregateRun {
                 continue;
             }
             let weights = tile.search.weights(device, side)?;
-            let first = tile.first(side);
+            let first = tile.tile.rows(side).start;
             let of = ChunkRows {
                 side,
                 left_chunk: tile.left_chunk,

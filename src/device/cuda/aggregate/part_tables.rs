@@ -6,9 +6,11 @@
 //! ```
 //!
 //! Columns of 4, 8 and 16 bytes move with the keys (PGB-TR); if there are others, or NULLs, row ids move, and columns are
-//! gathered (PGB-UR).
+//! gathered (PGB-UR). For extremes row ids move too: their results are rows.
 
-use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, shared_words};
+use crate::device::cuda::aggregate::accumulate::accumulator::{
+    Accumulator, MOST_ACCUMULATORS, Update, shared_words,
+};
 use crate::device::cuda::aggregate::accumulate::added::{self, structure};
 use crate::device::cuda::aggregate::choose::SKEWED;
 use crate::device::cuda::aggregate::directory::{STATE_WORDS, groups_of_state, with_capacity};
@@ -108,13 +110,15 @@ impl StrategyRun<'_> {
         are_even || self.rows <= FEW_ROWS
     }
 
-    /// By tables of partitions, which are even; `None` where an accumulator needs row ids in their order, or where tables do not fit.
+    /// By tables of partitions, which are even; `None` where an accumulator needs row ids in their order, where tables do not fit, or for more
+    /// accumulators than one launch takes, as each launch numbers the groups.
     pub(crate) fn by_part_tables(
         &self,
         word: (Part<'_>, Width),
         profile: &Profile,
     ) -> Result<Option<Folded>> {
-        if self.all.iter().any(|of| of.update.is_row()) {
+        let needs_order = |of: &Accumulator<'_>| of.update == Update::FirstRow;
+        if self.all.iter().any(needs_order) || self.all.len() > MOST_ACCUMULATORS {
             return Ok(None);
         }
         let (stream, rows) = (self.stream, self.rows);
@@ -206,25 +210,28 @@ impl StrategyRun<'_> {
     ) -> Result<(Memory, Order<'static>)> {
         let columns = columns_of(self.all);
         let moves = columns.iter().all(|(_, width)| matches!(width, 4 | 8 | 16));
-        let payload: Vec<PayloadColumn<'_>> = match moves {
-            true => columns
-                .iter()
-                .map(|(column, bytes)| PayloadColumn {
-                    values: Some(Part::from(*column)),
-                    bytes: *bytes,
-                })
-                .collect(),
-            false => vec![PayloadColumn::ROWS],
-        };
+        let finds_rows = self.all.iter().any(|of| of.update.is_row());
+        let moved = columns.iter().filter(|_| moves);
+        let mut payload: Vec<PayloadColumn<'_>> = moved
+            .map(|(column, bytes)| PayloadColumn {
+                values: Some(Part::from(*column)),
+                bytes: *bytes,
+            })
+            .collect();
+        if finds_rows || !moves {
+            payload.push(PayloadColumn::ROWS);
+        }
         let (stream, n) = (self.stream, self.rows);
         let made = partition::partition(stream, keys, width, n, &payload, Depth::Bits(bits))?;
         let mut moved = made.columns;
-        let order = match moves {
-            true => {
-                let originals = columns.iter().map(|(column, _)| column.pointer());
-                Order::of_moved(originals.zip(moved).collect(), n)
-            }
-            false => Order::of_rows(Buffer::cuda(moved.remove(0), n), n),
+        let rows = match finds_rows || !moves {
+            true => moved.pop().map(|rows| Buffer::cuda(rows, n)),
+            false => None,
+        };
+        let originals = columns.iter().map(|(column, _)| column.pointer());
+        let order = match (moves, rows) {
+            (false, Some(rows)) => Order::of_rows(rows, n),
+            (_, rows) => Order::of_moved(originals.zip(moved).collect(), rows, n),
         };
         Ok((made.keys, order))
     }

@@ -69,10 +69,15 @@ const SPREAD_SHARED: u32 = SPREAD_ROWS as u32 * (8 + 4 + 2);
 const SPREAD_COUNTS: u32 = 8 * SPREAD_PARTITIONS as u32;
 
 impl Order<'_> {
-    /// An order in which all columns are, each with the address of its original.
-    pub(crate) fn of_moved(moved_columns: Vec<(u64, Memory)>, n: usize) -> Self {
+    /// An order in which all columns are, each with the address of its original. Accumulators that find rows need the row id at
+    /// each position, and may find any of several rows with equal values.
+    pub(crate) fn of_moved(
+        moved_columns: Vec<(u64, Memory)>,
+        rows: Option<Buffer<u32>>,
+        n: usize,
+    ) -> Self {
         Self {
-            rows: None,
+            rows,
             moved_columns,
             movement: Movement::Moved,
             n,
@@ -107,7 +112,8 @@ impl Order<'_> {
             return fold(all, outs);
         }
         if let Movement::Spread(_) | Movement::Moved = self.movement {
-            return fold(&self.with_moved_columns(&self.moved_columns, all), outs);
+            fold(&self.with_moved_columns(&self.moved_columns, all), outs)?;
+            return self.positions_to_rows(stream, groups, all, outs);
         }
         let outs = outs.chunks(MOST_ACCUMULATORS);
         for (all, outs) in all.chunks(MOST_ACCUMULATORS).zip(outs) {
@@ -121,13 +127,25 @@ impl Order<'_> {
                 }
             }
             fold(&self.with_moved_columns(&columns, all), outs)?;
-            for (of, out) in all.iter().zip(outs) {
-                if of.update.is_row() {
-                    let args = (self.rows()?.into(), out.into(), (groups as u32).into());
-                    // SAFETY: `rows` holds the row ids of all positions; `out` holds positions or no row for `groups`
-                    // groups.
-                    unsafe { stream.launch(kernels::GROUP_OUT_ROWS, Shape::rows(groups), &args)? };
-                }
+            self.positions_to_rows(stream, groups, all, outs)?;
+        }
+        Ok(())
+    }
+
+    /// Replaces results that are positions of this order by row ids, for `groups` groups.
+    fn positions_to_rows(
+        &self,
+        stream: &Stream,
+        groups: usize,
+        all: &[Accumulator<'_>],
+        outs: &[Memory],
+    ) -> Result<()> {
+        for (of, out) in all.iter().zip(outs) {
+            if of.update.is_row() {
+                let args = (self.rows()?.into(), out.into(), (groups as u32).into());
+                // SAFETY: `rows` holds the row ids of all positions; `out` holds positions or no row for `groups`
+                // groups.
+                unsafe { stream.launch(kernels::GROUP_OUT_ROWS, Shape::rows(groups), &args)? };
             }
         }
         Ok(())

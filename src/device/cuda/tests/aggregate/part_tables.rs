@@ -50,17 +50,16 @@ fn values(random: &mut Random, n: usize, moves: bool) -> Vec<ArrayRef> {
     }
 }
 
-/// Folds that tables of partitions have: those of extremes need row ids.
+/// As many folds as one launch takes.
 fn folds(values: &[ArrayRef]) -> Vec<(Fold, Option<&ArrayRef>)> {
     let each = values.iter().flat_map(|array| {
         let folds: &[Fold] = match array.data_type() {
-            DataType::Int16 | DataType::Int32 => &[Fold::And, Fold::Xor, Fold::Count],
-            DataType::Int64 => &[Fold::Sum, Fold::Or, Fold::Count],
-            _ => &[Fold::Sum, Fold::Count],
+            DataType::Int16 | DataType::Int32 => &[Fold::And, Fold::Xor, Fold::Max],
+            DataType::Int64 => &[Fold::Sum, Fold::Or, Fold::Count, Fold::Min],
+            _ => &[Fold::Sum, Fold::Count, Fold::Min, Fold::Max],
         };
         folds.iter().map(move |fold| (*fold, Some(array)))
     });
-    // As many as one launch takes.
     each.take(15).chain([(Fold::Count, None)]).collect()
 }
 
@@ -95,13 +94,15 @@ fn tables_of_partitions_group_as_the_host() {
             let keys = scattered(&mut random, n, groups, wide);
             let values = values(&mut random, n, (turn + usize::from(wide)) % 2 == 0);
             let (all, one) = (folds(&values), folds(&values[..1]));
-            let extremes = [(Fold::Min, Some(&values[0])), (Fold::Max, Some(&values[0]))];
+            let sums = [(Fold::Sum, Some(&values[0])), (Fold::Count, None)];
+            let more = vec![(Fold::Sum, Some(&values[0])); 17];
             for (folds, by_tables) in [
                 (&all[..], true),
                 (&one, true),
+                (&sums, true),
                 (&[], true),
-                // Their row ids are not in the tables.
-                (&extremes, false),
+                // A launch does not take as many.
+                (&more, false),
             ] {
                 let count = folds.len();
                 let what = format!("{n} rows, {groups} groups, wide {wide}, {count} folds");
