@@ -99,7 +99,7 @@ options! {
     theta_strategy / with_theta_strategy: ThetaStrategy = ThetaStrategy::AUTO,
     /// Algorithm of equi-joins without inequalities. auto: chosen by the device for the keys; direct: the key is an array index, or a bit where only existence matters; hash: one hash table (NPHJ); partitioned_hash: a hash table for each partition of unique build keys, sorted partitions for duplicate keys (PHJ); sort_merge: both sides sorted (SMJ).
     equi_join_strategy / with_equi_join_strategy: EquiJoinStrategy = EquiJoinStrategy::AUTO,
-    /// Materialisation of an equi-join's output columns. auto: chosen by the device; late: gathered by row ids after the join (GFUR); early: carried through the join, as far as their types allow (GFTR).
+    /// Materialisation of an equi-join's output columns, and of the columns of a GROUP BY that partitions or sorts rows. auto: chosen by the device; late: gathered by row ids at the end (GFUR); early: carried with the keys, as far as their types allow (GFTR).
     materialization / with_materialization: MaterializationChoice = MaterializationChoice::AUTO,
     /// Technique of set joins. auto: chosen by the device for the sets; prefix: an inverted index on prefixes; inverted_index: an inverted index on all elements, with counts; signature: hashed signatures reject pairs; bitmap: a bit for each element; matrix: a product of binary matrices; rarest: candidates by the rarest element; intersect: pair by pair.
     set_strategy / with_set_strategy: SetStrategy = SetStrategy::AUTO,

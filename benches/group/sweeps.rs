@@ -7,14 +7,17 @@ use super::support::arguments::Arguments;
 use super::support::quantity::short;
 use super::support::sweep::{AUTO, Measured, Sweeps};
 
-/// Strategies, as the option names them.
-const STRATEGIES: [&str; 6] = [
-    "hash_shared",
-    "hash_global",
-    "partition",
-    "sort",
-    "sort_dict",
-    "runs",
+/// Strategies and materialisations, as the options name them.
+const WAYS: [(&str, &str); 9] = [
+    ("hash_shared", AUTO),
+    ("hash_global", AUTO),
+    ("partition", "early"),
+    ("partition", "late"),
+    ("sort", "early"),
+    ("sort", "late"),
+    ("sort_dict", "early"),
+    ("sort_dict", "late"),
+    ("runs", AUTO),
 ];
 
 /// A sweep: its name, the properties of all its points, its parameter's name, and the points.
@@ -122,16 +125,20 @@ pub fn measure(
         Ok(rows) => rows,
         Err(error) => return found("all", Err(error.to_string())),
     };
-    for way in STRATEGIES.into_iter().chain([AUTO]) {
-        let rate = match rows.measure(way, arguments.repeat) {
-            // The strategy that ran instead has a line of its own.
-            Ok(rate) if way != AUTO && rate.strategy != way => {
+    for (strategy, materialization) in WAYS.into_iter().chain([(AUTO, AUTO)]) {
+        let way = match materialization {
+            AUTO => strategy.to_string(),
+            of => format!("{strategy}-{of}"),
+        };
+        let rate = match rows.measure(strategy, materialization, arguments.repeat) {
+            // The way that ran instead has a line of its own.
+            Ok(rate) if strategy != AUTO && rate.strategy != way => {
                 Err(format!("{} in its place", rate.strategy))
             }
             Ok(rate) => Ok(rate),
             Err(error) => Err(error.to_string()),
         };
-        found(way, rate)?;
+        found(&way, rate)?;
     }
     Ok(())
 }

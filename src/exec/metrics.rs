@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::device::data::results::{Counter, SetTally};
 use crate::exec::chunk::DeviceChunk;
-use crate::ir::strategies::{GroupStrategy, Materialization};
+use crate::ir::strategies::{Grouping, Materialization};
 
 /// How aggregates of a tile of a join are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,9 +117,14 @@ impl DeviceMetrics {
         self.count("sliced".into(), 1);
     }
 
-    /// Counts a chunk that was grouped by `strategy`, for one grouping set.
-    pub(crate) fn grouped_by(&self, strategy: GroupStrategy) {
-        self.count(format!("by_{strategy}"), 1);
+    /// Counts a chunk that was grouped so, for one grouping set.
+    pub(crate) fn grouped_by(&self, by: Grouping) {
+        if let Some(strategy) = by.strategy {
+            self.count(format!("by_{strategy}"), 1);
+        }
+        if let Some(materialization) = by.materialization {
+            self.materialized_by(materialization);
+        }
     }
 
     /// Counts a piece of a table that was filtered, projected and grouped in one pass.
@@ -137,7 +142,7 @@ impl DeviceMetrics {
         self.count("reduced_rows".into(), rows as u64);
     }
 
-    /// Counts a tile of an equi-join whose output columns were materialised by `materialization`.
+    /// Counts a tile of an equi-join whose output columns were materialised by `materialization`, or a chunk whose folded columns were.
     pub(crate) fn materialized_by(&self, materialization: Materialization) {
         self.count(format!("materialized_{materialization}"), 1);
     }

@@ -16,11 +16,9 @@ pub(crate) enum GroupStrategy {
     /// (PGB, 4.3); others are added, one partition after the other, to accumulators in global memory, which the L2 cache
     /// then holds. On the host each partition is grouped by itself.
     Partition,
-    /// Rows in key order, and a segmented reduction. Values are carried along (SGB with GFTR, 4.1.3) for ids by direct
-    /// address below 2^16, and gathered otherwise (SGB with GFUR, 3.2.2).
+    /// Rows in key order, and a segmented reduction: SGB, with GFTR (4.1.3) or GFUR (3.2.2).
     Sort,
-    /// Rows in the order of numbers that hashing gave the keys (SGB-DE, 4.4; values are carried along up to 2^16
-    /// groups, and gathered above).
+    /// Rows in the order of numbers that hashing gave the keys: SGB-DE (4.4).
     SortDictionary,
     /// Rows that are in an order of their keys already: each run of equal keys is a group, folded as it is (\[D\]'s segmented reduction, table 1).
     Runs,
@@ -52,6 +50,32 @@ impl GroupStrategy {
 impl fmt::Display for GroupStrategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// How rows are grouped: as wanted, or as it was done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Grouping {
+    /// As wanted: `None` where the device chooses. As done: `None` without keys.
+    pub(crate) strategy: Option<GroupStrategy>,
+    /// Of the columns, by strategies that partition or sort rows. As done: `None` by others.
+    pub(crate) materialization: Option<Materialization>,
+}
+
+impl Grouping {
+    /// The device chooses.
+    pub(crate) const AUTO: Self = Self {
+        strategy: None,
+        materialization: None,
+    };
+}
+
+impl From<Option<GroupStrategy>> for Grouping {
+    fn from(strategy: Option<GroupStrategy>) -> Self {
+        Self {
+            strategy,
+            ..Self::AUTO
+        }
     }
 }
 
@@ -119,13 +143,13 @@ impl fmt::Display for EquiStrategy {
     }
 }
 
-/// How the columns of an equi-join's matches are materialised (\[W\] 4.1).
+/// How columns are materialised (\[W\] 4.1): those of an equi-join's matches, or those that a grouped aggregation folds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Materialization {
-    /// Row ids are carried through the join, and columns gathered by them at the end: from untransformed relations
+    /// Row ids are carried with the keys, and columns gathered by them at the end: from untransformed relations
     /// (4.1.1).
     Gfur,
-    /// Columns are carried through the join with the keys: gathered from transformed relations (4.1.2).
+    /// Columns are carried with the keys: gathered from transformed relations (4.1.2).
     Gftr,
 }
 

@@ -14,6 +14,7 @@ use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::program::{Instruction, Kind, Op};
 use crate::ir::row_program::{RowProgram, RowSource};
+use crate::ir::strategies::Grouping;
 use crate::rates::{Rate, numbers, open, permuted, scattered, timed};
 
 /// An operator of \[D\] table 1.
@@ -227,7 +228,9 @@ impl AlgebraRows {
             }
             Operator::Product => self.product(),
             Operator::UnionAll => Ok(device.concat(&[left, right])?.rows()),
-            Operator::Distinct => Ok(device.aggregate(self.rows, &[left], &[], None)?.groups),
+            Operator::Distinct => Ok(device
+                .aggregate(self.rows, &[left], &[], Grouping::AUTO)?
+                .groups),
             Operator::Intersect => self.found(true),
             Operator::Except => self.found(false),
         }

@@ -6,7 +6,8 @@ use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
 use crate::ir::fold::Fold;
-use crate::options::GroupStrategy;
+use crate::ir::strategies::Grouping;
+use crate::options::{GroupStrategy, MaterializationChoice};
 use crate::rates::{Rate, Zipf, numbers, open, permuted, scattered, timed};
 
 /// Where keys lie, and in which order they come.
@@ -86,12 +87,21 @@ impl GroupRows {
         })
     }
 
-    /// Groups `runs` times by a strategy, named as in the option. The output includes the keys.
+    /// Groups `runs` times by a strategy and a materialisation, named as in the options. The output includes the keys. The result names
+    /// what ran: `sort-early`, or the strategy alone where columns stay in their order.
     ///
     /// # Errors
-    /// If there is no such strategy, memory does not suffice, or there are more groups than keys.
-    pub fn measure(&self, strategy: &str, runs: usize) -> datafusion::error::Result<Rate> {
-        let strategy = strategy.parse::<GroupStrategy>()?;
+    /// If there is no such strategy or materialisation, memory does not suffice, or there are more groups than keys.
+    pub fn measure(
+        &self,
+        strategy: &str,
+        materialization: &str,
+        runs: usize,
+    ) -> datafusion::error::Result<Rate> {
+        let wanted = Grouping {
+            strategy: strategy.parse::<GroupStrategy>()?.0,
+            materialization: materialization.parse::<MaterializationChoice>()?.0,
+        };
         let device = self.device.as_ref();
         let folds: Vec<(Fold, Option<&Column>)> = self
             .values
@@ -99,12 +109,9 @@ impl GroupRows {
             .map(|column| (Fold::Sum, Some(column.as_ref())))
             .collect();
         let (ms, (rows, strategy)) = timed(device, runs, || {
-            let made = device.aggregate(self.case.rows, &[&self.keys], &folds, strategy.0)?;
+            let made = device.aggregate(self.case.rows, &[&self.keys], &folds, wanted)?;
             match made.groups <= self.case.groups {
-                true => Ok((
-                    made.groups,
-                    made.strategy.map_or("", |s| s.name()).to_string(),
-                )),
+                true => Ok((made.groups, described(made.by))),
                 false => Err(BowtieError::Internal(format!(
                     "{} groups of {:?}",
                     made.groups, self.case
@@ -112,6 +119,14 @@ impl GroupRows {
             }
         })?;
         Ok(Rate { ms, rows, strategy })
+    }
+}
+
+fn described(by: Grouping) -> String {
+    let strategy = by.strategy.map_or("", |strategy| strategy.name());
+    match by.materialization {
+        Some(materialization) => format!("{strategy}-{materialization}"),
+        None => strategy.to_string(),
     }
 }
 
@@ -138,7 +153,7 @@ mod tests {
             let rows = GroupRows::new("host", case).unwrap();
             let strategies = crate::ir::strategies::GroupStrategy::ALL.map(|s| s.name());
             for strategy in ["auto"].into_iter().chain(strategies) {
-                let rate = rows.measure(strategy, 1).unwrap();
+                let rate = rows.measure(strategy, "auto", 1).unwrap();
                 assert!(rate.rows == 64 || zipf > 0.0 && rate.rows > 8, "{rate:?}");
             }
         }

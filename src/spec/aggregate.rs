@@ -7,7 +7,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
 use crate::ir::fold::Fold;
-use crate::ir::strategies::GroupStrategy;
+use crate::ir::strategies::{GroupStrategy, Grouping};
 use crate::spec::join::SideInput;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,8 +132,8 @@ pub(crate) struct GroupSpec {
     pub keys: Vec<usize>,
     pub sets: Vec<GroupingSet>,
     pub aggregates: Vec<GroupAggregate>,
-    /// `None`: the device chooses, by a sample of the keys.
-    pub strategy: Option<GroupStrategy>,
+    /// What the device leaves open it chooses by a sample of the keys.
+    pub grouping: Grouping,
     /// Keys, the grouping id if there is one, then one column for each aggregate, or for each of its states.
     pub schema: SchemaRef,
     /// Whether the output has partial states, which a later stage merges, not results.
@@ -152,7 +152,7 @@ pub(crate) struct GroupSpec {
 impl GroupSpec {
     /// The strategy as EXPLAIN shows it; `None` without keys.
     pub(crate) fn strategy(&self) -> Option<&'static str> {
-        let name = self.strategy.map_or("auto", GroupStrategy::name);
+        let name = self.grouping.strategy.map_or("auto", GroupStrategy::name);
         (!self.keys.is_empty()).then_some(name)
     }
 

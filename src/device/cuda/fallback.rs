@@ -19,7 +19,7 @@ use crate::device::primitives::aggregate::AggregatePrimitives;
 use crate::device::primitives::keys::{KeyPrimitives, SortKey};
 use crate::error::Result;
 use crate::ir::fold::Fold;
-use crate::ir::strategies::GroupStrategy;
+use crate::ir::strategies::Grouping;
 
 /// Downloads keys and their validity.
 pub(crate) fn keys_to_host(device: &CudaDevice, keys: &Keys) -> Result<Keys> {
@@ -123,7 +123,7 @@ pub(crate) fn aggregate_on_host(
     rows: usize,
     keys: &[&Column],
     folds: &[(Fold, Option<&Column>)],
-    strategy: Option<GroupStrategy>,
+    wanted: Grouping,
 ) -> Result<Aggregated> {
     let keys: Vec<Column> = keys
         .iter()
@@ -147,8 +147,8 @@ pub(crate) fn aggregate_on_host(
         groups,
         keys,
         states,
-        strategy,
-    } = device.fallback.aggregate(rows, &keys, &folds, strategy)?;
+        by,
+    } = device.fallback.aggregate(rows, &keys, &folds, wanted)?;
     let up = |columns: &[Column]| {
         let columns = columns
             .iter()
@@ -159,7 +159,7 @@ pub(crate) fn aggregate_on_host(
         groups,
         keys: up(&keys)?,
         states: up(&states)?,
-        strategy,
+        by,
     })
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::ranges::{OrderedRows, Ranges};
-use crate::ir::strategies::GroupStrategy;
+use crate::ir::strategies::Grouping;
 
 /// The number of matches of each probe position.
 #[derive(Debug)]
@@ -115,8 +115,8 @@ pub(crate) struct Aggregated {
     pub(crate) keys: Vec<Column>,
     /// One column for each fold, one row for each group.
     pub(crate) states: Vec<Column>,
-    /// The strategy that ran; `None` without keys.
-    pub(crate) strategy: Option<GroupStrategy>,
+    /// What ran.
+    pub(crate) by: Grouping,
 }
 
 /// The work of a set join.

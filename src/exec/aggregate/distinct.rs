@@ -19,6 +19,7 @@ use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::exec::memory::compact_views::compact_views;
+use crate::ir::strategies::Grouping;
 
 /// The distinct tuples of group keys and a value.
 pub(crate) struct DistinctValues {
@@ -39,7 +40,7 @@ impl DistinctValues {
     ) -> Result<Self> {
         let value = batch.column(column)?;
         let with_value: Vec<&Column> = keys.iter().copied().chain([value.as_ref()]).collect();
-        let tuples = device.aggregate(batch.rows(), &with_value, &[], None)?;
+        let tuples = device.aggregate(batch.rows(), &with_value, &[], Grouping::AUTO)?;
         let (of_tuples, values) = tuples.keys.split_at(keys.len());
         let [values] = values else {
             return Err(BowtieError::Internal("tuples without a value".into()));

@@ -205,7 +205,7 @@ fn groups_of(
         let keys = spec.keys.iter();
         let keys = keys.map(|column| Ok(batch.column(*column)?.as_ref()));
         let keys = keys.collect::<crate::error::Result<Vec<&Column>>>()?;
-        device.aggregate(batch.rows(), &keys, &[], spec.strategy)
+        device.aggregate(batch.rows(), &keys, &[], spec.grouping)
     };
     let [one, other] = [grouped(chunks[0])?, grouped(chunks[1])?];
     let keys = one.keys.iter().zip(&other.keys);
@@ -213,12 +213,12 @@ fn groups_of(
     let keys = keys.collect::<crate::error::Result<Vec<_>>>()?;
     let rows = one.groups + other.groups;
     let keys: Vec<&Column> = keys.iter().collect();
-    let both = device.aggregate(rows, &keys, &[], spec.strategy)?;
+    let both = device.aggregate(rows, &keys, &[], spec.grouping)?;
     Ok(SampledGroups {
         rows: chunks[0].rows().min(SAMPLED_ROWS),
         groups: one.groups,
         of_both: both.groups,
-        in_order: both.strategy == Some(GroupStrategy::Runs),
+        in_order: both.by.strategy == Some(GroupStrategy::Runs),
     })
 }
 

@@ -138,7 +138,7 @@ pub(crate) fn merged(
         .iter()
         .map(|(fold, column)| (*fold, Some(column.as_ref())))
         .collect();
-    let groups = device.aggregate(rows, &key_columns, &folds, spec.strategy)?;
+    let groups = device.aggregate(rows, &key_columns, &folds, spec.grouping)?;
     let down = |column: &Column| compact_views(device.download(column)?);
     let keys: Vec<ArrayRef> = groups.keys.iter().map(down).collect::<Result<_>>()?;
     let mut folded = groups.states.iter();

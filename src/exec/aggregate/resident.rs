@@ -18,7 +18,7 @@ use crate::exec::aggregate::partials::{FEW_ROWS, PartialGroups, Partials};
 use crate::exec::memory::compact_views::compact_views;
 use crate::exec::transfer::chunker::has_small_dictionary;
 use crate::ir::fold::Fold;
-use crate::ir::strategies::GroupStrategy;
+use crate::ir::strategies::Grouping;
 use crate::spec::aggregate::GroupSpec;
 
 /// Groups of the chunks so far. A group may occur in several of them.
@@ -92,8 +92,8 @@ impl ResidentGroups {
         self.groups.bytes()
     }
 
-    /// Groups the rows of a batch. Returns the strategy that grouped them.
-    pub(crate) fn fold(&mut self, batch: &DeviceBatch) -> Result<Option<GroupStrategy>> {
+    /// Groups the rows of a batch. Returns how they were grouped.
+    pub(crate) fn fold(&mut self, batch: &DeviceBatch) -> Result<Grouping> {
         let keys = self.spec.keys.iter().map(|column| batch.any(*column));
         let keys = keys.collect::<Result<Vec<&BatchColumn>>>()?;
         let mut folds = vec![];
@@ -103,13 +103,13 @@ impl ResidentGroups {
                 folds.push((fold, column.map(AsRef::as_ref)));
             }
         }
-        let (groups, strategy) = self.grouped(batch.rows(), &keys, &folds)?;
+        let (groups, by) = self.grouped(batch.rows(), &keys, &folds)?;
         self.groups.push(groups);
         if self.groups.are_many(FEW_ROWS) {
             // The groups of this batch are added already. If the next batch does not fit, all groups are downloaded.
             self.merge().if_it_fits()?;
         }
-        Ok(strategy)
+        Ok(by)
     }
 
     /// Adds groups that are on the host.
@@ -135,19 +135,19 @@ impl ResidentGroups {
         rows: usize,
         keys: &[&BatchColumn],
         folds: &[(Fold, Option<&Column>)],
-    ) -> Result<(Groups, Option<GroupStrategy>)> {
+    ) -> Result<(Groups, Grouping)> {
         let moved: Vec<&Column> = keys.iter().map(|key| key.moved()).collect();
         let groups = self
             .device
-            .aggregate(rows, &moved, folds, self.spec.strategy)?;
-        let strategy = groups.strategy;
+            .aggregate(rows, &moved, folds, self.spec.grouping)?;
+        let by = groups.by;
         let of_groups = keys.iter().zip(groups.keys);
         let groups = Groups {
             rows: groups.groups,
             keys: of_groups.map(|(key, of)| key.of_moved(of)).collect(),
             states: groups.states,
         };
-        Ok((groups, strategy))
+        Ok((groups, by))
     }
 
     /// Merges the groups into distinct ones. After a failure they are unchanged.

@@ -168,9 +168,7 @@ impl GroupRun {
         let timer = self.metrics.output_time.clone();
         let _timer = timer.timer();
         if let Some(groups) = &mut self.resident {
-            if let Some(strategy) = groups.fold(batch)? {
-                self.metrics.grouped_by(strategy);
-            }
+            self.metrics.grouped_by(groups.fold(batch)?);
             let in_the_way = groups.must_be_evicted();
             let peak = self.device.budget().peak();
             self.metrics.peak_device_bytes.set_max(peak as usize);
@@ -276,10 +274,8 @@ impl GroupRun {
                 folds.push((fold, column.map(AsRef::as_ref)));
             }
         }
-        let groups = device.aggregate(batch.rows(), &keys, &folds, self.spec.strategy)?;
-        if let Some(strategy) = groups.strategy {
-            self.metrics.grouped_by(strategy);
-        }
+        let groups = device.aggregate(batch.rows(), &keys, &folds, self.spec.grouping)?;
+        self.metrics.grouped_by(groups.by);
         let rows = groups.groups;
         let mut key_arrays = vec![];
         let mut of_groups = key_columns.iter().zip(&groups.keys);

@@ -16,6 +16,7 @@ use crate::exec::join_aggregate::states::{ChunkRows, StatesOf};
 use crate::exec::memory::compact_views::compact_views;
 use crate::ir::fold::Fold;
 use crate::ir::side::Side;
+use crate::ir::strategies::Grouping;
 use crate::spec::join_aggregate::GroupSide;
 
 /// Fewer rows are grouped by the table.
@@ -75,7 +76,7 @@ impl AggregateRun {
             .iter()
             .map(|(fold, column)| (*fold, Some(column.as_ref())))
             .collect();
-        let groups = device.aggregate(matched.len(), &keys, &folds, None)?;
+        let groups = device.aggregate(matched.len(), &keys, &folds, Grouping::AUTO)?;
         let mut columns = groups.states.iter();
         let made = wanted.iter().map(|i| {
             let aggregate = &aggregates[*i];

@@ -10,6 +10,7 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
+use crate::ir::strategies::Grouping;
 
 /// With more rows a sample comes first.
 const SAMPLED: usize = 1 << 14;
@@ -41,7 +42,7 @@ pub(crate) fn distinct_values(
     if rows == 0 || !are_equal_alike(data_type) || has_many(device, column)? {
         return Ok(None);
     }
-    let grouped = device.aggregate(rows, &[column], &[], None)?;
+    let grouped = device.aggregate(rows, &[column], &[], Grouping::AUTO)?;
     let [values] = grouped.keys.as_slice() else {
         return Err(BowtieError::Internal("groups without their key".into()));
     };
@@ -84,7 +85,9 @@ fn has_many(device: &dyn Device, column: &Column) -> Result<bool> {
     let sample = Arc::into_inner(device.upload(&[sample])?)
         .ok_or_else(|| BowtieError::Internal("a sample that is shared".into()))?;
     let sample = device.gather(column, &sample.into_row_ids()?)?;
-    let distinct = device.aggregate(SAMPLE, &[&sample], &[], None)?.groups;
+    let distinct = device
+        .aggregate(SAMPLE, &[&sample], &[], Grouping::AUTO)?
+        .groups;
     let repeated = (SAMPLE - distinct.min(SAMPLE)) as u64;
     let most = (rows / ROWS_OF_A_VALUE).min(MOST) as u64;
     Ok(repeated * 2 * most < (SAMPLE * SAMPLE) as u64)

@@ -12,7 +12,7 @@ use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::error::Decline;
-use crate::ir::strategies::GroupStrategy;
+use crate::ir::strategies::{GroupStrategy, Grouping};
 use crate::options::{BowtieOptions, Offload};
 #[cfg(test)]
 use crate::plan::calls;
@@ -143,7 +143,10 @@ fn spec_of(
             .map(|a| a.aggregate.name().to_string())
             .collect(),
         aggregates,
-        strategy: strategy(options, on_gpu),
+        grouping: Grouping {
+            strategy: strategy(options, on_gpu),
+            materialization: options.materialization.0,
+        },
         schema: source.top.schema(),
         writes_states: source.stage.writes_states(),
         group_display,

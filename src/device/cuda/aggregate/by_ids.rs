@@ -75,8 +75,14 @@ impl StrategyRun<'_> {
 
     /// Partitions rows by id, and adds them partition by partition to accumulators in global memory.
     pub(crate) fn by_partitioned_ids(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
-        let (words, order) =
-            partition::partition_ids(self.stream, ids, groups, self.rows, self.all)?;
+        let (words, order) = partition::partition_ids(
+            self.stream,
+            ids,
+            groups,
+            self.rows,
+            self.all,
+            self.materialization,
+        )?;
         let partitioned = Ids {
             words: &words,
             ..ids
@@ -102,7 +108,9 @@ impl StrategyRun<'_> {
         Ok(Folded {
             parts: Some((words, order.spread_bit())),
             added: (groups > FEW_PARTITIONED).then_some(added),
-            ..Folded::of(outs, groups).by(GroupStrategy::Partition)
+            ..Folded::of(outs, groups)
+                .materialized(order.materialization())
+                .by(GroupStrategy::Partition)
         })
     }
 
@@ -113,12 +121,19 @@ impl StrategyRun<'_> {
         groups: usize,
         strategy: GroupStrategy,
     ) -> Result<Folded> {
-        let (sorted, order) = partition::order_of_ids(self.stream, ids, groups, self.rows)?;
+        let (sorted, order) = partition::order_of_ids(
+            self.stream,
+            ids,
+            groups,
+            self.rows,
+            (self.all, self.materialization),
+        )?;
         let sorted = sorted.as_ref().unwrap_or(ids);
         let outs = added::outs(self.stream, self.all, groups)?;
         order.fold(self.stream, groups, self.all, &outs, &mut |all, outs| {
             launches::accumulate_sorted(self.stream, sorted, self.rows, groups, all, outs)
         })?;
-        Ok(Folded::of(outs, groups).by(strategy))
+        let folded = Folded::of(outs, groups).materialized(order.materialization());
+        Ok(folded.by(strategy))
     }
 }

@@ -205,7 +205,7 @@ impl StrategyRun<'_> {
             members: Members::Ids(direct.into_keys(), kept),
             groups,
             capacity: groups,
-            strategy: Some(GroupStrategy::HashGlobal),
+            by: Some(GroupStrategy::HashGlobal).into(),
         })
     }
 
@@ -305,7 +305,7 @@ impl StrategyRun<'_> {
                 Ok(gathered)
             });
             folded = Folded {
-                strategy: folded.strategy,
+                by: folded.by,
                 ..Folded::of(outs.collect::<Result<_>>()?, groups)
             };
         }

@@ -32,7 +32,7 @@ use crate::device::primitives::keys::KeyPrimitives;
 use crate::device::primitives::rows::RowPrimitives;
 use crate::error::{BowtieError, Result};
 use crate::ir::fold::Fold;
-use crate::ir::strategies::GroupStrategy;
+use crate::ir::strategies::{GroupStrategy, Grouping};
 
 /// The input of an aggregate.
 #[derive(Debug)]
@@ -81,17 +81,17 @@ pub(crate) fn aggregate_on_gpu(
     rows: usize,
     keys: &[&Column],
     folds: &[(Fold, Option<&Column>)],
-    strategy: Option<GroupStrategy>,
+    wanted: Grouping,
 ) -> Result<Option<Aggregated>> {
     // A presorted column needs neither ranges nor ids: equal keys are adjacent.
-    if let ([key], [], None) = (keys, folds, strategy)
+    if let ([key], [], None) = (keys, folds, wanted.strategy)
         && let Some(distinct) = distinct::distinct_of_ascending(device, key)?
     {
         return Ok(Some(Aggregated {
             groups: distinct.rows(),
             keys: vec![distinct],
             states: vec![],
-            strategy: Some(GroupStrategy::Sort),
+            by: Some(GroupStrategy::Sort).into(),
         }));
     }
     let mut sources = Vec::with_capacity(folds.len());
@@ -146,9 +146,9 @@ pub(crate) fn aggregate_on_gpu(
         members,
         groups,
         capacity,
-        strategy,
+        by,
     } = match &ids {
-        None => strategies::accumulated(device, rows, &numbers, &all, strategy)?,
+        None => strategies::accumulated(device, rows, &numbers, &all, wanted)?,
         Some((ids, groups)) => strategy_run::accumulated_by(device, rows, ids, *groups, &all)?,
     };
     let mut moments = match &ids {
@@ -201,7 +201,7 @@ pub(crate) fn aggregate_on_gpu(
         groups,
         keys,
         states,
-        strategy,
+        by,
     }))
 }
 

@@ -5,28 +5,25 @@
 //! keys, columns ─► partitions, in up to two passes ─► start of each ─► groups of each, numbered by one atomic ─► results
 //! ```
 //!
-//! Columns of 4, 8 and 16 bytes move with the keys (PGB-TR); if there are others, or NULLs, row ids move, and columns are
-//! gathered (PGB-UR). For extremes row ids move too: their results are rows.
+//! Columns of 4, 8 and 16 bytes move with the keys (PGB-TR); if there are others, or NULLs, or if GFUR is wanted, row ids move,
+//! and columns are gathered (PGB-UR). For extremes row ids move too: their results are rows.
 
-use crate::device::cuda::aggregate::accumulate::accumulator::{
-    Accumulator, MOST_ACCUMULATORS, Update, shared_words,
-};
+use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, Update, shared_words};
 use crate::device::cuda::aggregate::accumulate::added::{self, structure};
 use crate::device::cuda::aggregate::choose::SKEWED;
 use crate::device::cuda::aggregate::directory::{STATE_WORDS, groups_of_state, with_capacity};
-use crate::device::cuda::aggregate::partition::{Order, columns_of};
+use crate::device::cuda::aggregate::partition::{Order, columns_of, moved_with};
 use crate::device::cuda::aggregate::results::Folded;
 use crate::device::cuda::aggregate::sample::Profile;
 use crate::device::cuda::aggregate::strategy_run::StrategyRun;
-use crate::device::cuda::equi::partition::{self, Depth, MOST_BITS, PayloadColumn};
+use crate::device::cuda::equi::partition::{self, Depth, MOST_BITS};
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::arguments::{Structure, U64};
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::{Memory, Part};
-use crate::device::data::buffer::Buffer;
 use crate::error::Result;
-use crate::ir::strategies::GroupStrategy;
+use crate::ir::strategies::{GroupStrategy, Materialization};
 
 /// Rows of a partition that the number of partitions aims at.
 const PARTITION_ROWS: usize = 8192;
@@ -110,15 +107,15 @@ impl StrategyRun<'_> {
         are_even || self.rows <= FEW_ROWS
     }
 
-    /// By tables of partitions, which are even; `None` where an accumulator needs row ids in their order, where tables do not fit, or for more
-    /// accumulators than one launch takes, as each launch numbers the groups.
+    /// By tables of partitions, which are even; `None` where an accumulator needs row ids in their order, or where tables do not fit.
+    /// There are at most as many accumulators as one launch takes, as each launch numbers the groups.
     pub(crate) fn by_part_tables(
         &self,
         word: (Part<'_>, Width),
         profile: &Profile,
     ) -> Result<Option<Folded>> {
         let needs_order = |of: &Accumulator<'_>| of.update == Update::FirstRow;
-        if self.all.iter().any(needs_order) || self.all.len() > MOST_ACCUMULATORS {
+        if self.all.iter().any(needs_order) {
             return Ok(None);
         }
         let (stream, rows) = (self.stream, self.rows);
@@ -167,6 +164,7 @@ impl StrategyRun<'_> {
                 words: Some(members),
                 ..Folded::of(outs, groups)
             };
+            let folded = folded.materialized(order.materialization());
             Ok(Some(Some(folded.by(GroupStrategy::Partition))))
         })?;
         Ok(folded)
@@ -209,31 +207,21 @@ impl StrategyRun<'_> {
         bits: u32,
     ) -> Result<(Memory, Order<'static>)> {
         let columns = columns_of(self.all);
-        let moves = columns.iter().all(|(_, width)| matches!(width, 4 | 8 | 16));
-        let finds_rows = self.all.iter().any(|of| of.update.is_row());
-        let moved = columns.iter().filter(|_| moves);
-        let mut payload: Vec<PayloadColumn<'_>> = moved
-            .map(|(column, bytes)| PayloadColumn {
-                values: Some(Part::from(*column)),
-                bytes: *bytes,
-            })
-            .collect();
-        if finds_rows || !moves {
-            payload.push(PayloadColumn::ROWS);
-        }
+        let movable = |(_, width): &(&Memory, usize)| matches!(width, 4 | 8 | 16);
+        let moves =
+            self.materialization != Some(Materialization::Gfur) && columns.iter().all(movable);
+        let columns = match moves {
+            true => &columns[..],
+            false => &[],
+        };
+        let with_rows = !moves || self.all.iter().any(|of| of.update.is_row());
         let (stream, n) = (self.stream, self.rows);
-        let made = partition::partition(stream, keys, width, n, &payload, Depth::Bits(bits))?;
-        let mut moved = made.columns;
-        let rows = match finds_rows || !moves {
-            true => moved.pop().map(|rows| Buffer::cuda(rows, n)),
-            false => None,
-        };
-        let originals = columns.iter().map(|(column, _)| column.pointer());
-        let order = match (moves, rows) {
-            (false, Some(rows)) => Order::of_rows(rows, n),
-            (_, rows) => Order::of_moved(originals.zip(moved).collect(), rows, n),
-        };
-        Ok((made.keys, order))
+        let depth = Depth::Bits(bits);
+        let (keys, mut order) = moved_with(stream, (keys, width), n, (columns, with_rows), depth)?;
+        if !moves {
+            order = order.of_its_rows();
+        }
+        Ok((keys, order))
     }
 }
 

@@ -1,20 +1,22 @@
 //! [`Order`]: rows in partition order or in sorted order, and the columns that move with them. In: keys or group ids. Out: these in the new
 //! order, and on request each column of an accumulator. Kernels: `kernels/aggregate/group_spread.cu` where rows of a partition may be in any
 //! order, `group_part.cu` otherwise, `kernels/keys/sort.cu` for sorting. Columns of 4 and 8 bytes move together with their keys and need no
-//! gather afterwards (GFTR: \[W\] 4.1.2 and 4.1.3; only in sorts of up to two passes, otherwise rows are gathered, GFUR).
+//! gather afterwards (GFTR: \[W\] 4.1.2 and 4.1.3), in sorts where `materialization.rs` finds that better; otherwise rows are gathered (GFUR).
 
 use std::sync::Arc;
 
 use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, MOST_ACCUMULATORS};
 use crate::device::cuda::aggregate::choose::FEW_PARTITIONED;
 use crate::device::cuda::aggregate::directory::{Ids, seed};
+use crate::device::cuda::aggregate::materialization::SortedColumns;
 use crate::device::cuda::aggregate::partitioner::{
     FIRST_HASH_BIT, PARTITION_BITS, Partitioner, group_partition_starts, to_partitions,
 };
 use crate::device::cuda::columns::rows;
-use crate::device::cuda::equi::partition;
+use crate::device::cuda::equi::partition::{self, Depth, PayloadColumn};
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::keys::sort::{self, NARROW, NARROW_WITH_WORDS, check_sortable, passes};
+use crate::device::cuda::rates::memory_rates;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::arguments::U32;
 use crate::device::cuda::runtime::kernels;
@@ -23,6 +25,7 @@ use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
 use crate::error::{BowtieError, Result};
+use crate::ir::strategies::Materialization;
 
 /// A permutation of rows, by partition or sorted.
 #[derive(Debug)]
@@ -56,9 +59,6 @@ enum Movement<'a> {
     OrderedRows(&'a Memory, u64),
 }
 
-/// A sort pass over a column runs at about 100 G rows/s; a gather after the sort runs at 37.
-const MOST_PASSES: usize = 2;
-
 /// Partitions of `group_spread`: fewer than `PARTITIONS`, for longer contiguous writes. The L2 cache holds the results of
 /// several partitions of 2^20 groups.
 const SPREAD_PARTITIONS: usize = 96;
@@ -69,24 +69,21 @@ const SPREAD_SHARED: u32 = SPREAD_ROWS as u32 * (8 + 4 + 2);
 const SPREAD_COUNTS: u32 = 8 * SPREAD_PARTITIONS as u32;
 
 impl Order<'_> {
-    /// An order in which all columns are, each with the address of its original. Accumulators that find rows need the row id at
-    /// each position, and may find any of several rows with equal values.
-    pub(crate) fn of_moved(
-        moved_columns: Vec<(u64, Memory)>,
-        rows: Option<Buffer<u32>>,
-        n: usize,
-    ) -> Self {
-        Self {
-            rows,
-            moved_columns,
-            movement: Movement::Moved,
-            n,
-        }
+    /// The order of its row ids, by which columns are gathered.
+    pub(crate) fn of_its_rows(self) -> Self {
+        order_of_rows(self.rows, self.n)
     }
 
-    /// An order of row ids, by which columns are gathered.
-    pub(crate) fn of_rows(rows: Buffer<u32>, n: usize) -> Self {
-        order_of_rows(Some(rows), n)
+    /// How columns get into this order; `None` if they are in it as they are.
+    pub(crate) fn materialization(&self) -> Option<Materialization> {
+        match self.movement {
+            Movement::None => None,
+            Movement::Gathered => Some(Materialization::Gfur),
+            Movement::Spread(_)
+            | Movement::Moved
+            | Movement::ToParts(_)
+            | Movement::OrderedRows(..) => Some(Materialization::Gftr),
+        }
     }
 
     /// The bit from which on ids give the partition, where rows of a partition are in any order; `None` in all other
@@ -142,7 +139,7 @@ impl Order<'_> {
     ) -> Result<()> {
         for (of, out) in all.iter().zip(outs) {
             if of.update.is_row() {
-                let args = (self.rows()?.into(), out.into(), (groups as u32).into());
+                let args = (self.row_ids()?.into(), out.into(), (groups as u32).into());
                 // SAFETY: `rows` holds the row ids of all positions; `out` holds positions or no row for `groups`
                 // groups.
                 unsafe { stream.launch(kernels::GROUP_OUT_ROWS, Shape::rows(groups), &args)? };
@@ -151,7 +148,8 @@ impl Order<'_> {
         Ok(())
     }
 
-    fn rows(&self) -> Result<&Memory> {
+    /// The row id at each position, where they moved with the keys.
+    pub(crate) fn row_ids(&self) -> Result<&Memory> {
         let rows = self.rows.as_ref();
         memory(rows.ok_or_else(|| BowtieError::Internal("rows without row ids".into()))?)
     }
@@ -191,11 +189,11 @@ impl Order<'_> {
                 let ids = Part::from(*ids);
                 match sort::sort_pairs(stream, pairs, ids, Some(column), self.n, *varying)? {
                     Some((_, column)) => Ok(column),
-                    None => rows::gather_values(stream, column, self.rows()?, self.n, width),
+                    None => rows::gather_values(stream, column, self.row_ids()?, self.n, width),
                 }
             }
-            (_, 0) => rows::gather_bits(stream, column, self.rows()?, self.n),
-            (_, width) => rows::gather_values(stream, column, self.rows()?, self.n, width),
+            (_, 0) => rows::gather_bits(stream, column, self.row_ids()?, self.n),
+            (_, width) => rows::gather_values(stream, column, self.row_ids()?, self.n, width),
         }
     }
 }
@@ -227,14 +225,50 @@ pub(crate) fn columns_of<'a>(all: &[Accumulator<'a>]) -> Vec<(&'a Memory, usize)
     columns
 }
 
+/// Partitions or sorts rows by mixed keys, all columns in each pass, and row ids if accumulators find rows: any of several rows with equal values.
+/// Returns the mixed keys in their new order, and the order for aggregation.
+pub(crate) fn moved_with(
+    stream: &Arc<Stream>,
+    (keys, width): (Part<'_>, Width),
+    n: usize,
+    (columns, with_rows): (&[(&Memory, usize)], bool),
+    depth: Depth,
+) -> Result<(Memory, Order<'static>)> {
+    let mut payload: Vec<PayloadColumn<'_>> = columns
+        .iter()
+        .map(|(column, bytes)| PayloadColumn {
+            values: Some(Part::from(*column)),
+            bytes: *bytes,
+        })
+        .collect();
+    if with_rows {
+        payload.push(PayloadColumn::ROWS);
+    }
+    let made = partition::partition(stream, keys, width, n, &payload, depth)?;
+    let mut moved = made.columns;
+    let rows = match with_rows {
+        true => moved.pop().map(|rows| Buffer::cuda(rows, n)),
+        false => None,
+    };
+    let originals = columns.iter().map(|(column, _)| column.pointer());
+    let order = Order {
+        rows,
+        moved_columns: originals.zip(moved).collect(),
+        movement: Movement::Moved,
+        n,
+    };
+    Ok((made.keys, order))
+}
+
 /// Partitions rows by the hashes of their keys. Returns the keys in partition order, and the order for aggregation.
 pub(crate) fn partition_keys<'a>(
     stream: &Arc<Stream>,
     keys: (Part<'a>, Width),
     n: usize,
     all: &[Accumulator<'_>],
+    wanted: Option<Materialization>,
 ) -> Result<(Memory, Order<'a>)> {
-    parts(stream, keys, [1, seed(), FIRST_HASH_BIT], n, all)
+    parts(stream, keys, [1, seed(), FIRST_HASH_BIT], n, (all, wanted))
 }
 
 /// Partitions rows by their ids, all below `groups`. Returns the ids' words in partition order, and the order for
@@ -245,8 +279,10 @@ pub(crate) fn partition_ids<'a>(
     groups: usize,
     n: usize,
     all: &[Accumulator<'_>],
+    wanted: Option<Materialization>,
 ) -> Result<(Memory, Order<'a>)> {
-    let is_spread = groups > FEW_PARTITIONED && can_partition_unordered(stream, n);
+    let may_move = wanted != Some(Materialization::Gfur);
+    let is_spread = may_move && groups > FEW_PARTITIONED && can_partition_unordered(stream, n);
     if is_spread && all.len() <= MOST_ACCUMULATORS && are_movable(all) {
         let last = groups.saturating_sub(1);
         let first_bit = (0..usize::BITS).find(|bit| last >> bit < SPREAD_PARTITIONS);
@@ -254,7 +290,13 @@ pub(crate) fn partition_ids<'a>(
     }
     let bits = usize::BITS - groups.saturating_sub(1).leading_zeros();
     let digits = [0, ids.first, bits.saturating_sub(PARTITION_BITS)];
-    parts(stream, (ids.words.into(), Width::Four), digits, n, all)
+    parts(
+        stream,
+        (ids.words.into(), Width::Four),
+        digits,
+        n,
+        (all, wanted),
+    )
 }
 
 /// Whether the GPU has asynchronous copies to shared memory (compute capability 8.0) and enough shared memory for a
@@ -322,7 +364,7 @@ fn parts<'a>(
     (keys, bits): (Part<'a>, Width),
     digits: [u32; 3],
     n: usize,
-    all: &[Accumulator<'_>],
+    (all, wanted): (&[Accumulator<'_>], Option<Materialization>),
 ) -> Result<(Memory, Order<'a>)> {
     check_sortable(n)?;
     let digits = digits.map(U32::from);
@@ -339,7 +381,8 @@ fn parts<'a>(
         movement: Movement::None,
         n,
     };
-    let movable = are_movable(all).then(|| all.iter().flat_map(reads).next());
+    let may_move = wanted != Some(Materialization::Gfur);
+    let movable = (may_move && are_movable(all)).then(|| all.iter().flat_map(reads).next());
     let keys = match movable.flatten() {
         Some((column, width)) => {
             let (keys, copy) = to_partitions(stream, &partitioner, column, width, n)?;
@@ -353,7 +396,10 @@ fn parts<'a>(
             keys
         }
     };
-    order.movement = Movement::ToParts(partitioner);
+    order.movement = match may_move {
+        true => Movement::ToParts(partitioner),
+        false => Movement::Gathered,
+    };
     Ok((keys, order))
 }
 
@@ -364,6 +410,7 @@ pub(crate) fn order_of_ids<'a>(
     ids: &'a Memory,
     groups: usize,
     n: usize,
+    (all, wanted): (&[Accumulator<'_>], Option<Materialization>),
 ) -> Result<(Option<Memory>, Order<'a>)> {
     check_sortable(n)?;
     let varying = match n > 1 {
@@ -374,10 +421,27 @@ pub(crate) fn order_of_ids<'a>(
         Some((sorted, rows)) => (Some(sorted), Some(Buffer::cuda(rows, n))),
         None => (None, None),
     };
-    let movement = match &rows {
-        None => Movement::None,
-        Some(_) if passes(varying) <= MOST_PASSES => Movement::OrderedRows(ids, varying),
-        Some(_) => Movement::Gathered,
+    let widths = columns_of(all).into_iter().map(|(_, width)| width);
+    let widths: Vec<usize> = widths.filter(|width| matches!(width, 4 | 8)).collect();
+    let how = match wanted {
+        Some(wanted) => wanted,
+        None => {
+            // Each column is sorted with the ids again.
+            let sorted = SortedColumns {
+                passes: passes(varying),
+                bytes: widths.iter().map(|width| width + 4).sum(),
+                columns: widths.len(),
+                groups,
+            };
+            sorted.materialization(memory_rates::memory_rates(stream)?)
+        }
+    };
+    let movement = match (&rows, how) {
+        (None, _) => Movement::None,
+        (Some(_), Materialization::Gftr) if !widths.is_empty() => {
+            Movement::OrderedRows(ids, varying)
+        }
+        (Some(_), _) => Movement::Gathered,
     };
     let order = Order {
         rows,

@@ -10,7 +10,7 @@ use crate::device::primitives::aggregate::AggregatePrimitives;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::ir::fold::Fold;
-use crate::ir::strategies::GroupStrategy;
+use crate::ir::strategies::Grouping;
 
 impl AggregatePrimitives for CudaDevice {
     fn aggregate(
@@ -18,14 +18,14 @@ impl AggregatePrimitives for CudaDevice {
         rows: usize,
         keys: &[&Column],
         folds: &[(Fold, Option<&Column>)],
-        strategy: Option<GroupStrategy>,
+        wanted: Grouping,
     ) -> Result<Aggregated> {
         self.check_cancelled()?;
         if rows > 0
-            && let Some(aggregated) = fold::aggregate_on_gpu(self, rows, keys, folds, strategy)?
+            && let Some(aggregated) = fold::aggregate_on_gpu(self, rows, keys, folds, wanted)?
         {
             return Ok(aggregated);
         }
-        fallback::aggregate_on_host(self, rows, keys, folds, strategy)
+        fallback::aggregate_on_host(self, rows, keys, folds, wanted)
     }
 }

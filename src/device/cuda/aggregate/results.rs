@@ -5,7 +5,7 @@ use crate::device::cuda::aggregate::direct_keys::DirectKeys;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::memory::Memory;
-use crate::ir::strategies::GroupStrategy;
+use crate::ir::strategies::{GroupStrategy, Grouping, Materialization};
 
 /// The accumulators' results by group.
 #[derive(Debug)]
@@ -17,8 +17,8 @@ pub(crate) struct GroupResults<'a> {
     pub(crate) groups: usize,
     /// The number of groups that each result is allocated for. The words of a wide sum are this number of words apart.
     pub(crate) capacity: usize,
-    /// The strategy that ran; `None` where there was nothing to choose.
-    pub(crate) strategy: Option<GroupStrategy>,
+    /// What ran; without a strategy where there was nothing to choose.
+    pub(crate) by: Grouping,
 }
 
 /// How the keys of each group are found.
@@ -48,7 +48,7 @@ pub(crate) struct Folded {
     /// The word of each group's key, where a directory numbered the keys and no accumulator finds first rows; `by_keys`
     /// drops it otherwise.
     pub(crate) words: Option<Memory>,
-    pub(crate) strategy: Option<GroupStrategy>,
+    pub(crate) by: Grouping,
 }
 
 impl Folded {
@@ -61,7 +61,7 @@ impl Folded {
             parts: None,
             added: None,
             words: None,
-            strategy: None,
+            by: Grouping::AUTO,
         }
     }
 
@@ -89,15 +89,25 @@ impl Folded {
             members,
             groups: self.groups,
             capacity: self.capacity,
-            strategy: self.strategy,
+            by: self.by,
         }
     }
 
     /// Sets the strategy that ran.
     pub(crate) fn by(self, strategy: GroupStrategy) -> Self {
-        Self {
+        let by = Grouping {
             strategy: Some(strategy),
-            ..self
-        }
+            ..self.by
+        };
+        Self { by, ..self }
+    }
+
+    /// Sets how columns were put in the order that the strategy needs.
+    pub(crate) fn materialized(self, materialization: Option<Materialization>) -> Self {
+        let by = Grouping {
+            materialization,
+            ..self.by
+        };
+        Self { by, ..self }
     }
 }

@@ -21,6 +21,7 @@ use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::columns::to_host::{column_to_host, words_from_host};
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::key_column::{self, KeySource};
+use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::arguments::{Structure, U64};
 use crate::device::cuda::runtime::kernels;
 use crate::device::cuda::runtime::launch::Shape;
@@ -41,10 +42,21 @@ const MOST_KEYS: usize = 16;
 type RunKeys = Structure<49>;
 
 /// A key as the kernel reads it.
-enum RunKey<'a> {
+pub(crate) enum RunKey<'a> {
     Values(&'a Values, Kind),
-    /// Words of text, in the order of the text.
-    Words(Memory, Option<&'a Memory>),
+    /// Words of text, in the order of the text, or of keys.
+    Words(Memory, Option<&'a Memory>, Kind),
+}
+
+impl RunKey<'_> {
+    /// Words of keys, without NULLs.
+    pub(crate) fn of_words(words: Memory, width: Width) -> Self {
+        let kind = match width {
+            Width::Four => Kind::U32,
+            Width::Eight => Kind::U64,
+        };
+        Self::Words(words, None, kind)
+    }
 }
 
 /// Aggregates `rows` rows, at least one, by the runs of their keys; `None` where they are in no order of the keys, or a key has no words in device
@@ -64,14 +76,38 @@ pub(crate) fn by_runs<'k>(
     };
     let (offsets, groups) = rows::select_offsets(stream, &heads, rows)?;
     let outs = added::outs(stream, all, groups)?;
+    fold(stream, (&heads, &offsets), rows, groups, all, &outs)?;
+    let firsts = rows::select_at(stream, &heads, rows, &offsets, groups, None)?;
+    let firsts = firsts
+        .into_cuda()
+        .ok_or_else(|| BowtieError::Internal("rows on the host".into()))?;
+    Ok(Some(GroupResults {
+        outs,
+        members: Members::Rows(firsts),
+        groups,
+        capacity: groups,
+        by: Some(GroupStrategy::Runs).into(),
+    }))
+}
+
+/// Adds rows to the results of their runs, which hold the neutral elements: `heads` has the first row of each of the `groups` runs, and `offsets`
+/// are those of [`rows::select_offsets`].
+pub(crate) fn fold(
+    stream: &Stream,
+    (heads, offsets): (&Memory, &Memory),
+    rows: usize,
+    groups: usize,
+    all: &[Accumulator<'_>],
+    outs: &[Memory],
+) -> Result<()> {
     let launches = all
         .chunks(MOST_ACCUMULATORS)
         .zip(outs.chunks(MOST_ACCUMULATORS));
     for (all, outs) in launches {
         let given = structure(all, outs, groups);
         let args = (
-            (&heads).into(),
-            (&offsets).into(),
+            heads.into(),
+            offsets.into(),
             (rows as u32).into(),
             (&given).into(),
         );
@@ -84,17 +120,7 @@ pub(crate) fn by_runs<'k>(
         // neutral element.
         unsafe { stream.launch(kernels::GROUP_RUNS_FOLD, shape, &args)? };
     }
-    let firsts = rows::select_at(stream, &heads, rows, &offsets, groups, None)?;
-    let firsts = firsts
-        .into_cuda()
-        .ok_or_else(|| BowtieError::Internal("rows on the host".into()))?;
-    Ok(Some(GroupResults {
-        outs,
-        members: Members::Rows(firsts),
-        groups,
-        capacity: groups,
-        strategy: Some(GroupStrategy::Runs),
-    }))
+    Ok(())
 }
 
 /// Rows, evenly spread, that tell how many groups there are.
@@ -165,7 +191,7 @@ fn heads(device: &CudaDevice, keys: &[&Column], rows: usize) -> Result<Option<Me
                             (&out).into(),
                             rows,
                         )?;
-                        columns.push(RunKey::Words(out, bytes.valid));
+                        columns.push(RunKey::Words(out, bytes.valid, Kind::U64));
                     }
                 }
             },
@@ -179,7 +205,11 @@ fn heads(device: &CudaDevice, keys: &[&Column], rows: usize) -> Result<Option<Me
 }
 
 /// The same by keys of the kernel.
-fn heads_of(stream: &Arc<Stream>, keys: &[RunKey<'_>], rows: usize) -> Result<Option<Memory>> {
+pub(crate) fn heads_of(
+    stream: &Arc<Stream>,
+    keys: &[RunKey<'_>],
+    rows: usize,
+) -> Result<Option<Memory>> {
     let heads = stream.alloc(bitmap_bytes(rows), "run heads")?;
     let steps = stream.zeroed(8, "run heads")?;
     let given = structure_of(keys);
@@ -213,8 +243,8 @@ fn structure_of(keys: &[RunKey<'_>]) -> RunKeys {
                 values.valid.as_ref().into(),
                 (*kind as u32, 0).into(),
             ],
-            RunKey::Words(words, valid) => {
-                [words.into(), (*valid).into(), (Kind::U64 as u32, 0).into()]
+            RunKey::Words(words, valid, kind) => {
+                [words.into(), (*valid).into(), (*kind as u32, 0).into()]
             }
         };
         given.copy_from_slice(&of);

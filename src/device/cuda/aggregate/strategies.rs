@@ -33,16 +33,16 @@ use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::group_ids;
 use crate::device::cuda::keys::pack::Layout;
 use crate::error::{IfItFits as _, Result};
-use crate::ir::strategies::GroupStrategy;
+use crate::ir::strategies::{GroupStrategy, Grouping};
 
-/// Aggregates `rows` rows, at least one, by groups of `keys`. `strategy`: `None` chooses one by the keys' range and
-/// a sample.
+/// Aggregates `rows` rows, at least one, by groups of `keys`. What `wanted` leaves open is chosen by the keys' range and a
+/// sample.
 pub(crate) fn accumulated<'k>(
     device: &CudaDevice,
     rows: usize,
     keys: &TextCodes<'k>,
     all: &[Accumulator<'_>],
-    strategy: Option<GroupStrategy>,
+    wanted: Grouping,
 ) -> Result<GroupResults<'k>> {
     let stream = &device.stream;
     let with_first = with_first_row(all);
@@ -51,15 +51,16 @@ pub(crate) fn accumulated<'k>(
         rows,
         all: &with_first,
         ids_say_keys: keys.are_keys,
+        materialization: wanted.materialization,
     };
-    let keys_in_order = strategy == Some(GroupStrategy::Runs);
-    let strategy = strategy.filter(|_| !keys_in_order);
+    let keys_in_order = wanted.strategy == Some(GroupStrategy::Runs);
+    let strategy = wanted.strategy.filter(|_| !keys_in_order);
     let keys = &keys.columns[..];
     if keys.is_empty() {
         let ids = stream.zeroed(rows * 4, "group ids")?;
         let results = run.by_ids((&ids).into(), 1, true)?.with_rows();
         return Ok(GroupResults {
-            strategy: None,
+            by: Grouping::AUTO,
             ..results
         });
     }
@@ -98,6 +99,11 @@ pub(crate) fn accumulated<'k>(
         },
         None => None,
     };
+    if strategy == Some(GroupStrategy::Sort)
+        && let Some(folded) = run.by_sorted_words(keys, digits.as_ref())?
+    {
+        return Ok(folded.with_rows());
+    }
     if strategy != Some(GroupStrategy::Sort)
         && let [key] = keys
         && let Some((number, bits)) = Number::of(key).and_then(plain)

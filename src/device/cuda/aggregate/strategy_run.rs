@@ -22,7 +22,7 @@ use crate::device::cuda::keys::tuples::{self, Significance};
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
-use crate::ir::strategies::GroupStrategy;
+use crate::ir::strategies::{GroupStrategy, Materialization};
 
 /// Adds rows to results by the numbers that a directory gives their keys. The second argument is the directory's
 /// capacity in groups.
@@ -38,6 +38,8 @@ pub(crate) struct StrategyRun<'a> {
     /// Whether ids or words of keys can be decoded into the keys of their groups, so that no row of each group is
     /// needed.
     pub(crate) ids_say_keys: bool,
+    /// As wanted: of columns that are put in the order of partitions or keys.
+    pub(crate) materialization: Option<Materialization>,
 }
 
 /// Aggregates `rows` rows by the ids of `groups` groups; the first row of each group is among the results.
@@ -55,6 +57,7 @@ pub(crate) fn accumulated_by<'k>(
         rows,
         all,
         ids_say_keys: false,
+        materialization: None,
     };
     Ok(run.by_ids(ids.into(), groups, true)?.with_rows())
 }
@@ -246,8 +249,13 @@ impl StrategyRun<'_> {
         word: (Part<'_>, Width),
         limit: usize,
     ) -> Result<Folded> {
-        let (partitioned, order) =
-            partition::partition_keys(self.stream, word, self.rows, self.all)?;
+        let (partitioned, order) = partition::partition_keys(
+            self.stream,
+            word,
+            self.rows,
+            self.all,
+            self.materialization,
+        )?;
         let bits = word.1;
         let fold = &mut |directory: &Directory, limit, outs: &[Memory]| {
             order.fold(self.stream, limit, self.all, outs, &mut |all, outs| {
@@ -266,6 +274,7 @@ impl StrategyRun<'_> {
         };
         Ok(self
             .with_directory(keys, limit, fold)?
+            .materialized(order.materialization())
             .by(GroupStrategy::Partition))
     }
 
@@ -306,6 +315,7 @@ impl StrategyRun<'_> {
         order.fold(stream, groups, self.all, &outs, &mut |all, outs| {
             launches::accumulate_sorted(stream, &sorted, self.rows, groups, all, outs)
         })?;
-        Ok(Folded::of(outs, groups).by(GroupStrategy::Sort))
+        let folded = Folded::of(outs, groups).materialized(order.materialization());
+        Ok(folded.by(GroupStrategy::Sort))
     }
 }

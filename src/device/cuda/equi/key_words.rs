@@ -30,6 +30,7 @@ use crate::device::data::structures::GroupDomain;
 use crate::device::primitives::aggregate::AggregatePrimitives;
 use crate::error::{BowtieError, Result};
 use crate::ir::fold::Fold;
+use crate::ir::strategies::Grouping;
 
 /// The encoding of build keys as words, by which probe keys are encoded later.
 #[derive(Debug)]
@@ -244,7 +245,7 @@ pub(crate) fn addresses(
     };
     let rows = base[0].rows();
     let folds = [(Fold::Min, Some(base[0])), (Fold::Max, Some(base[0]))];
-    let extremes = device.aggregate(rows, &[], &folds, None)?;
+    let extremes = device.aggregate(rows, &[], &folds, Grouping::AUTO)?;
     let mut words = vec![];
     for column in &extremes.states {
         let array = transfer::download(column)?;

@@ -12,6 +12,7 @@ use crate::ir::program::{Instruction, Kind, Op};
 use crate::ir::row_program::{RowProgram, RowSource};
 use crate::ir::set_predicate::SetPredicate;
 use crate::ir::side::Side;
+use crate::ir::strategies::Grouping;
 
 /// Rows of each column, some of them NULL.
 const ROWS: usize = 40;
@@ -59,7 +60,9 @@ const PRIMITIVES: [(&str, Primitive); 18] = [
         device.key_range(&[column]).map(drop)
     }),
     ("keys", |device, _, column| {
-        device.aggregate(ROWS, &[column], &[], None).map(drop)
+        device
+            .aggregate(ROWS, &[column], &[], Grouping::AUTO)
+            .map(drop)
     }),
     ("count", |device, _, column| {
         fold(device, Fold::Count, column)
@@ -96,7 +99,7 @@ const PRIMITIVES: [(&str, Primitive); 18] = [
 fn fold(device: &dyn Device, fold: Fold, column: &Column) -> Result<()> {
     let key = device.row_numbers(ROWS)?;
     device
-        .aggregate(ROWS, &[&key], &[(fold, Some(column))], None)
+        .aggregate(ROWS, &[&key], &[(fold, Some(column))], Grouping::AUTO)
         .map(drop)
 }
 

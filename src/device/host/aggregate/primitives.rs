@@ -8,7 +8,7 @@ use crate::device::primitives::aggregate::AggregatePrimitives;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::ir::fold::Fold;
-use crate::ir::strategies::GroupStrategy;
+use crate::ir::strategies::Grouping;
 
 impl AggregatePrimitives for HostDevice {
     fn aggregate(
@@ -16,9 +16,11 @@ impl AggregatePrimitives for HostDevice {
         rows: usize,
         keys: &[&Column],
         folds: &[(Fold, Option<&Column>)],
-        strategy: Option<GroupStrategy>,
+        wanted: Grouping,
     ) -> Result<Aggregated> {
         let check_cancelled = || self.check_cancelled();
+        // Columns are never moved, so there is no materialisation to choose.
+        let strategy = wanted.strategy;
         self.pool.install(|| {
             strategies::aggregate(&self.budget, rows, keys, folds, strategy, &check_cancelled)
         })

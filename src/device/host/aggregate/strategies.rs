@@ -43,7 +43,7 @@ pub(crate) fn aggregate(
         groups: firsts.len(),
         keys: keys.collect::<Result<_>>()?,
         states,
-        strategy,
+        by: strategy.into(),
     })
 }
 

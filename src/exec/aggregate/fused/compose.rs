@@ -146,7 +146,8 @@ impl Composer {
             _ => false,
         };
         // A strategy that was asked for groups the rows. Expressions of the aggregation are columns of the projection below it.
-        if spec.strategy.is_some() || !one_set || self.places.len() != spec.input.columns() {
+        if spec.grouping.strategy.is_some() || !one_set || self.places.len() != spec.input.columns()
+        {
             return None;
         }
         let keys = spec.keys.iter().map(|key| match self.places.get(*key)? {

@@ -197,3 +197,34 @@ async fn what_auto_selects_on_the_cpu_backend() {
         assert_eq!(counts.indexed(), [expected], "{rows} rows\n{}", answer.plan);
     }
 }
+
+/// GFTR for outer joins, of columns with NULLs: the matches carry row numbers, and rows without a match follow. All keys of `r` are different.
+#[tokio::test]
+async fn outer_joins_carry_their_columns() {
+    let ctx = session();
+    register(&ctx, "r", &mixed_table(300, 0.2, 5));
+    register(&ctx, "s", &mixed_table(400, 0.2, 6));
+    let mut n = 0;
+    for kind in ["LEFT", "RIGHT", "FULL"] {
+        for (left, right) in [("r", "s"), ("s", "r")] {
+            let sql = format!(
+                "SELECT {left}.id AS i, {left}.b AS x, {left}.t AS t, {right}.id AS j, {right}.b AS y, {right}.c AS c \
+                 FROM {left} {kind} JOIN {right} ON {left}.id + 0 = {right}.id * 2"
+            );
+            let stock = stock(&ctx, &sql).await.unwrap();
+            for strategy in STRATEGIES {
+                set(&ctx, "bowtie.equi_join_strategy", strategy);
+                set(&ctx, "bowtie.materialization", "early");
+                check(&ctx, &sql, &Tuning::nth(n), &stock, &["BowtieJoinExec"]).await;
+                n += 1;
+                Tuning::PLAIN.apply(&ctx);
+                set(&ctx, "bowtie.offload", "force");
+                let text = analyzed(&ctx, &sql).await;
+                assert!(
+                    text.contains("materialized_early="),
+                    "{kind}, {strategy}: {text}"
+                );
+            }
+        }
+    }
+}

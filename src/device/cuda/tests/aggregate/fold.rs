@@ -7,7 +7,7 @@ use crate::device::data::results::Aggregated;
 use crate::device::primitives::aggregate::AggregatePrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::fold::Fold;
-use crate::ir::strategies::GroupStrategy;
+use crate::ir::strategies::{GroupStrategy, Grouping, Materialization};
 
 /// The device's choice, and another strategy in each turn.
 fn some(turn: usize) -> [Option<GroupStrategy>; 2] {
@@ -84,18 +84,27 @@ pub(crate) fn same_aggregates(
         .map(|((fold, _), values)| (*fold, values.as_ref().map(|(_, of_gpu)| of_gpu.as_ref())))
         .collect();
     let of_host = host
-        .aggregate(rows, &of_host, &folds_on_host, None)
+        .aggregate(rows, &of_host, &folds_on_host, Grouping::AUTO)
         .unwrap();
     for strategy in strategies {
-        let of_gpu = gpu
-            .aggregate(rows, &of_gpu, &folds_on_gpu, *strategy)
-            .unwrap();
-        let what = match (strategy, of_gpu.strategy) {
-            (None, None) => what.to_string(),
-            (None, Some(taken)) => format!("{what}, chosen {taken}"),
-            (Some(wanted), taken) => format!("{what}, {wanted} by {taken:?}"),
+        use GroupStrategy::{Partition, Sort, SortDictionary};
+        let materializations = match strategy {
+            Some(Partition | Sort | SortDictionary) => &[
+                None,
+                Some(Materialization::Gfur),
+                Some(Materialization::Gftr),
+            ][..],
+            _ => &[None],
         };
-        same_groups(gpu, &of_host, &of_gpu, folds, &what);
+        for materialization in materializations {
+            let wanted = Grouping {
+                strategy: *strategy,
+                materialization: *materialization,
+            };
+            let of_gpu = gpu.aggregate(rows, &of_gpu, &folds_on_gpu, wanted).unwrap();
+            let what = format!("{what}, {wanted:?}, by {:?}", of_gpu.by);
+            same_groups(gpu, &of_host, &of_gpu, folds, &what);
+        }
     }
 }
 

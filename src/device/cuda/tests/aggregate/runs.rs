@@ -170,8 +170,9 @@ fn strategy_of(device: &dyn Device, n: usize, keys: &[&ArrayRef]) -> Option<Grou
     let keys: Vec<&Column> = keys.iter().map(AsRef::as_ref).collect();
     let runs = Some(GroupStrategy::Runs);
     device
-        .aggregate(n, &keys, &[(Fold::Count, None)], runs)
+        .aggregate(n, &keys, &[(Fold::Count, None)], runs.into())
         .unwrap()
+        .by
         .strategy
 }
 

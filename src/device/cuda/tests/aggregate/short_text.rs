@@ -7,6 +7,7 @@ use crate::device::primitives::aggregate::AggregatePrimitives;
 use crate::device::primitives::rows::RowPrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::fold::Fold;
+use crate::ir::strategies::Grouping;
 
 /// One of few values of at most `most` bytes, among them prefixes of one another, and values that end with zeros.
 fn value(random: &mut Random, most: usize) -> Vec<u8> {
@@ -243,10 +244,10 @@ fn gathered_views() {
             .gather(&gpu.upload(from_ref(&text)).unwrap(), &on_gpu(&gpu, &rows))
             .unwrap();
         let of_host = host
-            .aggregate(n, &[&of_host], &[(Fold::Count, None)], None)
+            .aggregate(n, &[&of_host], &[(Fold::Count, None)], Grouping::AUTO)
             .unwrap();
         let of_gpu = gpu
-            .aggregate(n, &[&of_gpu], &[(Fold::Count, None)], None)
+            .aggregate(n, &[&of_gpu], &[(Fold::Count, None)], Grouping::AUTO)
             .unwrap();
         assert_eq!(of_host.groups, of_gpu.groups, "{most}");
         let counts = |keys: &ArrayRef, counts: &ArrayRef| {
@@ -284,7 +285,7 @@ fn a_refused_lease_of_text_leaves_none() {
         let budget = Budget::new(bytes + more);
         let tight = gpu.attach(Arc::clone(&budget), Arc::default()).unwrap();
         let column = tight.upload(from_ref(&text)).unwrap();
-        match tight.aggregate(n, &[&column, &column], &[], None) {
+        match tight.aggregate(n, &[&column, &column], &[], Grouping::AUTO) {
             Err(error) => assert!(error.is_divisible(), "{more}: {error}"),
             Ok(groups) => drop(groups),
         }

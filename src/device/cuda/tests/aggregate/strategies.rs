@@ -8,7 +8,7 @@ use crate::device::cuda::tests::*;
 use crate::device::primitives::aggregate::AggregatePrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::fold::Fold;
-use crate::ir::strategies::GroupStrategy;
+use crate::ir::strategies::{GroupStrategy, Grouping, Materialization};
 
 /// Key numbers of `n` rows, below `groups`.
 fn numbers(random: &mut Random, n: usize, groups: u64, skew: usize) -> Vec<u64> {
@@ -259,8 +259,9 @@ fn forced_strategies_run() {
         for strategy in GroupStrategy::ALL {
             let all = [(Fold::Count, None)];
             let taken = gpu
-                .aggregate(100_000, &keys, &all, Some(strategy))
+                .aggregate(100_000, &keys, &all, Some(strategy).into())
                 .unwrap()
+                .by
                 .strategy;
             match strategy {
                 // Most keys are in no order.
@@ -318,4 +319,53 @@ fn keys_that_were_made_to_collide_are_grouped() {
     let made = time(&made);
     let most = 4 * other + Duration::from_millis(200);
     assert!(made < most, "{made:?}, others {other:?}");
+}
+
+/// SGB and SGB-DE with GFTR and with GFUR, of any number of groups; extremes of rows that a sort moved.
+#[test]
+fn sorts_move_columns_or_gather_them() {
+    let Some((host, gpu)) = reference_and_gpu() else {
+        return;
+    };
+    let n = 90_000;
+    let mut random = Random(41);
+    let key = |random: &mut Random, groups: u64| random.below(groups);
+    let scattered = |word: u64| (word << 1 | 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let dense = (0..n).map(|_| key(&mut random, 70_000) as i32);
+    let dense: ArrayRef = Arc::new(Int32Array::from_iter_values(dense));
+    let narrow = (0..n).map(|_| (scattered(key(&mut random, 200)) >> 32) as u32);
+    let narrow: ArrayRef = Arc::new(UInt32Array::from_iter_values(narrow));
+    let wide = (0..n).map(|_| scattered(key(&mut random, 80_000)) as i64);
+    let wide: ArrayRef = Arc::new(Int64Array::from_iter_values(wide));
+    let words = random.words(n, 0);
+    let ints: ArrayRef = Arc::new(Int32Array::from_iter_values(
+        words.iter().map(|w| *w as i32),
+    ));
+    let longs: ArrayRef = Arc::new(Int64Array::from_iter_values(
+        words.iter().map(|w| *w as i64),
+    ));
+    let folds = [
+        (Fold::Sum, Some(&longs)),
+        (Fold::Max, Some(&ints)),
+        (Fold::Min, Some(&longs)),
+        (Fold::Count, None),
+    ];
+    let sorts = [GroupStrategy::Sort, GroupStrategy::SortDictionary].map(Some);
+    for keys in [&[&dense][..], &[&narrow], &[&wide], &[&dense, &narrow]] {
+        same_aggregates(&host, &gpu, n, keys, &folds, &sorts, "sorts");
+        let up = |array: &&ArrayRef| gpu.upload(from_ref(*array)).unwrap();
+        let (keys, values) = (keys.iter().map(up).collect::<Vec<_>>(), up(&&longs));
+        let keys: Vec<&Column> = keys.iter().map(AsRef::as_ref).collect();
+        for strategy in sorts {
+            for wanted in [Materialization::Gftr, Materialization::Gfur] {
+                let folds = [(Fold::Sum, Some(values.as_ref()))];
+                let wanted = Grouping {
+                    strategy,
+                    materialization: Some(wanted),
+                };
+                let made = gpu.aggregate(n, &keys, &folds, wanted).unwrap();
+                assert_eq!(made.by, wanted);
+            }
+        }
+    }
 }

@@ -13,7 +13,7 @@ use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::tests::{Random, reference_and_gpu};
 use crate::device::primitives::aggregate::AggregatePrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
-use crate::ir::strategies::GroupStrategy;
+use crate::ir::strategies::{GroupStrategy, Grouping};
 
 /// Ascending numbers from 0 as values of a type, from its least values to great ones.
 fn column(kind: usize, numbers: &[u32]) -> ArrayRef {
@@ -42,10 +42,12 @@ fn distinct(gpu: &CudaDevice, array: &ArrayRef) -> Option<ArrayRef> {
     let column = gpu.upload(from_ref(array)).unwrap();
     let made = distinct::distinct_of_ascending(gpu, &column).unwrap();
     let by_runs = made.map(|made| gpu.download(&made).unwrap());
-    let aggregated = gpu.aggregate(array.len(), &[&column], &[], None).unwrap();
+    let aggregated = gpu
+        .aggregate(array.len(), &[&column], &[], Grouping::AUTO)
+        .unwrap();
     assert_eq!(
         by_runs.is_some(),
-        aggregated.strategy == Some(GroupStrategy::Sort)
+        aggregated.by.strategy == Some(GroupStrategy::Sort)
     );
     let keys = gpu.download(&aggregated.keys[0]).unwrap();
     assert_eq!(keys.len(), aggregated.groups);
