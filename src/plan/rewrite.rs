@@ -313,7 +313,7 @@ impl Rewrite<'_> {
         let wanted = self.policy.options.group_strategy.0;
         // One group needs no strategy.
         let wanted = wanted.filter(|_| !spec.keys.is_empty());
-        self.refuse_unsuited(id, "group_strategy", wanted, spec.strategy)
+        self.refuse_unsuited(id, "group_strategy", wanted, spec.grouping.strategy)
     }
 
     fn refuse_unsuited<S: PartialEq + Display>(
