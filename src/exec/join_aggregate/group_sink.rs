@@ -22,6 +22,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::device::budget::Lease;
 use crate::device::data::buffer::Buffer;
+use crate::device::data::results::Aggregated;
 use crate::error::{BowtieError, Result};
 use crate::exec::aggregate::group_table::GroupTable;
 use crate::exec::aggregate::group_values::group_columns;
@@ -57,6 +58,8 @@ pub(crate) struct PairsOfTile {
 pub(crate) struct GroupSink {
     pub(crate) spec: Arc<JoinAggregateSpec>,
     pub(crate) table: GroupTable,
+    /// Groups that are not in the table yet.
+    pub(crate) waiting: Option<Aggregated>,
     /// Where overlaps of intervals are counted without being found.
     pub(crate) intervals: Option<IntervalCounts>,
     left_groups: LeftGroups,
@@ -68,6 +71,7 @@ impl FinishedRun for AggregateRun {
     fn next_groups(&mut self) -> Result<Option<Finished>> {
         let device = Arc::clone(&self.device);
         self.sink.left_groups.give_up();
+        self.merge_waiting()?;
         let groups = self.sink.table.next(&|| device.check_cancelled())?;
         Ok(groups.map(Finished::OnHost))
     }
@@ -93,6 +97,7 @@ impl AggregateRun {
             spec: Arc::clone(&spec),
             left_groups: LeftGroups::new(inputs.left.len(), table.reservation.new_empty()),
             table,
+            waiting: None,
             intervals: IntervalCounts::of(&spec, inputs.left.len()),
         };
         let arguments = spec.aggregates.iter().filter_map(|a| a.argument);
@@ -113,7 +118,7 @@ impl AggregateRun {
     fn join_tile(&mut self, step: &Step<'_>) -> Result<()> {
         let wanted = self.wanted();
         let intervals = &mut self.sink.intervals;
-        let next = self.matrix.next_by(step, |matrix, tile| {
+        let joined = self.matrix.next_by(step, |matrix, tile| {
             if let Some(intervals) = intervals
                 && let Some(placed) = intervals.place(matrix, tile)?
             {
@@ -125,18 +130,30 @@ impl AggregateRun {
                     Err(BowtieError::Internal("a tile without a request".into()))
                 }
             }
-        })?;
+        });
+        let next = match joined {
+            // The tile was put back.
+            Err(error)
+                if error.is_out_of_device_memory()
+                    && step.may_shrink(&error)
+                    && self.sink.waiting.is_some() =>
+            {
+                return self.merge_waiting();
+            }
+            joined => joined?,
+        };
         let tile = match next {
             Some(NextTile::Probed(tile)) => *tile,
             Some(NextTile::Placed(placed)) => return self.merge_placed(step, &placed),
             None => {
+                self.merge_waiting()?;
                 self.end_tiles();
                 return Ok(());
             }
         };
         let methods = match self.methods_of(&tile) {
             Ok(methods) => methods,
-            Err(error) => return self.matrix.put_back(step, &tile.tile, error),
+            Err(error) => return self.put_back(step, &tile, error),
         };
         let flagged = [Side::Left, Side::Right]
             .into_iter()
@@ -178,8 +195,14 @@ impl AggregateRun {
                 Ok(())
             }
             Ok(TileResult::Pairs(None)) => Ok(()),
-            Err(error) => self.matrix.put_back(step, &tile.tile, error),
+            Err(error) => self.put_back(step, &tile, error),
         }
+    }
+
+    /// Makes room for a tile that did not fit: groups leave the device first.
+    fn put_back(&mut self, step: &Step<'_>, tile: &ProbedTile, error: BowtieError) -> Result<()> {
+        self.merge_waiting()?;
+        self.matrix.put_back(step, &tile.tile, error)
     }
 
     /// Counts the tile by how its aggregates are computed.
@@ -203,7 +226,7 @@ impl AggregateRun {
     /// Merges states of rows into the table.
     pub(crate) fn merge_states(&mut self, of: ChunkRows, states: SideStates) -> Result<()> {
         match states {
-            SideStates::ByGroup(groups) => self.sink.table.merge_distinct(groups),
+            SideStates::ByGroup(groups) => self.add_groups(groups),
             SideStates::ByRow(RowStates { matched, states }) => {
                 let groups = self.groups_of_rows(of, &matched)?;
                 for (i, states) in states {

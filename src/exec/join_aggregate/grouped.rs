@@ -1,5 +1,6 @@
 //! Groups of a tile's rows, made on the device. In: the states of the rows of the grouped side, and its group columns. Out: distinct groups with
-//! their states, of which the table has only to merge those of several tiles.
+//! their states. They wait on the device for those of the next tile, which are often the same, until the tiles of a right chunk are joined: then the
+//! table has them.
 
 use std::sync::Arc;
 
@@ -8,7 +9,8 @@ use arrow::datatypes::DataType;
 
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
-use crate::error::Result;
+use crate::device::data::results::Aggregated;
+use crate::error::{IfItFits as _, Result};
 use crate::exec::aggregate::group_values::Partial;
 use crate::exec::aggregate::states::mergeable_states;
 use crate::exec::join_aggregate::group_sink::AggregateRun;
@@ -44,7 +46,7 @@ impl AggregateRun {
         wanted: &[usize],
         weights: &Buffer<u32>,
         states_of: StatesOf<'_>,
-    ) -> Result<Option<Partial>> {
+    ) -> Result<Option<Aggregated>> {
         let device = self.device.as_ref();
         let rows = of.rows.len();
         let flags = device.flags(rows)?;
@@ -76,10 +78,60 @@ impl AggregateRun {
             .iter()
             .map(|(fold, column)| (*fold, Some(column.as_ref())))
             .collect();
-        let groups = device.aggregate(matched.len(), &keys, &folds, Grouping::AUTO)?;
+        device
+            .aggregate(matched.len(), &keys, &folds, Grouping::AUTO)
+            .map(Some)
+    }
+
+    /// Adds groups to those that wait on the device.
+    pub(crate) fn add_groups(&mut self, groups: Aggregated) -> Result<()> {
+        let Some(waiting) = &self.sink.waiting else {
+            self.sink.waiting = Some(groups);
+            return Ok(());
+        };
+        match self.together(waiting, &groups).if_it_fits()? {
+            Some(together) => self.sink.waiting = Some(together),
+            None => {
+                self.merge_waiting()?;
+                self.sink.waiting = Some(groups);
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges the groups that wait on the device into the table.
+    pub(crate) fn merge_waiting(&mut self) -> Result<()> {
+        let Some(groups) = self.sink.waiting.take() else {
+            return Ok(());
+        };
+        let groups = self.downloaded(&groups)?;
+        self.sink.table.merge_distinct(groups)
+    }
+
+    /// The distinct groups of both.
+    fn together(&self, one: &Aggregated, other: &Aggregated) -> Result<Aggregated> {
+        let device = self.device.as_ref();
+        let concat = |one: &[Column], other: &[Column]| {
+            let both = one.iter().zip(other);
+            both.map(|(one, other)| device.concat(&[one, other]))
+                .collect::<Result<Vec<Column>>>()
+        };
+        let keys = concat(&one.keys, &other.keys)?;
+        let states = concat(&one.states, &other.states)?;
+        let folds = self.sink.spec.aggregates.iter();
+        let folds = folds.flat_map(|aggregate| aggregate.function.folds());
+        let folds: Vec<(Fold, Option<&Column>)> = folds
+            .zip(&states)
+            .map(|(fold, column)| (fold.of_states(), Some(column)))
+            .collect();
+        let keys: Vec<&Column> = keys.iter().collect();
+        device.aggregate(one.groups + other.groups, &keys, &folds, Grouping::AUTO)
+    }
+
+    fn downloaded(&self, groups: &Aggregated) -> Result<Partial> {
+        let device = self.device.as_ref();
         let mut columns = groups.states.iter();
-        let made = wanted.iter().map(|i| {
-            let aggregate = &aggregates[*i];
+        let made = self.sink.spec.aggregates.iter().map(|aggregate| {
             let columns = columns.by_ref().take(aggregate.function.folds().len());
             let states = columns.map(|column| device.download(column));
             let states = states.collect::<Result<Vec<_>>>()?;
@@ -88,11 +140,11 @@ impl AggregateRun {
         let made = made.collect::<Result<_>>()?;
         let keys = groups.keys.iter();
         let keys = keys.map(|key| compact_views(device.download(key)?));
-        Ok(Some(Partial {
+        Ok(Partial {
             rows: groups.groups,
             keys: keys.collect::<Result<_>>()?,
             states: made,
-        }))
+        })
     }
 }
 

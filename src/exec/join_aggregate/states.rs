@@ -8,9 +8,9 @@ use arrow::array::{ArrayRef, UInt32Array};
 use arrow::compute::take;
 
 use crate::device::data::column::Column;
+use crate::device::data::results::Aggregated;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
-use crate::exec::aggregate::group_values::Partial;
 use crate::exec::aggregate::states::mergeable_states;
 use crate::exec::join::tiles::probed_tile::ProbedTile;
 use crate::ir::side::Side;
@@ -31,8 +31,8 @@ pub(crate) type StatesOf<'a> = &'a dyn Fn(usize, &AggregateSpec) -> Result<Vec<A
 /// Partial states of the rows of one side that have a match.
 pub(crate) enum SideStates {
     ByRow(RowStates),
-    /// Of the grouped side.
-    ByGroup(Partial),
+    /// Of the groups of the grouped side, on the device.
+    ByGroup(Aggregated),
 }
 
 /// Partial states of rows, by aggregate.
