@@ -75,6 +75,22 @@ pub fn dominance_sums(tables: &[Table]) -> Expected {
     }
 }
 
+/// The sum of `s.x` over the matches of `r.a < s.a AND r.b > s.b AND r.x < s.x`; all pairs are tested.
+pub fn three_sums(tables: &[Table]) -> Expected {
+    let with_x = |table: &Table| -> Vec<((i64, i64), i64)> {
+        points(table).zip(table.column("x")).collect()
+    };
+    let (r, s) = (with_x(&tables[0]), with_x(&tables[1]));
+    let sum_of = |&((a, b), x): &((i64, i64), i64)| -> i64 {
+        let matched = s.iter().filter(|((c, d), y)| a < *c && b > *d && x < *y);
+        matched.map(|(_, y)| y).sum()
+    };
+    Expected {
+        rows: 1,
+        sum: Some(r.par_iter().map(sum_of).sum()),
+    }
+}
+
 fn points(table: &Table) -> impl Iterator<Item = (i64, i64)> + use<> {
     std::iter::zip(table.column("a"), table.column("b"))
 }

@@ -78,6 +78,19 @@ pub fn all() -> Vec<Case> {
             brute_force: false,
             one_inequality: false,
         },
+        // No order of one column makes the ranges of another short.
+        Case {
+            name: "three-sums",
+            sql: "SELECT SUM(s.x) FROM r JOIN s ON r.a < s.a AND r.b > s.b AND r.x < s.x",
+            data: "weighted",
+            dataset: |size| datasets::weighted(size.left),
+            oracle: oracle::three_sums,
+            sum: Some(0),
+            ladders: vec![squares(&[10_000, 30_000, 100_000])],
+            keys: |_| 1,
+            brute_force: false,
+            one_inequality: false,
+        },
     ]
 }
 

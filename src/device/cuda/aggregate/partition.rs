@@ -431,6 +431,7 @@ pub(crate) fn order_of_ids<'a>(
                 passes: passes(varying),
                 bytes: widths.iter().map(|width| width + 4).sum(),
                 columns: widths.len(),
+                in_rows: false,
                 groups,
             };
             sorted.materialization(memory_rates::memory_rates(stream)?)

@@ -62,6 +62,7 @@ impl StrategyRun<'_> {
                     passes: width.bytes(),
                     bytes: columns.iter().map(|(_, bytes)| bytes).sum(),
                     columns: columns.len(),
+                    in_rows: true,
                     groups: n,
                 };
                 sorted.materialization(memory_rates::memory_rates(stream)?)

@@ -67,6 +67,7 @@ mod tests {
         unsafe { array(data) }
     }
 
+    #[cfg(debug_assertions)]
     #[test]
     fn invalid_data_is_an_error_in_debug_builds() {
         assert!(text(vec![0, 2, 2]).is_ok());

@@ -76,7 +76,7 @@ pub(crate) type TableJoin<T, M> = Kernel<(
 
 /// Matches that sort-merge materialises in one pass, at most: in all, and per row of the larger side.
 const MOST_PAIRS: usize = 1 << 30;
-const MOST_PAIRS_A_ROW: usize = 4;
+const MOST_PAIRS_A_ROW: usize = 8;
 
 /// Descriptors of columns that are read as `sources` says and written to `out`.
 pub(crate) fn descriptors(sources: &Sources<'_>, out: &[Memory]) -> Vec<Descriptor> {
