@@ -13,11 +13,12 @@ use crate::exec::chunk::long_ranges::LongRanges;
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::join::fast_paths::presorted::PresortedSemiJoin;
 use crate::exec::join::fast_paths::semi_bitmap::BitmapSemiJoin;
-use crate::exec::join::fast_paths::single_pass::SinglePassJoin;
+use crate::exec::join::fast_paths::single_pass::{JoinedSides, SinglePassJoin};
 use crate::exec::join::long_ranges;
 use crate::exec::join::null_aware::RightKeys;
 use crate::exec::join::slices::Slices;
 use crate::exec::join::tiles::probed_tile::{JoinedTile, ProbedTile, TileStep};
+use crate::exec::join::tiles::tile::Tile;
 use crate::exec::join::walk::{JoinWalk, MatchSink, State, WalkInputs};
 use crate::exec::memory::step::Step;
 use crate::ir::side::Side;
@@ -115,9 +116,9 @@ impl JoinRun {
             }
             TileStep::Searched(tile) => Arc::new(*tile),
             TileStep::Joined(JoinedTile { tile, joined }) => {
-                for (side, rows) in &joined.matched {
-                    let (flags, first) = self.flags(*side, &tile)?;
-                    self.device.set_flags(flags, first, rows)?;
+                if let Err(error) = self.flag(&tile, &joined) {
+                    self.matrix.put_back(step, &tile, error)?;
+                    return Ok(vec![]);
                 }
                 let batch = joined.batch;
                 self.metrics.candidate_pairs.add(batch.rows());
@@ -142,6 +143,15 @@ impl JoinRun {
                 Ok(vec![])
             }
         }
+    }
+
+    /// Sets the flags of rows that a single pass matched.
+    fn flag(&self, tile: &Tile, joined: &JoinedSides) -> Result<()> {
+        for (side, rows) in &joined.matched {
+            let (flags, first) = self.flags(*side, tile)?;
+            self.device.set_flags(flags, first, rows)?;
+        }
+        Ok(())
     }
 
     /// Sets the flags that need no expanded pairs, and chooses how the tile's candidates are emitted.

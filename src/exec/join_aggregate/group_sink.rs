@@ -58,8 +58,8 @@ pub(crate) struct PairsOfTile {
 pub(crate) struct GroupSink {
     pub(crate) spec: Arc<JoinAggregateSpec>,
     pub(crate) table: GroupTable,
-    /// Groups that are not in the table yet.
-    pub(crate) waiting: Option<Aggregated>,
+    /// Groups that are not in the table yet, and the rows that they are of.
+    pub(crate) waiting: Option<(ChunkRows, Aggregated)>,
     /// Where overlaps of intervals are counted without being found.
     pub(crate) intervals: Option<IntervalCounts>,
     left_groups: LeftGroups,
@@ -164,6 +164,9 @@ impl AggregateRun {
             || flagged.is_some_and(|side| !tile.search.counts_side(side))
             // Without aggregates it must still be known which rows have a match.
             || matches!(self.sink.spec.group_side, GroupSide::Side(side) if !tile.search.counts_side(side));
+        if by_pairs && self.sink.waiting.is_some() {
+            return self.put_back_for_room(&tile);
+        }
         let begun = match by_pairs {
             true => self.begin_pairs(&tile).map(TileResult::Pairs),
             false => self
@@ -199,10 +202,21 @@ impl AggregateRun {
         }
     }
 
-    /// Makes room for a tile that did not fit: groups leave the device first.
+    /// Puts back a tile that did not fit: whole if groups can leave the device for it.
     fn put_back(&mut self, step: &Step<'_>, tile: &ProbedTile, error: BowtieError) -> Result<()> {
-        self.merge_waiting()?;
-        self.matrix.put_back(step, &tile.tile, error)
+        match error.is_out_of_device_memory()
+            && step.may_shrink(&error)
+            && self.sink.waiting.is_some()
+        {
+            true => self.put_back_for_room(tile),
+            false => self.matrix.put_back(step, &tile.tile, error),
+        }
+    }
+
+    /// Puts back a whole tile, whose groups leave the device first.
+    fn put_back_for_room(&mut self, tile: &ProbedTile) -> Result<()> {
+        self.matrix.tiles.push(tile.tile.clone());
+        self.merge_waiting()
     }
 
     /// Counts the tile by how its aggregates are computed.
@@ -226,7 +240,7 @@ impl AggregateRun {
     /// Merges states of rows into the table.
     pub(crate) fn merge_states(&mut self, of: ChunkRows, states: SideStates) -> Result<()> {
         match states {
-            SideStates::ByGroup(groups) => self.add_groups(groups),
+            SideStates::ByGroup(groups) => self.add_groups(of, groups),
             SideStates::ByRow(RowStates { matched, states }) => {
                 let groups = self.groups_of_rows(of, &matched)?;
                 for (i, states) in states {
@@ -393,7 +407,8 @@ impl MatchSink for GroupSink {
             walk.matrix.load_left(chunk)?;
         }
         if has_counts {
-            match walk.merge_left_counts(chunk) {
+            let merged = walk.merge_left_counts(chunk);
+            match merged.and_then(|()| walk.merge_waiting()) {
                 Err(error)
                     if error.is_out_of_host_memory()
                         && !walk.is_done()

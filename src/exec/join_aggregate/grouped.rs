@@ -1,6 +1,6 @@
 //! Groups of a tile's rows, made on the device. In: the states of the rows of the grouped side, and its group columns. Out: distinct groups with
-//! their states. They wait on the device for those of the next tile, which are often the same, until the tiles of a right chunk are joined: then the
-//! table has them.
+//! their states. They wait on the device for those of the next tile with the same rows, until the table gets them: before other rows are grouped, at the end of
+//! a chunk, and where a tile needs the memory.
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use crate::device::data::results::Aggregated;
 use crate::error::{IfItFits as _, Result};
 use crate::exec::aggregate::group_values::Partial;
 use crate::exec::aggregate::states::mergeable_states;
+use crate::exec::join::walk::State;
 use crate::exec::join_aggregate::group_sink::AggregateRun;
 use crate::exec::join_aggregate::states::{ChunkRows, StatesOf};
 use crate::exec::memory::compact_views::compact_views;
@@ -83,29 +84,31 @@ impl AggregateRun {
             .map(Some)
     }
 
-    /// Adds groups to those that wait on the device.
-    pub(crate) fn add_groups(&mut self, groups: Aggregated) -> Result<()> {
-        let Some(waiting) = &self.sink.waiting else {
-            self.sink.waiting = Some(groups);
-            return Ok(());
+    /// Adds groups of rows to those that wait on the device, if these are of the same rows.
+    pub(crate) fn add_groups(&mut self, of: ChunkRows, groups: Aggregated) -> Result<()> {
+        let together = match &self.sink.waiting {
+            Some((rows, waiting)) if *rows == of => self.together(waiting, &groups).if_it_fits()?,
+            _ => None,
         };
-        match self.together(waiting, &groups).if_it_fits()? {
-            Some(together) => self.sink.waiting = Some(together),
-            None => {
-                self.merge_waiting()?;
-                self.sink.waiting = Some(groups);
-            }
+        if together.is_none() {
+            self.merge_waiting()?;
         }
+        self.sink.waiting = Some((of, together.unwrap_or(groups)));
         Ok(())
     }
 
     /// Merges the groups that wait on the device into the table.
     pub(crate) fn merge_waiting(&mut self) -> Result<()> {
-        let Some(groups) = self.sink.waiting.take() else {
+        let Some((_, groups)) = &self.sink.waiting else {
             return Ok(());
         };
-        let groups = self.downloaded(&groups)?;
-        self.sink.table.merge_distinct(groups)
+        let groups = self.downloaded(groups)?;
+        self.sink.waiting = None;
+        // After a failure some states are merged and others are not, so it cannot be retried.
+        let state = std::mem::replace(&mut self.state, State::Done);
+        self.sink.table.merge_distinct(groups)?;
+        self.state = state;
+        Ok(())
     }
 
     /// The distinct groups of both.

@@ -18,7 +18,7 @@ use crate::ops::probe::RowPairs;
 use crate::spec::join_aggregate::{AggregateSpec, JoinAggregateSpec};
 
 /// Rows of a chunk: of a left one, or of the current right one.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ChunkRows {
     pub(crate) side: Side,
     pub(crate) left_chunk: usize,

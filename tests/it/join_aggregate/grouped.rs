@@ -78,3 +78,21 @@ async fn many_rows_are_grouped_on_the_device() {
         );
     }
 }
+
+/// Overlaps are found in two passes, whose groups have the same keys.
+#[tokio::test]
+async fn groups_of_both_passes_are_one_group() {
+    let ctx = session();
+    let shape = Shape {
+        rows: 9000,
+        nulls: 0.1,
+        ..Shape::PLAIN
+    };
+    tables(&ctx, &DataType::Int64, shape, Shape { seed: 2, ..shape });
+    let sql = "SELECT r.id, sum(s.v), count(s.v), min(s.v), avg(s.v) FROM r JOIN s \
+               ON r.k = s.k AND r.lo <= s.hi AND s.lo <= r.hi GROUP BY r.id";
+    check(&ctx, sql, true, &[Tuning::PLAIN]).await;
+    let analyzed = analyzed(&ctx, sql).await;
+    assert!(analyzed.contains("indexed_overlap_ranges="), "{analyzed}");
+    assert!(analyzed.contains("grouped=2"), "{analyzed}");
+}

@@ -107,7 +107,7 @@ impl StrategyRun<'_> {
         are_even || self.rows <= FEW_ROWS
     }
 
-    /// By tables of partitions, which are even; `None` where an accumulator needs row ids in their order, or where tables do not fit.
+    /// By tables of partitions, which are even; `None` for [`Update::FirstRow`], which needs row ids in their order, and where tables do not fit.
     /// There are at most as many accumulators as one launch takes, as each launch numbers the groups.
     pub(crate) fn by_part_tables(
         &self,
@@ -208,8 +208,8 @@ impl StrategyRun<'_> {
     ) -> Result<(Memory, Order<'static>)> {
         let columns = columns_of(self.all);
         let movable = |(_, width): &(&Memory, usize)| matches!(width, 4 | 8 | 16);
-        let moves =
-            self.materialization != Some(Materialization::Gfur) && columns.iter().all(movable);
+        let may_move = self.materialization != Some(Materialization::Gfur);
+        let moves = columns.is_empty() || (may_move && columns.iter().all(movable));
         let columns = match moves {
             true => &columns[..],
             false => &[],

@@ -74,11 +74,12 @@ impl Order<'_> {
         order_of_rows(self.rows, self.n)
     }
 
-    /// How columns get into this order; `None` if they are in it as they are.
+    /// How columns get into this order; `None` if they are in it as they are, or if there are none.
     pub(crate) fn materialization(&self) -> Option<Materialization> {
         match self.movement {
             Movement::None => None,
             Movement::Gathered => Some(Materialization::Gfur),
+            Movement::Spread(_) | Movement::Moved if self.moved_columns.is_empty() => None,
             Movement::Spread(_)
             | Movement::Moved
             | Movement::ToParts(_)
@@ -225,8 +226,8 @@ pub(crate) fn columns_of<'a>(all: &[Accumulator<'a>]) -> Vec<(&'a Memory, usize)
     columns
 }
 
-/// Partitions or sorts rows by mixed keys, all columns in each pass, and row ids if accumulators find rows: any of several rows with equal values.
-/// Returns the mixed keys in their new order, and the order for aggregation.
+/// Partitions or sorts rows by mixed keys, all columns in each pass, and `with_rows` row ids, which accumulators that find rows need. Rows of a
+/// partition are in any order. Returns the mixed keys in their new order, and the order for aggregation.
 pub(crate) fn moved_with(
     stream: &Arc<Stream>,
     (keys, width): (Part<'_>, Width),
@@ -425,6 +426,7 @@ pub(crate) fn order_of_ids<'a>(
     let widths: Vec<usize> = widths.filter(|width| matches!(width, 4 | 8)).collect();
     let how = match wanted {
         Some(wanted) => wanted,
+        None if rows.is_none() || widths.is_empty() => Materialization::Gfur,
         None => {
             // Each column is sorted with the ids again.
             let sorted = SortedColumns {

@@ -30,7 +30,7 @@ pub(crate) enum ColumnSource {
 /// The sources of one side's payload columns, in their order.
 #[derive(Debug)]
 pub(crate) struct ColumnSources {
-    pub(crate) of: Vec<ColumnSource>,
+    pub(crate) sources: Vec<ColumnSource>,
     /// The validity of carried columns with NULLs, [`COLUMNS_A_WORD`] of them in each. Carried behind the values.
     validity: Vec<Memory>,
 }
@@ -41,7 +41,7 @@ pub(crate) type Sources<'a> = Vec<(Option<Part<'a>>, usize)>;
 impl ColumnSources {
     /// The sources of no columns.
     pub(crate) const NONE: Self = Self {
-        of: vec![],
+        sources: vec![],
         validity: vec![],
     };
 
@@ -53,8 +53,8 @@ impl ColumnSources {
         key: Option<&Column>,
         materialization: Materialization,
     ) -> Result<Self> {
-        let of = sources_of(payload, key, materialization);
-        let validity = of.iter().zip(payload).filter_map(|(source, column)| {
+        let sources = sources_of(payload, key, materialization);
+        let validity = sources.iter().zip(payload).filter_map(|(source, column)| {
             let valid = match source {
                 ColumnSource::WithNulls(..) => column.on_cuda()?.valid.as_ref()?,
                 _ => return None,
@@ -69,35 +69,39 @@ impl ColumnSources {
         });
         Ok(Self {
             validity: words.collect::<Result<_>>()?,
-            of,
+            sources,
         })
     }
 
     /// Whether a column is gathered, so that the join must write row ids.
     pub(crate) fn needs_rows(&self) -> bool {
-        self.of.contains(&ColumnSource::ByRow)
+        self.sources.contains(&ColumnSource::ByRow)
     }
 
     /// Whether the join must write the key.
     pub(crate) fn writes_key(&self) -> bool {
-        self.of.contains(&ColumnSource::Key)
+        self.sources.contains(&ColumnSource::Key)
     }
 
     /// Columns with NULLs that are carried.
     pub(crate) fn with_nulls(&self) -> usize {
         let with_nulls = |source: &&ColumnSource| matches!(source, ColumnSource::WithNulls(..));
-        self.of.iter().filter(with_nulls).count()
+        self.sources.iter().filter(with_nulls).count()
     }
 
     /// The carried columns, validity last, and the bytes of a value of each.
     pub(crate) fn carried<'a>(&'a self, payload: &[&'a Column]) -> Vec<(&'a Memory, usize)> {
-        let values = self.of.iter().zip(payload).filter_map(|(source, column)| {
-            match source {
-                ColumnSource::Carried(_) | ColumnSource::WithNulls(..) => {}
-                ColumnSource::Key | ColumnSource::ByRow => return None,
-            }
-            Some((&column.on_cuda()?.values, carried_bytes(column)?))
-        });
+        let values = self
+            .sources
+            .iter()
+            .zip(payload)
+            .filter_map(|(source, column)| {
+                match source {
+                    ColumnSource::Carried(_) | ColumnSource::WithNulls(..) => {}
+                    ColumnSource::Key | ColumnSource::ByRow => return None,
+                }
+                Some((&column.on_cuda()?.values, carried_bytes(column)?))
+            });
         let validity = self.validity.iter().map(|words| (words, 4));
         values.chain(validity).collect()
     }

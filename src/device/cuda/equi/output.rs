@@ -79,32 +79,37 @@ fn columns_of(
     }
     drop(words);
     let mut written: Vec<Option<Memory>> = written.into_iter().map(Some).collect();
-    let columns = payload.iter().zip(&sources.of).map(|(column, source)| {
-        let (values, valid) = match source {
-            ColumnSource::Key => (keys.take(), None),
-            ColumnSource::Carried(at) => (written[*at].take(), None),
-            ColumnSource::WithNulls(at, of_nulls) => (written[*at].take(), valid[*of_nulls].take()),
-            ColumnSource::ByRow => (None, None),
-        };
-        match (values, &by_row, column.on_cuda()) {
-            (Some(values), _, Some(like)) => {
-                let bytes = width(&like.data_type).unwrap_or_default() * rows;
-                Ok(Column::cuda(
-                    Values {
-                        data_type: like.data_type.clone(),
-                        values: materialize::shrunk(stream, values, bytes)?,
-                        valid,
-                        original: None,
-                        made: Some(stream.mark()?),
-                    },
-                    rows,
-                ))
+    let columns = payload
+        .iter()
+        .zip(&sources.sources)
+        .map(|(column, source)| {
+            let (values, valid) = match source {
+                ColumnSource::Key => (keys.take(), None),
+                ColumnSource::Carried(at) => (written[*at].take(), None),
+                ColumnSource::WithNulls(at, of_nulls) => {
+                    (written[*at].take(), valid[*of_nulls].take())
+                }
+                ColumnSource::ByRow => (None, None),
+            };
+            match (values, &by_row, column.on_cuda()) {
+                (Some(values), _, Some(like)) => {
+                    let bytes = width(&like.data_type).unwrap_or_default() * rows;
+                    Ok(Column::cuda(
+                        Values {
+                            data_type: like.data_type.clone(),
+                            values: materialize::shrunk(stream, values, bytes)?,
+                            valid,
+                            original: None,
+                            made: Some(stream.mark()?),
+                        },
+                        rows,
+                    ))
+                }
+                (_, Some(ids), _) => device.gather(column, ids),
+                _ => Err(BowtieError::Internal(
+                    "a joined column without values".into(),
+                )),
             }
-            (_, Some(ids), _) => device.gather(column, ids),
-            _ => Err(BowtieError::Internal(
-                "a joined column without values".into(),
-            )),
-        }
-    });
+        });
     columns.collect()
 }

@@ -114,10 +114,11 @@ impl SinglePassJoin {
             true => device.row_numbers(rows).map(Some),
             false => Ok(None),
         };
-        let numbers = [
-            numbers(side, build.rows())?,
-            numbers(side.other(), probe.rows())?,
-        ];
+        let numbers = numbers(side, build.rows())
+            .and_then(|of_build| Ok(Some([of_build, numbers(side.other(), probe.rows())?])));
+        let Some(numbers) = or_short_of_memory(step, numbers)? else {
+            return Ok(None);
+        };
         let payload = [
             Carried::of(build, &self.build, &numbers[0])?,
             Carried::of(probe, &self.probe, &numbers[1])?,

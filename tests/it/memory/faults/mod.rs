@@ -2,7 +2,8 @@
 //! an error that names what failed; nothing leaks, and the query after it has the rows.
 
 use crate::memory::faults::queries::*;
-use crate::memory::faults::sweep::{sweep, sweep_by_auto};
+use crate::memory::faults::sweep::{each_call, sweep, sweep_by_auto};
+use datafusion_bowtie::Fault;
 
 mod check;
 mod queries;
@@ -25,6 +26,12 @@ fn few_by_auto() {
     sweep_by_auto(&FEW_JOINS);
     sweep_by_auto(&FEW_OTHERS);
     sweep_by_auto(&PARTNERS);
+}
+
+/// One pass joins the sides, and flags their rows by a kernel of its own.
+#[test]
+fn outer_joins_whose_kernels_are_refused() {
+    each_call(&OUTER, Fault::Load, 2);
 }
 
 #[test]

@@ -57,6 +57,12 @@ pub(crate) const FEW_JOINS: [Query; 3] = [
     ),
 ];
 
+pub(crate) const OUTER: Query = query(
+    "BowtieJoinExec",
+    "SELECT r.id, r.b, s.id AS j, s.t FROM r FULL JOIN s ON r.id = s.id * 2",
+    &[("bowtie.materialization", "early")],
+);
+
 /// An aggregation, one that is fused with a join, a sort, clusters, and a scan of columns that stay on the device.
 pub(crate) const FEW_OTHERS: [Query; 5] = [
     query(

@@ -93,6 +93,27 @@ pub(crate) fn sweep_by_auto(queries: &[Query]) {
     }
 }
 
+/// Runs a query with calls of a kind failing, `times` in succession, after every number of others.
+pub(crate) fn each_call(query: &Query, fault: Fault, times: u64) {
+    let _alone = (device() != "host").then(|| CARD.lock().unwrap_or_else(PoisonError::into_inner));
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let trial = runtime.block_on(Trial::new(query));
+    let mut before = 0;
+    loop {
+        let run = async { timeout(LIMIT, trial.run(fault, before, times)).await };
+        let tried = runtime.block_on(run).expect("a query hangs");
+        if tried.struck == 0 {
+            break;
+        }
+        before += 1;
+    }
+    assert_eq!(before > 0, happens(fault), "{query:?}");
+}
+
 fn sweep_one(query: &Query) {
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)

@@ -3,8 +3,10 @@
 
 use crate::device::cuda::tests::aggregate::fold::same_aggregates;
 use crate::device::cuda::tests::*;
+use crate::device::primitives::aggregate::AggregatePrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::fold::Fold;
-use crate::ir::strategies::GroupStrategy;
+use crate::ir::strategies::{GroupStrategy, Grouping, Materialization};
 
 const PARTITION: [Option<GroupStrategy>; 1] = [Some(GroupStrategy::Partition)];
 
@@ -73,8 +75,34 @@ fn has_tables(gpu: &CudaDevice) -> bool {
     tables
 }
 
+/// Whether PGB makes tables.
+fn takes_tables(
+    gpu: &CudaDevice,
+    rows: usize,
+    keys: &ArrayRef,
+    folds: &[(Fold, Option<&ArrayRef>)],
+    materialization: Option<Materialization>,
+) -> bool {
+    let up = |array: &ArrayRef| gpu.upload(std::slice::from_ref(array)).unwrap();
+    let keys = up(keys);
+    let values: Vec<_> = folds.iter().map(|(_, array)| array.map(up)).collect();
+    let folds: Vec<_> = folds
+        .iter()
+        .zip(&values)
+        .map(|((fold, _), values)| (*fold, values.as_deref()))
+        .collect();
+    let wanted = Grouping {
+        strategy: Some(GroupStrategy::Partition),
+        materialization,
+    };
+    has_tables(gpu);
+    gpu.aggregate(rows, &[&keys], &folds, wanted).unwrap();
+    has_tables(gpu)
+}
+
 #[test]
 fn tables_of_partitions_group_as_the_host() {
+    use Materialization::{Gftr, Gfur};
     let Some((host, gpu)) = reference_and_gpu() else {
         return;
     };
@@ -106,9 +134,11 @@ fn tables_of_partitions_group_as_the_host() {
             ] {
                 let count = folds.len();
                 let what = format!("{n} rows, {groups} groups, wide {wide}, {count} folds");
-                has_tables(&gpu);
                 same_aggregates(&host, &gpu, n, &[&keys], folds, &PARTITION, &what);
-                assert_eq!(has_tables(&gpu), by_tables, "{what}");
+                for materialization in [None, Some(Gftr), Some(Gfur)] {
+                    let is_by_tables = takes_tables(&gpu, n, &keys, folds, materialization);
+                    assert_eq!(is_by_tables, by_tables, "{what}, {materialization:?}");
+                }
             }
         }
     }
