@@ -55,7 +55,7 @@ fn tables() -> SessionContext {
     ctx
 }
 
-const QUERIES: [&str; 13] = [
+const QUERIES: [&str; 16] = [
     "SELECT l.k, l.v, r.t, r.k AS s FROM once AS l JOIN often AS r ON l.k = r.k",
     "SELECT l.v, r.v AS w FROM often AS l JOIN once AS r ON l.k = r.k",
     "SELECT l.v, r.t FROM far AS l JOIN often AS r ON l.k = r.k",
@@ -69,6 +69,9 @@ const QUERIES: [&str; 13] = [
     "SELECT l.v, r.t FROM once AS l JOIN late_moved AS r ON l.k = r.k",
     "SELECT x.t, count(*) FROM (SELECT r.v, r.t FROM once AS l RIGHT ANTI JOIN late_null AS r ON l.k = r.k) AS x GROUP BY x.t",
     "SELECT x.t, count(*) FROM (SELECT r.v, r.t FROM once AS l RIGHT SEMI JOIN late_moved AS r ON l.k = r.k) AS x GROUP BY x.t",
+    "SELECT l.v, r.v AS w FROM often AS l LEFT JOIN once AS r ON l.k = r.k",
+    "SELECT l.v, r.v AS w, r.t FROM once AS l RIGHT JOIN often AS r ON l.k = r.k",
+    "SELECT l.k, l.v, r.k AS s, r.v AS w FROM once AS l FULL JOIN often AS r ON l.k = r.k",
 ];
 
 #[tokio::test]
@@ -101,7 +104,7 @@ async fn presorted_sides_are_merged() {
     let ctx = tables();
     Tuning::PLAIN.apply(&ctx);
     set(&ctx, "bowtie.offload", "force");
-    for (query, walks) in QUERIES.iter().zip([1, 1, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0]) {
+    for (query, walks) in QUERIES.iter().zip([1, 1, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 1, 1, 1]) {
         let text = analyzed(&ctx, query).await;
         let found = text.matches("indexed_merge=1").count();
         assert_eq!(found, walks, "{query}\n{text}");
