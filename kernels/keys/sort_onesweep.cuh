@@ -14,17 +14,20 @@ constexpr u32 ONESWEEP_THREADS = 384;
 // CUB's tuning for Hopper: tiles of 23 (u32) or 15 (u64: half of 30) pairs a thread, which fit in the 48 KiB of shared
 // memory that a block has on every card; digits of 8 bits. The policy counts items of 4 bytes and halves them for 8.
 // The value of a key is a row id by default, and nothing for cub::NullType.
-template <class Key, class Value = u32>
+template <class Key, class Value>
+constexpr u32 ONESWEEP_ITEMS = sizeof(Key) == 4 && sizeof(Value) <= 4 ? 23 : 30;
+
+template <class Key, class Value, u32 THREADS, u32 ITEMS_OF_4_BYTES>
 using OnesweepPolicy = cub::AgentRadixSortOnesweepPolicy<
-    ONESWEEP_THREADS, sizeof(Key) == 4 && sizeof(Value) <= 4 ? 23 : 30, std::conditional_t<sizeof(Key) < sizeof(Value), Value, Key>, 1, cub::RADIX_RANK_MATCH_EARLY_COUNTS_ANY,
+    THREADS, ITEMS_OF_4_BYTES, std::conditional_t<sizeof(Key) < sizeof(Value), Value, Key>, 1, cub::RADIX_RANK_MATCH_EARLY_COUNTS_ANY,
     cub::BLOCK_SCAN_RAKING_MEMOIZE, cub::RADIX_SORT_STORE_DIRECT, 8>;
 
-template <class Key, class Value = u32>
-using OnesweepAgent = cub::detail::radix_sort::AgentRadixSortOnesweep<OnesweepPolicy<Key, Value>, false, Key, Value, u32, i32>;
+template <class Key, class Value = u32, u32 THREADS = ONESWEEP_THREADS, u32 ITEMS_OF_4_BYTES = ONESWEEP_ITEMS<Key, Value>>
+using OnesweepAgent = cub::detail::radix_sort::AgentRadixSortOnesweep<OnesweepPolicy<Key, Value, THREADS, ITEMS_OF_4_BYTES>, false, Key, Value, u32, i32>;
 
-template <class Key, class Value = u32>
-struct Onesweep : OnesweepAgent<Key, Value> {
-    using Agent = OnesweepAgent<Key, Value>;
+template <class Key, class Value = u32, u32 THREADS = ONESWEEP_THREADS, u32 ITEMS_OF_4_BYTES = ONESWEEP_ITEMS<Key, Value>>
+struct Onesweep : OnesweepAgent<Key, Value, THREADS, ITEMS_OF_4_BYTES> {
+    using Agent = OnesweepAgent<Key, Value, THREADS, ITEMS_OF_4_BYTES>;
     static constexpr u32 ITEMS = Agent::ITEMS_PER_THREAD;
     static constexpr i32 DIGITS = Agent::RADIX_DIGITS;
     // Earlier tiles that a look-back reads at once. When all tiles start together, as with small inputs, it has to pass

@@ -29,10 +29,10 @@ PART_HISTOGRAM(u64, u64)
 // keys are mixed already. A column that is null stands for row numbers from first_row. `starts`, `next_starts`,
 // portions: as sort_onesweep_*.
 // Bound: a key and its columns' values read and written once; ranking limits it to about 6 ps a row, and a column of 4
-// bytes adds 2. Launch: blocks of 384, one for each tile of 8832 (u32) or 5760 (u64) keys, no dynamic shared memory;
+// bytes adds 2. Launch: blocks of 512, one for each tile of 5632 keys, no dynamic shared memory;
 // lookback[256 * tiles] and *next_tile are zeroed before each launch. Input and output do not overlap.
 #define PART_PASS(name, Key)                                                                                       \
-    extern "C" __global__ void __launch_bounds__(ONESWEEP_THREADS, 2) equi_part_pass_##name(                       \
+    extern "C" __global__ void __launch_bounds__(PASS_THREADS, 2) equi_part_pass_##name(                           \
         const Key* keys_in, u32 mixed, u32 first_row, u32 n, Key* keys_out, const Column* columns,                 \
         u32 column_count, const u32* starts, u32* next_starts, u32 first_bit, u32 bits, i32* lookback,             \
         i32* next_tile) {                                                                                          \

@@ -5,9 +5,14 @@
 #include "equi/equi_hash.cuh"
 #include "keys/sort_onesweep.cuh"
 
+// Fewer rows a thread than a sort of pairs has: values of two turns fit its registers.
+constexpr u32 PASS_THREADS = 512;
 template <class Key>
-struct PartitionPass : Onesweep<Key> {
-    using Base = Onesweep<Key>;
+constexpr u32 PASS_ITEMS_OF_4_BYTES = 11 * sizeof(Key) / 4;
+
+template <class Key>
+struct PartitionPass : Onesweep<Key, u32, PASS_THREADS, PASS_ITEMS_OF_4_BYTES<Key>> {
+    using Base = Onesweep<Key, u32, PASS_THREADS, PASS_ITEMS_OF_4_BYTES<Key>>;
     using Base::Base;
     using Base::ITEMS;
     static constexpr u32 TILE_ROWS = Base::Agent::TILE_ITEMS;
@@ -16,7 +21,7 @@ struct PartitionPass : Onesweep<Key> {
     __device__ __forceinline__ u32 loaded_at(u32 i) const { return this->warp * 32 * ITEMS + i * 32 + this->lane; }
 
     // The same for the `i`-th row as written.
-    __device__ __forceinline__ u32 written_at(u32 i) const { return threadIdx.x + i * ONESWEEP_THREADS; }
+    __device__ __forceinline__ u32 written_at(u32 i) const { return threadIdx.x + i * PASS_THREADS; }
 
     // The destinations of the tile's rows, packed into few registers: the rank in the tile of each row loaded, and the
     // digit of each row written.
@@ -40,24 +45,29 @@ struct PartitionPass : Onesweep<Key> {
         constexpr u32 SLOTS = TILE_ROWS / TURNS;
         static_assert(SLOTS * TURNS == TILE_ROWS, "turns are of equal length");
         Value* const slots = reinterpret_cast<Value*>(&this->s);
+        // Registers hold values of up to two turns, which are read once.
+        constexpr bool HELD = TURNS <= 2 && sizeof(Value) <= 8;
+        Value held[HELD ? ITEMS : 1];
+        if constexpr (HELD) {
+#pragma unroll
+            for (u32 i = 0; i < ITEMS; ++i) {
+                if (WHOLE || loaded_at(i) < tile_rows) {
+                    held[i] = load(loaded_at(i));
+                }
+            }
+        }
 #pragma unroll 1
         for (u32 turn = 0; turn < TURNS; ++turn) {
             const u32 begin = turn * SLOTS;
-            if constexpr (TURNS == 1) {
-                Value values[ITEMS];
+            __syncthreads();
+            if constexpr (HELD) {
 #pragma unroll
                 for (u32 i = 0; i < ITEMS; ++i) {
-                    if (WHOLE || loaded_at(i) < tile_rows) {
-                        values[i] = load(loaded_at(i));
+                    if (TURNS == 1 || route.rank(i) - begin < SLOTS) {
+                        slots[route.rank(i) - begin] = held[i];
                     }
                 }
-                __syncthreads();
-#pragma unroll
-                for (u32 i = 0; i < ITEMS; ++i) {
-                    slots[route.rank(i)] = values[i];
-                }
             } else {
-                __syncthreads();
 #pragma unroll
                 for (u32 i = 0; i < ITEMS; ++i) {
                     if (route.rank(i) - begin < SLOTS && (WHOLE || loaded_at(i) < tile_rows)) {
@@ -151,7 +161,7 @@ template <class Key>
 __device__ __forceinline__ void partition_pass(
     const Key* keys_in, u32 mixed, u32 first_row, u32 n, Key* keys_out, const Column* columns, u32 column_count,
     const u32* starts, u32* next_starts, u32 first_bit, u32 bits, i32* lookback, i32* next_tile) {
-    __shared__ alignas(16) typename OnesweepAgent<Key>::TempStorage storage;
+    __shared__ alignas(16) typename PartitionPass<Key>::Agent::TempStorage storage;
     PartitionPass<Key> pass(
         storage, lookback, next_tile, next_starts, starts, keys_out, keys_in, nullptr, nullptr, i32(n), i32(first_bit),
         i32(bits));

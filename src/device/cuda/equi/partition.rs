@@ -120,10 +120,10 @@ impl Pass {
                 (PassKernel::Spread(kernels::EQUI_PART_SPREAD_U64), 5632, 512)
             }
             (Depth::Whole, Width::Four) => {
-                (PassKernel::Sort(kernels::EQUI_PART_PASS_U32), 8832, 384)
+                (PassKernel::Sort(kernels::EQUI_PART_PASS_U32), 5632, 512)
             }
             (Depth::Whole, Width::Eight) => {
-                (PassKernel::Sort(kernels::EQUI_PART_PASS_U64), 5760, 384)
+                (PassKernel::Sort(kernels::EQUI_PART_PASS_U64), 5632, 512)
             }
         };
         Self {

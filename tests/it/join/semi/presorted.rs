@@ -104,7 +104,10 @@ async fn presorted_sides_are_merged() {
     let ctx = tables();
     Tuning::PLAIN.apply(&ctx);
     set(&ctx, "bowtie.offload", "force");
-    for (query, walks) in QUERIES.iter().zip([1, 1, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 1, 1, 1]) {
+    for (query, walks) in QUERIES
+        .iter()
+        .zip([1, 1, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 1, 1, 1])
+    {
         let text = analyzed(&ctx, query).await;
         let found = text.matches("indexed_merge=1").count();
         assert_eq!(found, walks, "{query}\n{text}");
