@@ -85,7 +85,8 @@ async fn groups_of_both_passes_are_one_group() {
     let ctx = session();
     let shape = Shape {
         rows: 9000,
-        nulls: 0.1,
+        points: false,
+        nulls: 0.0,
         ..Shape::PLAIN
     };
     tables(&ctx, &DataType::Int64, shape, Shape { seed: 2, ..shape });

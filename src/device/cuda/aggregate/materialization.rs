@@ -4,15 +4,32 @@
 //! \[W\] counts bytes, of columns and keys of 4 bytes: a sort reads and writes 68, and a gather 4 min(24, groups) + 8, as rows of few
 //! groups lie near one another.
 
+use crate::device::cuda::keys::key_width::Width;
 use crate::device::machine_rates::MemoryRates;
 use crate::ir::strategies::Materialization;
 
-/// A pass that sorts a column with its ids, in copies of the bytes that it moves; and one that sorts all columns of rows with their keys.
-///
-/// Measured on an H200 with 2^28 rows and a SUM of 8 bytes. The first takes 11.2 ps a row less than the gather with two passes (2^12 groups), 2.2 less
-/// with three (2^20), and 11.9 more with four (2^26). The second, which moves row ids too, takes 33 ps more.
-const PASS_OF_COLUMN: f64 = 1.3;
-const PASS_OF_ROWS: f64 = 2.0;
+/// What a sort moves in each pass.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Sorted {
+    /// A column with its ids, one column after the other.
+    Columns,
+    /// All columns with keys of this width, which move once.
+    Rows(Width),
+}
+
+impl Sorted {
+    /// The time of a byte in a pass, in times of a copied byte: by measurement on an H200, in ps a row.
+    ///
+    /// A SUM of 8 bytes of 2^28 rows with ids of 4 bytes takes 11.2 less than the gather with two passes (2^12 groups), 2.2 less with three (2^20),
+    /// and 11.9 more with four (2^26). Rows of an equi-join, 2^25 by 2^26 with two columns of 8 bytes a side, take 16 less with keys of 4 bytes, in four
+    /// passes, and 66 more with keys of 8, in eight.
+    fn byte(self) -> f64 {
+        match self {
+            Self::Columns | Self::Rows(Width::Four) => 1.3,
+            Self::Rows(Width::Eight) => 2.3,
+        }
+    }
+}
 
 /// Groups from which on each value is a transaction of its own, of so many times the bytes of a value.
 const FAR_GROUPS: usize = 24;
@@ -26,19 +43,14 @@ pub(crate) struct SortedColumns {
     pub(crate) bytes: usize,
     /// Columns that would be gathered.
     pub(crate) columns: usize,
-    /// Whether a pass moves whole rows: all columns, and the keys once.
-    pub(crate) in_rows: bool,
+    pub(crate) sorted: Sorted,
     pub(crate) groups: usize,
 }
 
 impl SortedColumns {
     /// The way with the lower cost.
     pub(crate) fn materialization(self, rates: MemoryRates) -> Materialization {
-        let pass = match self.in_rows {
-            true => PASS_OF_ROWS,
-            false => PASS_OF_COLUMN,
-        };
-        let sorted = self.passes as f64 * self.bytes as f64 * pass * rates.copied_byte;
+        let sorted = (self.passes * self.bytes) as f64 * self.sorted.byte() * rates.copied_byte;
         let near = (4 * self.groups.min(FAR_GROUPS) + 8) as f64 / (4 * FAR_GROUPS + 8) as f64;
         let gathered = self.columns as f64 * near * rates.gathered_value;
         match sorted <= gathered {
@@ -60,7 +72,7 @@ mod tests {
                 passes,
                 bytes,
                 columns: 1,
-                in_rows: false,
+                sorted: Sorted::Columns,
                 groups,
             };
             columns.materialization(MemoryRates::REFERENCE)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, MOST_ACCUMULATORS};
 use crate::device::cuda::aggregate::choose::FEW_PARTITIONED;
 use crate::device::cuda::aggregate::directory::{Ids, seed};
-use crate::device::cuda::aggregate::materialization::SortedColumns;
+use crate::device::cuda::aggregate::materialization::{Sorted, SortedColumns};
 use crate::device::cuda::aggregate::partitioner::{
     FIRST_HASH_BIT, PARTITION_BITS, Partitioner, group_partition_starts, to_partitions,
 };
@@ -433,7 +433,7 @@ pub(crate) fn order_of_ids<'a>(
                 passes: passes(varying),
                 bytes: widths.iter().map(|width| width + 4).sum(),
                 columns: widths.len(),
-                in_rows: false,
+                sorted: Sorted::Columns,
                 groups,
             };
             sorted.materialization(memory_rates::memory_rates(stream)?)

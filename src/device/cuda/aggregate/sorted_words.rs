@@ -8,7 +8,7 @@ use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, MOST_
 use crate::device::cuda::aggregate::accumulate::added;
 use crate::device::cuda::aggregate::dense_ids;
 use crate::device::cuda::aggregate::direct_keys::{DirectKeys, plain};
-use crate::device::cuda::aggregate::materialization::SortedColumns;
+use crate::device::cuda::aggregate::materialization::{Sorted, SortedColumns};
 use crate::device::cuda::aggregate::partition::{columns_of, moved_with};
 use crate::device::cuda::aggregate::results::Folded;
 use crate::device::cuda::aggregate::runs::{self, RunKey};
@@ -62,7 +62,7 @@ impl StrategyRun<'_> {
                     passes: width.bytes(),
                     bytes: columns.iter().map(|(_, bytes)| bytes).sum(),
                     columns: columns.len(),
-                    in_rows: true,
+                    sorted: Sorted::Rows(width),
                     groups: n,
                 };
                 sorted.materialization(memory_rates::memory_rates(stream)?)

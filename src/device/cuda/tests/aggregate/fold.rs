@@ -7,7 +7,7 @@ use crate::device::data::results::Aggregated;
 use crate::device::primitives::aggregate::AggregatePrimitives;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::fold::Fold;
-use crate::ir::strategies::{GroupStrategy, Grouping, Materialization};
+use crate::ir::strategies::{GroupStrategy, Grouping};
 
 /// The device's choice, and another strategy in each turn.
 fn some(turn: usize) -> [Option<GroupStrategy>; 2] {
@@ -63,6 +63,20 @@ pub(crate) fn same_aggregates(
     strategies: &[Option<GroupStrategy>],
     what: &str,
 ) {
+    let wanted: Vec<Grouping> = strategies.iter().map(|of| (*of).into()).collect();
+    same_by(host, gpu, rows, keys, folds, &wanted, what);
+}
+
+/// The same by strategies with materialisations.
+pub(crate) fn same_by(
+    host: &HostDevice,
+    gpu: &CudaDevice,
+    rows: usize,
+    keys: &[&ArrayRef],
+    folds: &[(Fold, Option<&ArrayRef>)],
+    wanted: &[Grouping],
+    what: &str,
+) {
     let on_both = |array: &ArrayRef| {
         (
             host.upload(from_ref(array)).unwrap(),
@@ -86,25 +100,12 @@ pub(crate) fn same_aggregates(
     let of_host = host
         .aggregate(rows, &of_host, &folds_on_host, Grouping::AUTO)
         .unwrap();
-    for strategy in strategies {
-        use GroupStrategy::{Partition, Sort, SortDictionary};
-        let materializations = match strategy {
-            Some(Partition | Sort | SortDictionary) => &[
-                None,
-                Some(Materialization::Gfur),
-                Some(Materialization::Gftr),
-            ][..],
-            _ => &[None],
-        };
-        for materialization in materializations {
-            let wanted = Grouping {
-                strategy: *strategy,
-                materialization: *materialization,
-            };
-            let of_gpu = gpu.aggregate(rows, &of_gpu, &folds_on_gpu, wanted).unwrap();
-            let what = format!("{what}, {wanted:?}, by {:?}", of_gpu.by);
-            same_groups(gpu, &of_host, &of_gpu, folds, &what);
-        }
+    for wanted in wanted {
+        let of_gpu = gpu
+            .aggregate(rows, &of_gpu, &folds_on_gpu, *wanted)
+            .unwrap();
+        let what = format!("{what}, {wanted:?}, by {:?}", of_gpu.by);
+        same_groups(gpu, &of_host, &of_gpu, folds, &what);
     }
 }
 

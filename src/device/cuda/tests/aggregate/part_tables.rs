@@ -1,10 +1,8 @@
 //! Tables of partitions (PGB), against the reference: few and many groups of a partition, columns that move and others, and keys that were made to share
 //! a partition.
 
-use crate::device::cuda::tests::aggregate::fold::same_aggregates;
+use crate::device::cuda::tests::aggregate::fold::{same_aggregates, same_by};
 use crate::device::cuda::tests::*;
-use crate::device::primitives::aggregate::AggregatePrimitives;
-use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::fold::Fold;
 use crate::ir::strategies::{GroupStrategy, Grouping, Materialization};
 
@@ -75,31 +73,6 @@ fn has_tables(gpu: &CudaDevice) -> bool {
     tables
 }
 
-/// Whether PGB makes tables.
-fn takes_tables(
-    gpu: &CudaDevice,
-    rows: usize,
-    keys: &ArrayRef,
-    folds: &[(Fold, Option<&ArrayRef>)],
-    materialization: Option<Materialization>,
-) -> bool {
-    let up = |array: &ArrayRef| gpu.upload(std::slice::from_ref(array)).unwrap();
-    let keys = up(keys);
-    let values: Vec<_> = folds.iter().map(|(_, array)| array.map(up)).collect();
-    let folds: Vec<_> = folds
-        .iter()
-        .zip(&values)
-        .map(|((fold, _), values)| (*fold, values.as_deref()))
-        .collect();
-    let wanted = Grouping {
-        strategy: Some(GroupStrategy::Partition),
-        materialization,
-    };
-    has_tables(gpu);
-    gpu.aggregate(rows, &[&keys], &folds, wanted).unwrap();
-    has_tables(gpu)
-}
-
 #[test]
 fn tables_of_partitions_group_as_the_host() {
     use Materialization::{Gftr, Gfur};
@@ -134,10 +107,14 @@ fn tables_of_partitions_group_as_the_host() {
             ] {
                 let count = folds.len();
                 let what = format!("{n} rows, {groups} groups, wide {wide}, {count} folds");
-                same_aggregates(&host, &gpu, n, &[&keys], folds, &PARTITION, &what);
                 for materialization in [None, Some(Gftr), Some(Gfur)] {
-                    let is_by_tables = takes_tables(&gpu, n, &keys, folds, materialization);
-                    assert_eq!(is_by_tables, by_tables, "{what}, {materialization:?}");
+                    let wanted = Grouping {
+                        strategy: PARTITION[0],
+                        materialization,
+                    };
+                    has_tables(&gpu);
+                    same_by(&host, &gpu, n, &[&keys], folds, &[wanted], &what);
+                    assert_eq!(has_tables(&gpu), by_tables, "{what}, {wanted:?}");
                 }
             }
         }
