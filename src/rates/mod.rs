@@ -145,6 +145,6 @@ fn numbers(rows: usize, bytes: usize, of: impl Fn(u64) -> u64 + Sync) -> ArrayRe
 
 /// The values, but NULL in every `period`th row.
 fn with_nulls(values: &ArrayRef, period: usize) -> Result<ArrayRef> {
-    let null = (0..values.len()).map(|i| Some(i % period == 0));
+    let null = (0..values.len()).map(|i| Some(i.is_multiple_of(period)));
     Ok(nullif(values, &null.collect::<BooleanArray>())?)
 }

@@ -161,7 +161,7 @@ fn columns_with_nulls_are_carried() {
             (0..rows).map(|i| (i % 11 != 3).then(|| (i.wrapping_mul(2_654_435_761) >> 3) as i32));
         let keys: ArrayRef = Arc::new(keys.collect::<Int32Array>());
         let values = (0..columns).map(|c| -> ArrayRef {
-            let value = |i: u64| (i % (c + 2) != 0).then(|| (i * 64 + c) as i64);
+            let value = |i: u64| (!i.is_multiple_of(c + 2)).then(|| (i * 64 + c) as i64);
             match c % 3 {
                 0 => Arc::new((0..rows).map(value).collect::<Int64Array>()),
                 1 => Arc::new(
