@@ -131,7 +131,7 @@ pub fn measure(
             of => format!("{strategy}-{of}"),
         };
         let rate = match rows.measure(strategy, materialization, arguments.repeat) {
-            // The way that ran instead has a line of its own.
+            // The strategy or materialisation that ran instead has a line of its own.
             Ok(rate) if strategy != AUTO && rate.strategy != way => {
                 Err(format!("{} in its place", rate.strategy))
             }

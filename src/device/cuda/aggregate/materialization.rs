@@ -4,8 +4,13 @@
 //! \[W\] counts bytes, of columns and keys of 4 bytes: a sort reads and writes 68, and a gather 4 min(24, groups) + 8, as rows of few
 //! groups lie near one another.
 
+use std::sync::Arc;
+
 use crate::device::cuda::keys::key_width::Width;
+use crate::device::cuda::rates::memory_rates;
+use crate::device::cuda::runtime::stream::Stream;
 use crate::device::machine_rates::MemoryRates;
+use crate::error::Result;
 use crate::ir::strategies::Materialization;
 
 /// What a sort moves in each pass.
@@ -31,10 +36,10 @@ impl Sorted {
     }
 }
 
-/// Groups from which on each value is a transaction of its own, of so many times the bytes of a value.
+/// With at least as many groups, neighbouring rows of a sort have values far apart, and a gather reads a whole memory sector for each.
 const FAR_GROUPS: usize = 24;
 
-/// The bytes of a row that each way moves.
+/// Columns that are either sorted or gathered.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SortedColumns {
     /// Passes of the sort.
@@ -48,8 +53,20 @@ pub(crate) struct SortedColumns {
 }
 
 impl SortedColumns {
-    /// The way with the lower cost.
-    pub(crate) fn materialization(self, rates: MemoryRates) -> Materialization {
+    /// The wanted materialisation, or else the cheaper one on this card.
+    pub(crate) fn chosen(
+        self,
+        stream: &Arc<Stream>,
+        wanted: Option<Materialization>,
+    ) -> Result<Materialization> {
+        match wanted {
+            Some(wanted) => Ok(wanted),
+            None => Ok(self.cheaper(memory_rates::memory_rates(stream)?)),
+        }
+    }
+
+    /// The materialisation with the lower cost.
+    fn cheaper(self, rates: MemoryRates) -> Materialization {
         let sorted = (self.passes * self.bytes) as f64 * self.sorted.byte() * rates.copied_byte;
         let near = (4 * self.groups.min(FAR_GROUPS) + 8) as f64 / (4 * FAR_GROUPS + 8) as f64;
         let gathered = self.columns as f64 * near * rates.gathered_value;
@@ -75,7 +92,7 @@ mod tests {
                 sorted: Sorted::Columns,
                 groups,
             };
-            columns.materialization(MemoryRates::REFERENCE)
+            columns.cheaper(MemoryRates::REFERENCE)
         };
         // Columns of 8 bytes with ids of 4 bytes.
         assert_eq!(chosen(1, 12, 1 << 8), Gftr);

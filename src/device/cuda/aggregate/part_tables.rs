@@ -8,11 +8,13 @@
 //! Columns of 4, 8 and 16 bytes move with the keys (PGB-TR); if there are others, or NULLs, or if GFUR is wanted, row ids move,
 //! and columns are gathered (PGB-UR). For extremes row ids move too: their results are rows.
 
-use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, Update, shared_words};
+use crate::device::cuda::aggregate::accumulate::accumulator::{
+    Accumulator, Update, columns_of, shared_words,
+};
 use crate::device::cuda::aggregate::accumulate::added::{self, structure};
 use crate::device::cuda::aggregate::choose::SKEWED;
 use crate::device::cuda::aggregate::directory::{STATE_WORDS, groups_of_state, with_capacity};
-use crate::device::cuda::aggregate::partition::{Order, columns_of, moved_with};
+use crate::device::cuda::aggregate::partition::{Order, moved_with};
 use crate::device::cuda::aggregate::results::Folded;
 use crate::device::cuda::aggregate::sample::Profile;
 use crate::device::cuda::aggregate::strategy_run::StrategyRun;

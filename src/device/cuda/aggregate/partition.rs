@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, MOST_ACCUMULATORS};
+use crate::device::cuda::aggregate::accumulate::accumulator::{
+    Accumulator, MOST_ACCUMULATORS, columns_of, reads,
+};
 use crate::device::cuda::aggregate::choose::FEW_PARTITIONED;
 use crate::device::cuda::aggregate::directory::{Ids, seed};
 use crate::device::cuda::aggregate::materialization::{Sorted, SortedColumns};
@@ -16,7 +18,6 @@ use crate::device::cuda::columns::rows;
 use crate::device::cuda::equi::partition::{self, Depth, PayloadColumn};
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::keys::sort::{self, NARROW, NARROW_WITH_WORDS, check_sortable, passes};
-use crate::device::cuda::rates::memory_rates;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::arguments::U32;
 use crate::device::cuda::runtime::kernels;
@@ -199,31 +200,11 @@ impl Order<'_> {
     }
 }
 
-/// The columns that an accumulator reads, each with the bytes of a value (0 for bits).
-fn reads<'a>(of: &Accumulator<'a>) -> impl Iterator<Item = (&'a Memory, usize)> + use<'a> {
-    let values = of.values.map(|values| (values, of.kind.width()));
-    values.into_iter().chain(of.valid.map(|valid| (valid, 0)))
-}
-
 /// Whether all columns can move together with the keys, and no accumulator needs row ids.
 fn are_movable(all: &[Accumulator<'_>]) -> bool {
     let movable = |(_, width): (&Memory, usize)| matches!(width, 4 | 8);
     let needs_no_rows = |of: &Accumulator<'_>| !of.update.is_row() && reads(of).all(movable);
     all.iter().all(needs_no_rows)
-}
-
-/// The columns of all accumulators without repeats, each with the bytes of a value.
-pub(crate) fn columns_of<'a>(all: &[Accumulator<'a>]) -> Vec<(&'a Memory, usize)> {
-    let mut columns: Vec<(&Memory, usize)> = vec![];
-    for (column, width) in all.iter().flat_map(reads) {
-        if columns
-            .iter()
-            .all(|(known, _)| known.pointer() != column.pointer())
-        {
-            columns.push((column, width));
-        }
-    }
-    columns
 }
 
 /// Partitions or sorts rows by mixed keys, all columns in each pass, and `with_rows` row ids, which accumulators that find rows need. Rows of a
@@ -424,27 +405,22 @@ pub(crate) fn order_of_ids<'a>(
     };
     let widths = columns_of(all).into_iter().map(|(_, width)| width);
     let widths: Vec<usize> = widths.filter(|width| matches!(width, 4 | 8)).collect();
-    let how = match wanted {
-        Some(wanted) => wanted,
-        None if rows.is_none() || widths.is_empty() => Materialization::Gfur,
-        None => {
-            // Each column is sorted with the ids again.
-            let sorted = SortedColumns {
-                passes: passes(varying),
-                bytes: widths.iter().map(|width| width + 4).sum(),
-                columns: widths.len(),
-                sorted: Sorted::Columns,
-                groups,
-            };
-            sorted.materialization(memory_rates::memory_rates(stream)?)
-        }
+    // Each column is sorted with the ids again.
+    let cost = SortedColumns {
+        passes: passes(varying),
+        bytes: widths.iter().map(|width| width + 4).sum(),
+        columns: widths.len(),
+        sorted: Sorted::Columns,
+        groups,
+    };
+    let how = match rows.is_none() || widths.is_empty() {
+        true => Materialization::Gfur,
+        false => cost.chosen(stream, wanted)?,
     };
     let movement = match (&rows, how) {
         (None, _) => Movement::None,
-        (Some(_), Materialization::Gftr) if !widths.is_empty() => {
-            Movement::OrderedRows(ids, varying)
-        }
-        (Some(_), _) => Movement::Gathered,
+        (Some(_), Materialization::Gftr) => Movement::OrderedRows(ids, varying),
+        (Some(_), Materialization::Gfur) => Movement::Gathered,
     };
     let order = Order {
         rows,

@@ -4,12 +4,14 @@
 //! One sort moves all columns of a row in each of its passes, where \[W\] sorts each column with the keys. Row ids move too: they give
 //! each group's first row.
 
-use crate::device::cuda::aggregate::accumulate::accumulator::{Accumulator, MOST_ACCUMULATORS};
+use crate::device::cuda::aggregate::accumulate::accumulator::{
+    Accumulator, MOST_ACCUMULATORS, columns_of,
+};
 use crate::device::cuda::aggregate::accumulate::added;
 use crate::device::cuda::aggregate::dense_ids;
 use crate::device::cuda::aggregate::direct_keys::{DirectKeys, plain};
 use crate::device::cuda::aggregate::materialization::{Sorted, SortedColumns};
-use crate::device::cuda::aggregate::partition::{columns_of, moved_with};
+use crate::device::cuda::aggregate::partition::moved_with;
 use crate::device::cuda::aggregate::results::Folded;
 use crate::device::cuda::aggregate::runs::{self, RunKey};
 use crate::device::cuda::aggregate::strategy_run::StrategyRun;
@@ -17,7 +19,6 @@ use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::columns::rows;
 use crate::device::cuda::equi::partition::Depth;
 use crate::device::cuda::keys::key_width::Width;
-use crate::device::cuda::rates::memory_rates;
 use crate::device::cuda::runtime::memory::Part;
 use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
@@ -55,19 +56,14 @@ impl StrategyRun<'_> {
         if !moves || all.len() > MOST_ACCUMULATORS {
             return Ok(None);
         }
-        let how = match self.materialization {
-            Some(wanted) => wanted,
-            None => {
-                let sorted = SortedColumns {
-                    passes: width.bytes(),
-                    bytes: columns.iter().map(|(_, bytes)| bytes).sum(),
-                    columns: columns.len(),
-                    sorted: Sorted::Rows(width),
-                    groups: n,
-                };
-                sorted.materialization(memory_rates::memory_rates(stream)?)
-            }
+        let sorted = SortedColumns {
+            passes: width.bytes(),
+            bytes: columns.iter().map(|(_, bytes)| bytes).sum(),
+            columns: columns.len(),
+            sorted: Sorted::Rows(width),
+            groups: n,
         };
+        let how = sorted.chosen(stream, self.materialization)?;
         if how == Materialization::Gfur {
             return Ok(None);
         }

@@ -176,6 +176,28 @@ impl<'a> Accumulator<'a> {
     }
 }
 
+/// The columns that an accumulator reads, each with the bytes of a value (0 for bits).
+pub(crate) fn reads<'a>(
+    of: &Accumulator<'a>,
+) -> impl Iterator<Item = (&'a Memory, usize)> + use<'a> {
+    let values = of.values.map(|values| (values, of.kind.width()));
+    values.into_iter().chain(of.valid.map(|valid| (valid, 0)))
+}
+
+/// The columns of all accumulators without repeats, each with the bytes of a value.
+pub(crate) fn columns_of<'a>(all: &[Accumulator<'a>]) -> Vec<(&'a Memory, usize)> {
+    let mut columns: Vec<(&Memory, usize)> = vec![];
+    for (column, width) in all.iter().flat_map(reads) {
+        if columns
+            .iter()
+            .all(|(known, _)| known.pointer() != column.pointer())
+        {
+            columns.push((column, width));
+        }
+    }
+    columns
+}
+
 /// The most accumulators of one launch.
 pub(crate) const MOST_ACCUMULATORS: usize = 16;
 
