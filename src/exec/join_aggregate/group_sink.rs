@@ -202,23 +202,6 @@ impl AggregateRun {
         }
     }
 
-    /// Puts back a tile that did not fit: whole if groups can leave the device for it.
-    fn put_back(&mut self, step: &Step<'_>, tile: &ProbedTile, error: BowtieError) -> Result<()> {
-        match error.is_out_of_device_memory()
-            && step.may_shrink(&error)
-            && self.sink.waiting.is_some()
-        {
-            true => self.put_back_for_room(tile),
-            false => self.matrix.put_back(step, &tile.tile, error),
-        }
-    }
-
-    /// Puts back a whole tile, whose groups leave the device first.
-    fn put_back_for_room(&mut self, tile: &ProbedTile) -> Result<()> {
-        self.matrix.tiles.push(tile.tile.clone());
-        self.merge_waiting()
-    }
-
     /// Counts the tile by how its aggregates are computed.
     fn count_methods(&self, tile: &ProbedTile, methods: &[FoldMethod], by_pairs: bool) {
         let ways = methods.iter().map(|method| match method {

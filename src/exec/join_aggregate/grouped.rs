@@ -10,13 +10,15 @@ use arrow::datatypes::DataType;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::results::Aggregated;
-use crate::error::{IfItFits as _, Result};
+use crate::error::{BowtieError, IfItFits as _, Result};
 use crate::exec::aggregate::group_values::Partial;
 use crate::exec::aggregate::states::mergeable_states;
+use crate::exec::join::tiles::probed_tile::ProbedTile;
 use crate::exec::join::walk::State;
 use crate::exec::join_aggregate::group_sink::AggregateRun;
 use crate::exec::join_aggregate::states::{ChunkRows, StatesOf};
 use crate::exec::memory::compact_views::compact_views;
+use crate::exec::memory::step::Step;
 use crate::ir::fold::Fold;
 use crate::ir::side::Side;
 use crate::ir::strategies::Grouping;
@@ -95,6 +97,28 @@ impl AggregateRun {
         }
         self.sink.waiting = Some((of, together.unwrap_or(groups)));
         Ok(())
+    }
+
+    /// Puts back a tile that did not fit: whole if groups can leave the device for it.
+    pub(crate) fn put_back(
+        &mut self,
+        step: &Step<'_>,
+        tile: &ProbedTile,
+        error: BowtieError,
+    ) -> Result<()> {
+        match error.is_out_of_device_memory()
+            && step.may_shrink(&error)
+            && self.sink.waiting.is_some()
+        {
+            true => self.put_back_for_room(tile),
+            false => self.matrix.put_back(step, &tile.tile, error),
+        }
+    }
+
+    /// Puts back a whole tile, whose groups leave the device first.
+    pub(crate) fn put_back_for_room(&mut self, tile: &ProbedTile) -> Result<()> {
+        self.matrix.tiles.push(tile.tile.clone());
+        self.merge_waiting()
     }
 
     /// Merges the groups that wait on the device into the table.

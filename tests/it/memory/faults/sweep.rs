@@ -1,10 +1,10 @@
 //! One query, with each of its calls failing in turn.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use datafusion_bowtie::Fault;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
 use crate::memory::faults::check::Trial;
@@ -49,20 +49,26 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// On a GPU a refused allocation evicts stored columns of the whole card, those of other tests too.
 static CARD: Mutex<()> = Mutex::new(());
 
+fn runtime() -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().unwrap()
+}
+
+/// Nobody else's tests while a test uses the card.
+fn alone() -> Option<MutexGuard<'static, ()>> {
+    (device() != "host").then(|| CARD.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
 /// Runs each query with each of its calls failing.
 pub(crate) fn sweep(queries: &[Query]) {
-    let _alone = (device() != "host").then(|| CARD.lock().unwrap_or_else(PoisonError::into_inner));
+    let _alone = alone();
     queries.iter().for_each(sweep_one);
 }
 
 /// Runs each query under `auto` with each of its calls failing: DataFusion's nodes give the rows.
 pub(crate) fn sweep_by_auto(queries: &[Query]) {
-    let _alone = (device() != "host").then(|| CARD.lock().unwrap_or_else(PoisonError::into_inner));
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap();
+    let _alone = alone();
+    let runtime = runtime();
     for query in queries {
         let trial = runtime.block_on(Trial::new(query));
         let mut went_back = 0;
@@ -95,12 +101,8 @@ pub(crate) fn sweep_by_auto(queries: &[Query]) {
 
 /// Runs a query with calls of a kind failing, `times` in succession, after every number of others.
 pub(crate) fn each_call(query: &Query, fault: Fault, times: u64) {
-    let _alone = (device() != "host").then(|| CARD.lock().unwrap_or_else(PoisonError::into_inner));
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap();
+    let _alone = alone();
+    let runtime = runtime();
     let trial = runtime.block_on(Trial::new(query));
     let mut before = 0;
     loop {
@@ -115,11 +117,7 @@ pub(crate) fn each_call(query: &Query, fault: Fault, times: u64) {
 }
 
 fn sweep_one(query: &Query) {
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = runtime();
     let trial = runtime.block_on(Trial::new(query));
     for fault in Fault::ALL {
         for &times in times(fault) {
